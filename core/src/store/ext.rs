@@ -1,0 +1,395 @@
+//! Typed reads and optimistic transactions over any [`Store`].
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{
+    Commit, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyRange, MaybeSend, Mutation,
+    Store, StoreError, StoreErrorKind, Version,
+};
+use crate::env::Env;
+
+/// How often a transaction is decided anew after a conflict before it gives up.
+pub const RETRIES_MAX: u32 = 16;
+/// The longest first wait after a conflict; each further one may be twice as long.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(2);
+/// The longest wait between two attempts.
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(250);
+/// How many entries one page of [`StoreExt::scan_all`] asks for.
+const SCAN_PAGE_ENTRIES: usize = 512;
+
+/// A value read as its type, with the version it was read at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versioned<T> {
+    /// What was read.
+    pub value: T,
+    /// The version that a check has to name.
+    pub version: Version,
+}
+
+/// Reads an entry's JSON as `T`.
+pub(crate) fn decode<T: DeserializeOwned>(
+    key: &Key,
+    entry: &Entry,
+) -> Result<Versioned<T>, StoreError> {
+    match serde_json::from_slice(&entry.value) {
+        Ok(value) => Ok(Versioned {
+            value,
+            version: entry.version,
+        }),
+        Err(error) => {
+            let message = format!("the value under {key} is not what this program writes: {error}");
+            Err(StoreError::new(StoreErrorKind::Corrupt, message).with_source(error))
+        }
+    }
+}
+
+/// Conveniences that need nothing of a backend but its three methods. Every [`Store`] has them.
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+pub trait StoreExt: Store {
+    /// Reads one JSON value.
+    ///
+    /// # Errors
+    /// Those of [`Store::get`], and [`StoreErrorKind::Corrupt`] where the value is not a `T`.
+    async fn read<T: DeserializeOwned + MaybeSend>(
+        &self,
+        key: &Key,
+    ) -> Result<Option<Versioned<T>>, StoreError> {
+        let found = self.get(std::slice::from_ref(key)).await?;
+        found
+            .into_iter()
+            .next()
+            .flatten()
+            .map(|entry| decode(key, &entry))
+            .transpose()
+    }
+
+    /// Reads many JSON values of one type at one point in time, in the order of `keys`.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    async fn read_many<T: DeserializeOwned + MaybeSend>(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Versioned<T>>>, StoreError> {
+        let found = self.get(keys).await?;
+        found
+            .iter()
+            .zip(keys)
+            .map(|(entry, key)| entry.as_ref().map(|entry| decode(key, entry)).transpose())
+            .collect()
+    }
+
+    /// Reads the first `limit` JSON values of a range, with their keys.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    async fn scan_as<T: DeserializeOwned + MaybeSend>(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<(Key, Versioned<T>)>, StoreError> {
+        let found = self.scan(range, limit, direction).await?;
+        found
+            .into_iter()
+            .map(|found| decode(&found.key, &found.entry).map(|value| (found.key, value)))
+            .collect()
+    }
+
+    /// Every key of a range, read in pages: each page is a point in time of its own.
+    ///
+    /// # Errors
+    /// Those of [`Store::scan`].
+    async fn scan_all(&self, range: &KeyRange) -> Result<Vec<super::KeyEntry>, StoreError> {
+        let mut rest = range.clone();
+        let mut found = Vec::new();
+        loop {
+            let page = self
+                .scan(&rest, SCAN_PAGE_ENTRIES, Direction::Forward)
+                .await?;
+            let is_last = page.len() < SCAN_PAGE_ENTRIES;
+            found.extend(page);
+            match found.last() {
+                Some(last) if !is_last => rest = rest.after(&last.key),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// The value of a counter; 0 where it was never added to.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    async fn counter(&self, key: &Key) -> Result<i64, StoreError> {
+        Ok(self.read(key).await?.map_or(0, |counter| counter.value))
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+/// A transaction that could not be brought to an end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What was decided does not fit into one commit.
+    #[error(transparent)]
+    Invalid(#[from] InvalidCommit),
+    /// Others changed what was read, [`RETRIES_MAX`] times in a row.
+    #[error("others kept changing the same entries")]
+    Contended,
+}
+
+/// Reads that become checks, and writes that become one commit.
+///
+/// Every entry read through [`Transaction::read`] and its siblings is checked by the commit: what was decided holds
+/// of what is stored, or the decision is made again. Reads do not see the transaction's own writes.
+#[derive(Debug)]
+pub struct Transaction {
+    store: StoreHandle,
+    reads: HashMap<Key, Option<Version>>,
+    mutations: Vec<Mutation>,
+    witness: Option<Key>,
+}
+
+/// The store of a transaction; a type of its own for the sake of `Debug`.
+struct StoreHandle(Arc<dyn Store>);
+
+impl std::fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+/// A transaction whose decision is made, with what its caller is told once it is durable.
+#[derive(Debug)]
+pub struct Decided<T> {
+    transaction: Transaction,
+    output: T,
+}
+
+impl Transaction {
+    fn begin(store: Arc<dyn Store>) -> Self {
+        Self {
+            store: StoreHandle(store),
+            reads: HashMap::new(),
+            mutations: Vec::new(),
+            witness: None,
+        }
+    }
+
+    /// The store, for reads that the commit does not have to check.
+    #[must_use]
+    pub fn unchecked(&self) -> &Arc<dyn Store> {
+        &self.store.0
+    }
+
+    /// Reads one JSON value and checks at the commit that it did not change.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    pub async fn read<T: DeserializeOwned + MaybeSend>(
+        &mut self,
+        key: &Key,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.read_versioned(key).await?.map(|found| found.value))
+    }
+
+    /// The same, with the version.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    pub async fn read_versioned<T: DeserializeOwned + MaybeSend>(
+        &mut self,
+        key: &Key,
+    ) -> Result<Option<Versioned<T>>, StoreError> {
+        let found = self.store.0.read::<T>(key).await?;
+        self.check(key.clone(), found.as_ref().map(|found| found.version));
+        Ok(found)
+    }
+
+    /// Reads many JSON values of one type at one point in time; each is checked at the commit.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    pub async fn read_many<T: DeserializeOwned + MaybeSend>(
+        &mut self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<T>>, StoreError> {
+        let found = self.store.0.read_many::<T>(keys).await?;
+        self.reads.reserve(keys.len());
+        let mut values = Vec::with_capacity(keys.len());
+        for (key, found) in keys.iter().zip(found) {
+            self.check(key.clone(), found.as_ref().map(|found| found.version));
+            values.push(found.map(|found| found.value));
+        }
+        Ok(values)
+    }
+
+    /// The value of a counter, checked at the commit: any change of it is a conflict. For guards; a counter that is
+    /// only shown is read through [`Transaction::unchecked`].
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    pub async fn guard(&mut self, key: &Key) -> Result<i64, StoreError> {
+        Ok(self.read(key).await?.unwrap_or(0))
+    }
+
+    /// Adds a check of a version that was read elsewhere. The first one stands: a later reading that differs makes
+    /// the commit a conflict, as it must be.
+    pub fn check(&mut self, key: Key, version: Option<Version>) {
+        self.reads.entry(key).or_insert(version);
+    }
+
+    /// Writes a JSON value.
+    pub fn put<T: Serialize>(&mut self, key: Key, value: &T) {
+        let value = serde_json::to_vec(value)
+            .expect("records serialise: string keys, no fallible implementations");
+        self.mutations.push(Mutation::Put {
+            key,
+            value: value.into(),
+        });
+    }
+
+    /// Writes a JSON value under a key that must not exist.
+    pub fn create<T: Serialize>(&mut self, key: Key, value: &T) {
+        self.check(key.clone(), None);
+        self.put(key, value);
+    }
+
+    /// Writes a JSON value under a key that holds an identifier made for this attempt alone. Where the answer to the
+    /// commit is lost, its presence tells that the commit was applied.
+    pub fn create_unique<T: Serialize>(&mut self, key: Key, value: &T) {
+        self.witness.get_or_insert_with(|| key.clone());
+        self.create(key, value);
+    }
+
+    /// Removes an entry.
+    pub fn delete(&mut self, key: Key) {
+        self.mutations.push(Mutation::Delete { key });
+    }
+
+    /// Adds to a counter, without a check. Adding nothing changes nothing.
+    pub fn add(&mut self, key: Key, delta: i64) {
+        if delta != 0 {
+            self.mutations.push(Mutation::Add { key, delta });
+        }
+    }
+
+    /// Ends the decision. Without a write there is no commit.
+    ///
+    /// # Errors
+    /// None; the type is that of the functions that end with it.
+    pub fn done<T, E>(self, output: T) -> Result<Decided<T>, E> {
+        Ok(Decided {
+            transaction: self,
+            output,
+        })
+    }
+
+    fn into_commit<'k>(
+        self,
+        absent: impl Iterator<Item = &'k Key>,
+    ) -> Result<(Commit, Option<Key>), InvalidCommit> {
+        let mut builder = Commit::builder();
+        for (key, version) in self.reads {
+            builder = builder.check(key, version);
+        }
+        for key in absent {
+            builder = builder.check(key.clone(), None);
+        }
+        for mutation in self.mutations {
+            builder = builder.mutate(mutation);
+        }
+        Ok((builder.build()?, self.witness))
+    }
+}
+
+/// Reads, decides and commits; decides anew, after a random wait, where others changed meanwhile what was read.
+///
+/// `decide` gets a fresh [`Transaction`] for every attempt and ends with [`Transaction::done`]. Its output is
+/// returned once the commit is durable. Where the answer to a commit is lost, the key written by
+/// [`Transaction::create_unique`] tells whether it was applied; without such a key the error is passed on.
+///
+/// # Errors
+/// Those of `decide`, and [`TransactionError`] as its error type takes it.
+pub async fn transact<T, E, F, D>(store: &Arc<dyn Store>, env: &Env, mut decide: F) -> Result<T, E>
+where
+    F: FnMut(Transaction) -> D,
+    D: Future<Output = Result<Decided<T>, E>>,
+    E: From<TransactionError>,
+{
+    // The attempts whose answers were lost: their witnesses and what their callers would have been told.
+    let mut lost: Vec<(Key, T)> = Vec::new();
+    let mut delay_max = RETRY_DELAY_MIN;
+    for _ in 0..RETRIES_MAX {
+        let decided = decide(Transaction::begin(Arc::clone(store))).await;
+        // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
+        if let Some(output) = arrived(store, &mut lost)
+            .await
+            .map_err(TransactionError::from)?
+        {
+            return Ok(output);
+        }
+        let Decided {
+            transaction,
+            output,
+        } = decided?;
+        if transaction.mutations.is_empty() {
+            return Ok(output);
+        }
+        let (commit, witness) = transaction
+            .into_commit(lost.iter().map(|(key, _)| key))
+            .map_err(TransactionError::from)?;
+        match store.commit(commit).await {
+            Ok(CommitOutcome::Committed(_)) => return Ok(output),
+            Ok(CommitOutcome::Conflict) => {}
+            Err(error) => match witness {
+                Some(witness) if error.kind() == StoreErrorKind::Unknown => {
+                    lost.push((witness, output))
+                }
+                _ => return Err(TransactionError::from(error).into()),
+            },
+        }
+        env.sleep(env.jitter(delay_max)).await;
+        delay_max = (delay_max * 2).min(RETRY_DELAY_MAX);
+    }
+    match arrived(store, &mut lost)
+        .await
+        .map_err(TransactionError::from)?
+    {
+        Some(output) => Ok(output),
+        None if lost.is_empty() => Err(TransactionError::Contended.into()),
+        None => {
+            let error = StoreError::new(
+                StoreErrorKind::Unknown,
+                "it could not be found out whether a commit was applied",
+            );
+            Err(TransactionError::from(error).into())
+        }
+    }
+}
+
+/// The output of the lost attempt that turns out to be committed, if one does.
+async fn arrived<T>(
+    store: &Arc<dyn Store>,
+    lost: &mut Vec<(Key, T)>,
+) -> Result<Option<T>, StoreError> {
+    if lost.is_empty() {
+        return Ok(None);
+    }
+    let witnesses: Vec<Key> = lost.iter().map(|(key, _)| key.clone()).collect();
+    let found = store.get(&witnesses).await?;
+    let arrived = found.iter().position(Option::is_some);
+    Ok(arrived.map(|position| lost.swap_remove(position).1))
+}

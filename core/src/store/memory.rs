@@ -1,0 +1,121 @@
+//! The store that lives in memory: for tests, for trials and as the reference for other backends.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Mutation, Store, StoreError,
+    Version,
+};
+
+/// A [`Store`] in an ordered map. It keeps every promise but durability: its contents go with it.
+#[derive(Debug)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    entries: BTreeMap<Key, Entry>,
+    next_version: Version,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                entries: BTreeMap::new(),
+                next_version: Version::FIRST,
+            }),
+        }
+    }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A commit changes the map only after everything that can fail, so that a panic leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+impl Store for MemoryStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let state = self.state();
+        Ok(keys
+            .iter()
+            .map(|key| state.entries.get(key).cloned())
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let state = self.state();
+        let found = state
+            .entries
+            .range::<Key, _>((Bound::Included(&range.start), end));
+        let entry = |(key, entry): (&Key, &Entry)| KeyEntry {
+            key: key.clone(),
+            entry: entry.clone(),
+        };
+        Ok(match direction {
+            Direction::Forward => found.take(limit).map(entry).collect(),
+            Direction::Reverse => found.rev().take(limit).map(entry).collect(),
+        })
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let mut state = self.state();
+        let holds =
+            |key: &Key, version| state.entries.get(key).map(|entry| entry.version) == version;
+        if !commit
+            .checks()
+            .iter()
+            .all(|check| holds(&check.key, check.version))
+        {
+            return Ok(CommitOutcome::Conflict);
+        }
+        let version = state.next_version;
+        let (_, mutations) = commit.into_parts();
+        let mut writes = Vec::with_capacity(mutations.len());
+        for mutation in mutations {
+            writes.push(match mutation {
+                Mutation::Put { key, value } => (key, Some(value)),
+                Mutation::Delete { key } => (key, None),
+                Mutation::Add { key, delta } => {
+                    let sum = Mutation::add_to(
+                        state.entries.get(&key).map(|entry| &*entry.value),
+                        delta,
+                    )?;
+                    (key, Some(sum))
+                }
+            });
+        }
+        state.next_version = version.next();
+        for (key, value) in writes {
+            match value {
+                Some(value) => state.entries.insert(key, Entry { value, version }),
+                None => state.entries.remove(&key),
+            };
+        }
+        Ok(CommitOutcome::Committed(version))
+    }
+}

@@ -1,0 +1,1 @@
+//! A store wrapper that injects faults.

@@ -1,0 +1,4 @@
+//! For those who test a storage backend, or an application that links this crate.
+
+pub mod conformance;
+pub mod faults;

@@ -1,0 +1,2 @@
+//! Helper commands.
+fn main() {}
