@@ -1,7 +1,14 @@
 //! Governance for the memory of AI assistants.
 
+pub mod access;
+pub mod api;
 pub mod env;
+mod error;
+pub mod limits;
 pub mod model;
+pub mod service;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+
+pub use self::error::{Error, FieldProblem, ProblemCode};

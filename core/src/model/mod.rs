@@ -1,5 +1,38 @@
-//! The records and the wire types.
+//! The records and the wire types: what is stored, what is asked for and what is answered.
 
+mod dashboard;
+mod delivery;
+mod ids;
+mod labels;
+mod memory;
+pub(crate) mod names;
+mod organization;
+mod role;
 mod time;
+mod url;
 
+pub use self::dashboard::{
+    ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
+    ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,
+};
+pub use self::delivery::{
+    CitationSubscription, EventType, InboundWebhook, NewCitationSubscription, NewInboundWebhook,
+    NewWebhook, Recall, Webhook,
+};
+pub use self::ids::{
+    AuditLogId, ChatId, ConnectorId, CredentialId, EventId, InboundWebhookId, MemberId, MemoryId,
+    OperationId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
+};
+pub use self::labels::{
+    AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, InvalidAudienceLabel, ReviewStatus,
+    SensitivityLabel, is_label_name,
+};
+pub use self::memory::{
+    BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
+    MemoryChange, MemoryContent, MemoryLabels,
+};
+pub use self::names::UnknownName;
+pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
+pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions};
 pub use self::time::{InvalidTimestamp, Timestamp};
+pub use self::url::{InvalidUrl, URL_CHARS_MAX, WebhookUrl};

@@ -1,6 +1,6 @@
 //! Typed reads and optimistic transactions over any [`Store`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Commit, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyRange, MaybeSend, Mutation,
-    Store, StoreError, StoreErrorKind, Version,
+    Commit, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyEntry, KeyRange, MaybeSend,
+    Mutation, Store, StoreError, StoreErrorKind, Version,
 };
 use crate::env::Env;
 
@@ -48,6 +48,11 @@ pub(crate) fn decode<T: DeserializeOwned>(
             Err(StoreError::new(StoreErrorKind::Corrupt, message).with_source(error))
         }
     }
+}
+
+/// Reads the JSON of an entry that a scan found.
+pub(crate) fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
+    decode(&found.key, &found.entry).map(|found| found.value)
 }
 
 /// Conveniences that need nothing of a backend but its three methods. Every [`Store`] has them.
@@ -108,7 +113,7 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// Those of [`Store::scan`].
-    async fn scan_all(&self, range: &KeyRange) -> Result<Vec<super::KeyEntry>, StoreError> {
+    async fn scan_all(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
         let mut rest = range.clone();
         let mut found = Vec::new();
         loop {
@@ -159,6 +164,8 @@ pub struct Transaction {
     store: StoreHandle,
     reads: HashMap<Key, Option<Version>>,
     mutations: Vec<Mutation>,
+    /// Several additions to one counter become one: a commit changes each key once.
+    adds: BTreeMap<Key, i64>,
     witness: Option<Key>,
 }
 
@@ -179,11 +186,14 @@ pub struct Decided<T> {
 }
 
 impl Transaction {
-    fn begin(store: Arc<dyn Store>) -> Self {
+    /// Begins to read. Outside [`transact`] it is a way to read, whose writes are never committed.
+    #[must_use]
+    pub fn begin(store: Arc<dyn Store>) -> Self {
         Self {
             store: StoreHandle(store),
             reads: HashMap::new(),
             mutations: Vec::new(),
+            adds: BTreeMap::new(),
             witness: None,
         }
     }
@@ -245,6 +255,25 @@ impl Transaction {
         Ok(self.read(key).await?.unwrap_or(0))
     }
 
+    /// Reads one JSON value without checking at the commit that it stayed the same: for what is only shown.
+    ///
+    /// # Errors
+    /// As [`StoreExt::read`].
+    pub async fn peek<T: DeserializeOwned + MaybeSend>(
+        &self,
+        key: &Key,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.store.0.read(key).await?.map(|found| found.value))
+    }
+
+    /// Every entry of a short range, without a check: a decision over a range needs a guard as well.
+    ///
+    /// # Errors
+    /// Those of [`Store::scan`].
+    pub async fn scan_unchecked(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
+        self.store.0.scan_all(range).await
+    }
+
     /// Adds a check of a version that was read elsewhere. The first one stands: a later reading that differs makes
     /// the commit a conflict, as it must be.
     pub fn check(&mut self, key: Key, version: Option<Version>) {
@@ -281,9 +310,7 @@ impl Transaction {
 
     /// Adds to a counter, without a check. Adding nothing changes nothing.
     pub fn add(&mut self, key: Key, delta: i64) {
-        if delta != 0 {
-            self.mutations.push(Mutation::Add { key, delta });
-        }
+        *self.adds.entry(key).or_default() += delta;
     }
 
     /// Ends the decision. Without a write there is no commit.
@@ -295,6 +322,10 @@ impl Transaction {
             transaction: self,
             output,
         })
+    }
+
+    fn changes_nothing(&self) -> bool {
+        self.mutations.is_empty() && self.adds.values().all(|delta| *delta == 0)
     }
 
     fn into_commit<'k>(
@@ -310,6 +341,9 @@ impl Transaction {
         }
         for mutation in self.mutations {
             builder = builder.mutate(mutation);
+        }
+        for (key, delta) in self.adds.into_iter().filter(|(_, delta)| *delta != 0) {
+            builder = builder.add(key, delta);
         }
         Ok((builder.build()?, self.witness))
     }
@@ -345,7 +379,7 @@ where
             transaction,
             output,
         } = decided?;
-        if transaction.mutations.is_empty() {
+        if transaction.changes_nothing() {
             return Ok(output);
         }
         let (commit, witness) = transaction
@@ -356,7 +390,7 @@ where
             Ok(CommitOutcome::Conflict) => {}
             Err(error) => match witness {
                 Some(witness) if error.kind() == StoreErrorKind::Unknown => {
-                    lost.push((witness, output))
+                    lost.push((witness, output));
                 }
                 _ => return Err(TransactionError::from(error).into()),
             },

@@ -22,6 +22,7 @@ pub use self::commit::{
     InvalidCommit, Mutation, VALUE_BYTES_MAX,
 };
 pub use self::error::{StoreError, StoreErrorKind};
+pub(crate) use self::ext::decode_value;
 pub use self::ext::{
     Decided, RETRIES_MAX, StoreExt, Transaction, TransactionError, Versioned, transact,
 };

@@ -1,0 +1,14 @@
+//! Who may do what: actions, roles, credentials and the principal that they make.
+
+mod action;
+mod credential;
+mod principal;
+mod role;
+
+pub use self::action::{Action, ActionSet};
+pub use self::credential::{
+    Credential, CredentialKind, CredentialRecord, Narrowing, Secret, SecretHash,
+};
+pub use self::principal::{Denial, Principal};
+pub(crate) use self::principal::{ResolvedRole, resolve_role};
+pub use self::role::{BaseRole, BuiltInRole, RoleRef};

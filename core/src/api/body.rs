@@ -1,0 +1,238 @@
+//! Reading JSON bodies: every problem is found, not only the first.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::access::{Action, ActionSet};
+use crate::error::{Error, ProblemCode};
+use crate::service::Problems;
+
+/// The most problems that one answer lists.
+const PROBLEMS_MAX: usize = 100;
+
+/// The JSON object of a request, as it is read field by field.
+pub(super) struct Body {
+    fields: Map<String, Value>,
+    known: Vec<&'static str>,
+    problems: Problems,
+}
+
+impl Body {
+    /// Reads a body that has to be a JSON object.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let wrong = |message: String| Error::invalid("body", ProblemCode::InvalidType, message);
+        if bytes.is_empty() {
+            return Err(Error::invalid(
+                "body",
+                ProblemCode::Required,
+                "must be a JSON object; it is empty",
+            ));
+        }
+        match serde_json::from_slice(bytes) {
+            Ok(Value::Object(fields)) => Ok(Self {
+                fields,
+                known: Vec::new(),
+                problems: Problems::default(),
+            }),
+            Ok(other) => Err(wrong(format!(
+                "must be a JSON object, not {}",
+                name_of_type(&other)
+            ))),
+            Err(error) => {
+                let place = format!("line {}, column {}", error.line(), error.column());
+                Err(wrong(format!(
+                    "must be a JSON object; it stops being JSON at {place}"
+                )))
+            }
+        }
+    }
+
+    /// The same, where no body at all stands for an object without fields.
+    pub(super) fn parse_optional(bytes: &[u8]) -> Result<Self, Error> {
+        Self::parse(if bytes.is_empty() { b"{}" } else { bytes })
+    }
+
+    /// A field that is read by `read`, which says what it has to be instead. Absent is `None`.
+    fn field<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Value) -> Result<T, Wrong>,
+    ) -> Option<T> {
+        self.known.push(name);
+        match read(self.fields.get(name)?) {
+            Ok(value) => Some(value),
+            Err(wrong) => {
+                self.problems.push(name, wrong.code, wrong.message);
+                None
+            }
+        }
+    }
+
+    /// Notes that a field is missing where it was not sent.
+    pub(super) fn require(&mut self, name: &'static str) {
+        if !self.fields.contains_key(name) {
+            self.problems
+                .push(name, ProblemCode::Required, "is required");
+        }
+    }
+
+    /// A string.
+    pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
+        self.field(name, |value| text(value).map(str::to_owned))
+    }
+
+    /// A boolean.
+    pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
+        self.field(name, |value| {
+            value
+                .as_bool()
+                .ok_or_else(|| Wrong::type_of(value, "true or false"))
+        })
+    }
+
+    /// A string that is something else inside. The error of the type says what it has to be.
+    pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
+        self.field(name, parse)
+    }
+
+    /// A UUID.
+    pub(super) fn id<T: FromStr>(&mut self, name: &'static str) -> Option<T> {
+        self.field(name, id)
+    }
+
+    /// A list of UUIDs. Each that is none is a problem of its own.
+    pub(super) fn ids<T: FromStr>(&mut self, name: &'static str) -> Option<Vec<T>> {
+        self.list(name, "a list of UUIDs", id)
+    }
+
+    fn list<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        read: impl Fn(&Value) -> Result<T, Wrong>,
+    ) -> Option<Vec<T>> {
+        self.known.push(name);
+        let value = self.fields.get(name)?;
+        let Some(items) = value.as_array() else {
+            let wrong = Wrong::type_of(value, expected);
+            self.problems.push(name, wrong.code, wrong.message);
+            return None;
+        };
+        let mut read_items = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            match read(item) {
+                Ok(item) => read_items.push(item),
+                Err(wrong) => {
+                    self.problems
+                        .push(format!("{name}[{index}]"), wrong.code, wrong.message);
+                }
+            }
+        }
+        (read_items.len() == items.len()).then_some(read_items)
+    }
+
+    /// A list of the names of actions.
+    pub(super) fn actions(&mut self, name: &'static str) -> Option<ActionSet> {
+        let actions = self.list(name, "a list of action names", parse::<Action>)?;
+        Some(actions.into_iter().collect())
+    }
+
+    /// An object with fields of its own. Its problems are reported under its name.
+    pub(super) fn object<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        self.known.push(name);
+        let value = self.fields.get(name)?;
+        let Value::Object(fields) = value else {
+            let wrong = Wrong::type_of(value, "an object");
+            self.problems.push(name, wrong.code, wrong.message);
+            return None;
+        };
+        let mut inner = Self {
+            fields: fields.clone(),
+            known: Vec::new(),
+            problems: Problems::default(),
+        };
+        let read = read(&mut inner);
+        inner.note_unknown();
+        self.problems.extend_under(name, inner.problems);
+        Some(read)
+    }
+
+    /// Ends the reading: `value`, unless something was wrong.
+    pub(super) fn finish<T>(mut self, value: Option<T>) -> Result<T, Error> {
+        self.note_unknown();
+        self.problems.truncate(PROBLEMS_MAX);
+        self.problems.into_result()?;
+        value.ok_or_else(|| Error::internal("a body without problems was not read"))
+    }
+
+    fn note_unknown(&mut self) {
+        let expected = self.known.join(", ");
+        for name in self
+            .fields
+            .keys()
+            .filter(|name| !self.known.contains(&name.as_str()))
+        {
+            self.problems.push(
+                name,
+                ProblemCode::UnknownField,
+                format!("is not known here; known are {expected}"),
+            );
+        }
+    }
+}
+
+/// What is wrong with one value.
+struct Wrong {
+    code: ProblemCode,
+    message: String,
+}
+
+impl Wrong {
+    fn type_of(value: &Value, expected: &str) -> Self {
+        let message = format!("must be {expected}, not {}", name_of_type(value));
+        Self {
+            code: ProblemCode::InvalidType,
+            message,
+        }
+    }
+
+    fn value(message: impl Display) -> Self {
+        Self {
+            code: ProblemCode::InvalidValue,
+            message: message.to_string(),
+        }
+    }
+}
+
+fn text(value: &Value) -> Result<&str, Wrong> {
+    value
+        .as_str()
+        .ok_or_else(|| Wrong::type_of(value, "a string"))
+}
+
+fn parse<T: FromStr<Err: Display>>(value: &Value) -> Result<T, Wrong> {
+    text(value)?.parse().map_err(Wrong::value)
+}
+
+fn id<T: FromStr>(value: &Value) -> Result<T, Wrong> {
+    text(value)?
+        .parse()
+        .map_err(|_| Wrong::value("must be a UUID"))
+}
+
+fn name_of_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,261 @@
+//! What is read from the headers of a request.
+
+use http::{HeaderMap, HeaderName, Method, header};
+
+use crate::access::{Credential, CredentialKind, Secret};
+use crate::error::{Error, ProblemCode};
+use crate::service::{IdempotencyKey, IfMatch};
+
+/// The cookie that carries a session.
+const SESSION_COOKIE: &str = "service_session";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The credential of the kind that the operation takes.
+///
+/// # Errors
+/// [`Error::Unauthenticated`] where there is none, or none that can be one.
+pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Credential, Error> {
+    let (text, missing) = match kind {
+        CredentialKind::Bearer => (
+            bearer(headers),
+            "an access token is needed: Authorization: Bearer wkt_...",
+        ),
+        CredentialKind::Session => (
+            session(headers),
+            "a session is needed: Cookie: service_session=wks_...",
+        ),
+    };
+    let text = text.ok_or(Error::Unauthenticated { reason: missing })?;
+    let unknown = Error::Unauthenticated {
+        reason: "the credential is unknown, expired or revoked",
+    };
+    text.parse::<Secret>()
+        .map(Credential::from)
+        .map_err(|_| unknown)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn session(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers
+        .get_all(header::COOKIE)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    cookies.flat_map(|line| line.split(';')).find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == SESSION_COOKIE).then_some(value)
+    })
+}
+
+/// The idempotency key, which has to be there.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Error> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).into_iter();
+    let invalid =
+        |message: String| Error::invalid("Idempotency-Key", ProblemCode::InvalidValue, message);
+    match (values.next(), values.next()) {
+        (None, _) => Err(Error::IdempotencyKeyRequired),
+        (Some(_), Some(_)) => Err(invalid("must be sent once".to_owned())),
+        (Some(value), None) => {
+            let text = value.to_str().unwrap_or_default().trim();
+            text.parse()
+                .map_err(|error: crate::service::InvalidIdempotencyKey| invalid(error.to_string()))
+        }
+    }
+}
+
+/// The condition of a change, if there is one (RFC 9110, 13.1.1).
+pub(super) fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
+    let tags = entity_tags(headers, &header::IF_MATCH)?;
+    Some(if tags.iter().any(|tag| tag == "*") {
+        IfMatch::Any
+    } else {
+        IfMatch::Tags(tags)
+    })
+}
+
+/// Whether the caller has the answer with this entity tag already (RFC 9110, 13.1.2: weak comparison).
+pub(super) fn has_current(headers: &HeaderMap, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
+    entity_tags(headers, &header::IF_NONE_MATCH).is_some_and(|tags| {
+        tags.iter()
+            .any(|tag| tag == "*" || opaque(tag) == opaque(etag))
+    })
+}
+
+fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
+    if !headers.contains_key(name) {
+        return None;
+    }
+    // The tags that this service makes have no comma in them: splitting at commas tells them apart.
+    let lines = headers
+        .get_all(name)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    Some(
+        lines
+            .flat_map(|line| line.split(','))
+            .map(|tag| tag.trim().to_owned())
+            .collect(),
+    )
+}
+
+/// Refuses a write with a cookie that a page of another site makes a browser send.
+pub(super) fn refuse_cross_site(headers: &HeaderMap, method: &Method) -> Result<(), Error> {
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let refusal =
+        || Error::forbidden("a page of another site may not do this with a session cookie");
+    let text = |name: &HeaderName| {
+        headers
+            .get(name)
+            .map(|value| value.to_str().unwrap_or_default())
+    };
+    if text(&SEC_FETCH_SITE)
+        .is_some_and(|site| !matches!(site, "same-origin" | "same-site" | "none"))
+    {
+        return Err(refusal());
+    }
+    let Some(origin) = text(&header::ORIGIN) else {
+        return Ok(());
+    };
+    let origin_host = origin.split_once("://").map(|(_, host)| host);
+    match (origin_host, text(&header::HOST)) {
+        (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host) => Ok(()),
+        // Where the browser itself says that the site is the same, another port or name of it may send.
+        _ if text(&SEC_FETCH_SITE)
+            .is_some_and(|site| matches!(site, "same-origin" | "same-site")) =>
+        {
+            Ok(())
+        }
+        _ => Err(refusal()),
+    }
+}
+
+/// Refuses a body that does not say it is JSON.
+pub(super) fn require_json(headers: &HeaderMap, has_body: bool) -> Result<(), Error> {
+    if !has_body {
+        return Ok(());
+    }
+    if headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|encoding| encoding != "identity")
+    {
+        return Err(Error::UnsupportedMediaType);
+    }
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let mut parts = content_type.split(';').map(str::trim);
+    let is_json = parts
+        .next()
+        .is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    let is_utf8 = parts.all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    });
+    if is_json && is_utf8 {
+        Ok(())
+    } else {
+        Err(Error::UnsupportedMediaType)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_session_is_found_among_cookies() {
+        let found = headers(&[("cookie", "a=1; service_session=wks_x"), ("cookie", "b=2")]);
+        assert_eq!(session(&found), Some("wks_x"));
+        assert_eq!(
+            session(&headers(&[("cookie", "not_service_session=1")])),
+            None
+        );
+    }
+
+    #[test]
+    fn the_scheme_of_a_token_is_read_without_case() {
+        assert_eq!(
+            bearer(&headers(&[("authorization", "bearer wkt_x")])),
+            Some("wkt_x")
+        );
+        assert_eq!(bearer(&headers(&[("authorization", "Basic wkt_x")])), None);
+        assert_eq!(bearer(&headers(&[("authorization", "wkt_x")])), None);
+    }
+
+    #[test]
+    fn other_sites_cannot_write() {
+        let refused =
+            |pairs: &[(&str, &str)]| refuse_cross_site(&headers(pairs), &Method::PATCH).is_err();
+        assert!(!refused(&[]));
+        assert!(!refused(&[
+            ("sec-fetch-site", "same-origin"),
+            ("origin", "https://a.example"),
+            ("host", "internal")
+        ]));
+        assert!(!refused(&[
+            ("origin", "https://a.example"),
+            ("host", "a.example")
+        ]));
+        assert!(refused(&[("sec-fetch-site", "cross-site")]));
+        assert!(refused(&[
+            ("origin", "https://evil.example"),
+            ("host", "a.example")
+        ]));
+        assert!(refused(&[("origin", "null"), ("host", "a.example")]));
+        assert!(
+            refuse_cross_site(&headers(&[("sec-fetch-site", "cross-site")]), &Method::GET).is_ok()
+        );
+    }
+
+    #[test]
+    fn json_has_to_say_so() {
+        let refused = |pairs: &[(&str, &str)]| require_json(&headers(pairs), true).is_err();
+        assert!(!refused(&[("content-type", "application/json")]));
+        assert!(!refused(&[(
+            "content-type",
+            "Application/JSON; charset=\"UTF-8\""
+        )]));
+        assert!(refused(&[]));
+        assert!(refused(&[("content-type", "text/plain")]));
+        assert!(refused(&[(
+            "content-type",
+            "application/json; charset=latin1"
+        )]));
+        assert!(refused(&[
+            ("content-type", "application/json"),
+            ("content-encoding", "gzip")
+        ]));
+        assert!(require_json(&headers(&[]), false).is_ok());
+    }
+
+    #[test]
+    fn entity_tags_compare_weakly_for_reads() {
+        let found = headers(&[("if-none-match", "\"a\", W/\"b\"")]);
+        assert!(has_current(&found, "W/\"a\""));
+        assert!(has_current(&found, "W/\"b\""));
+        assert!(!has_current(&found, "W/\"c\""));
+        assert_eq!(if_match(&headers(&[("if-match", "*")])), Some(IfMatch::Any));
+    }
+}

@@ -1,0 +1,112 @@
+//! HTTP without a network: a request in, a response out.
+//!
+//! The one router of the domain operations. Every front end passes its requests here, so that all of them answer
+//! alike: paths, headers, statuses and bodies are decided in this module and nowhere else.
+
+mod body;
+mod handlers;
+mod headers;
+mod response;
+mod route;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri};
+
+use self::response::Answer;
+pub use self::response::status;
+use self::route::Routes;
+pub use self::route::{ErrorStyle, OPERATIONS, Operation, OperationSpec};
+use crate::error::Error;
+use crate::service::KnowledgeService;
+
+/// The HTTP interface of a service.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use knowledge_core::{api::Api, env::Env, model::Timestamp};
+/// # use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+/// # use knowledge_core::store::MemoryStore;
+/// # futures::executor::block_on(async {
+/// let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7));
+/// let options = Options::new(SealingKey::generate(&env));
+/// let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
+///
+/// let request = http::Request::get("/v1/orgs/acme/custom-roles").body(bytes::Bytes::new())?;
+/// let response = Api::new(service).handle(request).await;
+/// assert_eq!(response.status(), 401);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Api {
+    service: KnowledgeService,
+    routes: Routes,
+}
+
+impl Api {
+    /// The interface of this service.
+    #[must_use]
+    pub fn new(service: KnowledgeService) -> Self {
+        Self {
+            service,
+            routes: Routes::new(),
+        }
+    }
+
+    /// The service behind the interface.
+    #[must_use]
+    pub fn service(&self) -> &KnowledgeService {
+        &self.service
+    }
+
+    /// Answers a request. Every answer has a `Request-Id`.
+    pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let is_head = request.method() == Method::HEAD;
+        let (answer, style) = match self.routes.find(request.method(), request.uri().path()) {
+            Ok((spec, parameters)) => {
+                let call = handlers::Call {
+                    service: &self.service,
+                    spec,
+                    parameters: &parameters,
+                    request: &request,
+                };
+                (call.answer().await, spec.error_style)
+            }
+            Err(error) => (Err(error), self.routes.error_style(request.uri().path())),
+        };
+        let response = match answer {
+            Ok(answer) => answer.into_response(),
+            Err(error) => response::refusal(
+                &error,
+                style,
+                self.routes.credential_kind(request.uri().path()),
+            ),
+        };
+        self.finish(response, is_head)
+    }
+
+    /// The answer to a request that a front end refuses before it is routed, in the shape that the operation at its
+    /// path has.
+    pub fn refuse(&self, method: &Method, uri: &Uri, error: &Error) -> Response<Bytes> {
+        let path = uri.path();
+        let style = self.routes.find(method, path).map_or_else(
+            |_| self.routes.error_style(path),
+            |(spec, _)| spec.error_style,
+        );
+        let response = response::refusal(error, style, self.routes.credential_kind(path));
+        self.finish(response, method == Method::HEAD)
+    }
+
+    fn finish(&self, response: Response<Bytes>, is_head: bool) -> Response<Bytes> {
+        let mut response = if is_head {
+            response.map(|_| Bytes::new())
+        } else {
+            response
+        };
+        response::add_request_id(&mut response, self.service.env().uuid());
+        response
+    }
+}
+
+/// What a handler comes to.
+type Handled = Result<Answer, Error>;

@@ -1,0 +1,186 @@
+//! Responses: the one place where errors become statuses.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::route::ErrorStyle;
+use crate::access::CredentialKind;
+use crate::error::{Error, FieldProblem, ProblemCode};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const ERROR_CODE: HeaderName = HeaderName::from_static("error-code");
+const ERROR_MESSAGE: HeaderName = HeaderName::from_static("error-message");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// How many problems `Error-Message` names.
+const HEADER_PROBLEMS_MAX: usize = 8;
+
+/// A success.
+#[derive(Debug)]
+pub(super) struct Answer {
+    response: Response<Bytes>,
+}
+
+impl Answer {
+    pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
+        let body = serde_json::to_vec(body)
+            .expect("answers serialise: string keys, no fallible implementations");
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, JSON);
+        // Answers have secrets and what only their caller may see.
+        response
+            .headers_mut()
+            .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Self { response }
+    }
+
+    pub(super) fn empty(status: StatusCode) -> Self {
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = status;
+        Self { response }
+    }
+
+    pub(super) fn etag(self, etag: &str) -> Self {
+        self.header(
+            ETAG,
+            HeaderValue::from_str(etag).expect("entity tags are made of visible ASCII"),
+        )
+    }
+
+    /// May be kept by its caller, and is asked for again each time.
+    pub(super) fn revalidated(self) -> Self {
+        self.header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"))
+    }
+
+    pub(super) fn replayed(self) -> Self {
+        self.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
+    }
+
+    fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.response.headers_mut().insert(name, value);
+        self
+    }
+
+    pub(super) fn into_response(self) -> Response<Bytes> {
+        self.response
+    }
+}
+
+/// The status of an error.
+#[must_use]
+pub fn status(error: &Error) -> StatusCode {
+    match error {
+        Error::InvalidRequest { .. } | Error::IdempotencyKeyRequired => StatusCode::BAD_REQUEST,
+        Error::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
+        Error::Forbidden { .. } => StatusCode::FORBIDDEN,
+        Error::NotFound { .. } => StatusCode::NOT_FOUND,
+        Error::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+        Error::Conflict | Error::RoleInUse { .. } | Error::SlugTaken { .. } => StatusCode::CONFLICT,
+        Error::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+        Error::PayloadTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        Error::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Error::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+        Error::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Error::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        Error::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn details(error: &Error) -> Value {
+    match error {
+        Error::InvalidRequest { fields } => json!({ "fields": fields }),
+        Error::RoleInUse { holder_count } => json!({ "holder_count": holder_count }),
+        Error::PayloadTooLarge { bytes_max } => json!({ "bytes_max": bytes_max }),
+        Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
+            json!({ "retry_after_seconds": retry_after.as_secs() })
+        }
+        _ => json!({}),
+    }
+}
+
+/// The answer that says what was wrong.
+pub(super) fn refusal(error: &Error, style: ErrorStyle, wanted: CredentialKind) -> Response<Bytes> {
+    log(error);
+    let status = status(error);
+    let mut answer = match style {
+        ErrorStyle::Body => {
+            let (code, message) = (error.code(), error.to_string());
+            Answer::json(
+                status,
+                &json!({ "error": code, "message": message, "details": details(error) }),
+            )
+        }
+        ErrorStyle::Headers => Answer::empty(status)
+            .header(ERROR_CODE, HeaderValue::from_static(error.code()))
+            .header(ERROR_MESSAGE, header_text(&header_message(error))),
+    };
+    match error {
+        Error::Unauthenticated { .. } => {
+            answer = answer.header(WWW_AUTHENTICATE, challenge(wanted));
+        }
+        Error::MethodNotAllowed { allow } => answer = answer.header(ALLOW, header_text(allow)),
+        Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
+            answer = answer.header(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
+        }
+        _ => {}
+    }
+    answer.into_response()
+}
+
+/// What a caller without a credential has to present (RFC 6750, 3 for tokens).
+fn challenge(wanted: CredentialKind) -> HeaderValue {
+    HeaderValue::from_static(match wanted {
+        CredentialKind::Bearer => "Bearer realm=\"knowledge\"",
+        CredentialKind::Session => "Cookie realm=\"knowledge\", cookie-name=\"service_session\"",
+    })
+}
+
+/// What a header may say of an error: nothing that was sent stands in it.
+fn header_message(error: &Error) -> String {
+    let Error::InvalidRequest { fields } = error else {
+        return error.to_string();
+    };
+    let describe = |problem: &FieldProblem| match problem.code {
+        ProblemCode::UnknownField => format!("a field of the body {}", problem.message),
+        _ => format!("{} {}", problem.path, problem.message),
+    };
+    let shown: Vec<_> = fields
+        .iter()
+        .take(HEADER_PROBLEMS_MAX)
+        .map(describe)
+        .collect();
+    shown.join("; ")
+}
+
+/// Visible ASCII and spaces; what is neither becomes a question mark.
+fn header_text(text: &str) -> HeaderValue {
+    let plain = |char: char| {
+        if char == ' ' || char.is_ascii_graphic() {
+            char
+        } else {
+            '?'
+        }
+    };
+    let plain: String = text.chars().map(plain).collect();
+    HeaderValue::from_str(&plain).expect("visible ASCII and spaces make a header")
+}
+
+/// What the caller is not told.
+fn log(error: &Error) {
+    match error {
+        Error::Internal { detail } => tracing::error!(%detail, "internal error"),
+        Error::Unavailable { detail, .. } => tracing::warn!(%detail, "unavailable"),
+        _ => {}
+    }
+}
+
+pub(super) fn add_request_id(response: &mut Response<Bytes>, id: Uuid) {
+    response
+        .headers_mut()
+        .insert(REQUEST_ID, header_text(&id.to_string()));
+}

@@ -1,0 +1,74 @@
+//! The limits of the service: named, with their units, all configurable.
+
+use std::time::Duration;
+
+/// How many memories one bulk update may name.
+pub const BULK_MEMORIES_MAX: usize = 1_000;
+/// The largest content of a memory, in bytes.
+pub const CONTENT_BYTES_MAX: usize = 32 * 1024;
+/// The largest request body, in bytes.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// The longest name or title, in characters.
+pub const NAME_CHARS_MAX: usize = 128;
+/// The longest description, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 1_024;
+/// How many outbound webhooks a workspace may have.
+pub const WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50;
+/// How many inbound webhooks a workspace may have.
+pub const INBOUND_WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50;
+/// How many connectors a workspace may have: the dashboard shows all of them.
+pub const CONNECTORS_PER_WORKSPACE_MAX: u64 = 100;
+/// How many MCP keys a workspace may have: the dashboard shows all of them.
+pub const MCP_KEYS_PER_WORKSPACE_MAX: u64 = 100;
+/// How many custom roles an organisation may have.
+pub const CUSTOM_ROLES_PER_ORG_MAX: u64 = 100;
+/// How many memories one recall may cite.
+pub const RECALL_MEMORIES_MAX: usize = 500;
+/// How many memories one ingest may bring.
+pub const INGEST_MEMORIES_MAX: usize = 100;
+/// How many subscriptions a recall may have.
+pub const SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50;
+/// How long the result of a bulk update is kept for replays.
+pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The limits in force. [`Limits::default`] has the values of the constants in this module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// See [`BULK_MEMORIES_MAX`]. At most 3,000, so that a bulk update fits into one commit.
+    pub bulk_memories_max: usize,
+    /// See [`CONTENT_BYTES_MAX`]. At most 32 KiB, so that a memory fits into one value.
+    pub content_bytes_max: usize,
+    /// See [`BODY_BYTES_MAX`].
+    pub body_bytes_max: usize,
+    /// See [`WEBHOOKS_PER_WORKSPACE_MAX`].
+    pub webhooks_per_workspace_max: u64,
+    /// See [`INBOUND_WEBHOOKS_PER_WORKSPACE_MAX`].
+    pub inbound_webhooks_per_workspace_max: u64,
+    /// See [`CONNECTORS_PER_WORKSPACE_MAX`].
+    pub connectors_per_workspace_max: u64,
+    /// See [`MCP_KEYS_PER_WORKSPACE_MAX`].
+    pub mcp_keys_per_workspace_max: u64,
+    /// See [`CUSTOM_ROLES_PER_ORG_MAX`].
+    pub custom_roles_per_org_max: u64,
+    /// See [`SUBSCRIPTIONS_PER_RECALL_MAX`].
+    pub subscriptions_per_recall_max: u64,
+    /// See [`IDEMPOTENCY_RETENTION`].
+    pub idempotency_retention: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bulk_memories_max: BULK_MEMORIES_MAX,
+            content_bytes_max: CONTENT_BYTES_MAX,
+            body_bytes_max: BODY_BYTES_MAX,
+            webhooks_per_workspace_max: WEBHOOKS_PER_WORKSPACE_MAX,
+            inbound_webhooks_per_workspace_max: INBOUND_WEBHOOKS_PER_WORKSPACE_MAX,
+            connectors_per_workspace_max: CONNECTORS_PER_WORKSPACE_MAX,
+            mcp_keys_per_workspace_max: MCP_KEYS_PER_WORKSPACE_MAX,
+            custom_roles_per_org_max: CUSTOM_ROLES_PER_ORG_MAX,
+            subscriptions_per_recall_max: SUBSCRIPTIONS_PER_RECALL_MAX,
+            idempotency_retention: IDEMPOTENCY_RETENTION,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Who is told what: citation subscriptions, webhooks in both directions, and the types of events.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::string_enum;
+use super::{
+    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SubscriptionId, Timestamp, WebhookId,
+    WebhookUrl, WorkspaceId,
+};
+
+string_enum! {
+    /// What can be announced.
+    EventType {
+        /// A memory was added.
+        ChunkCreated = "chunk.created",
+        /// A memory was deleted.
+        ChunkDeleted = "chunk.deleted",
+        /// The labels, the review status or the content of memories changed.
+        MemoryUpdated = "memory.updated",
+        /// A memory that a recall cites changed.
+        CitationChanged = "citation.changed",
+        /// A batch of memories came in.
+        IngestCompleted = "ingest.completed",
+        /// A batch of memories was refused.
+        IngestFailed = "ingest.failed",
+        /// A connector has another status.
+        ConnectorStatusChanged = "connector.status_changed",
+        /// A trial of an endpoint.
+        WebhookPing = "webhook.ping",
+    }
+}
+
+/// One answer of an assistant, with the memories that it cites.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recall {
+    /// The identifier.
+    pub id: RecallId,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// What was asked.
+    pub query: String,
+    /// The memories that the answer cites.
+    pub memory_ids: Vec<MemoryId>,
+    /// Who registered it.
+    pub created_by: MemberId,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+/// Who hears when a memory changes that a recall cites.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CitationSubscription {
+    /// The identifier.
+    pub id: SubscriptionId,
+    /// The organisation.
+    pub org_id: OrgId,
+    /// The workspace of the recall.
+    pub workspace_id: WorkspaceId,
+    /// The recall.
+    pub recall_id: RecallId,
+    /// Who subscribed.
+    pub subscriber_user_id: MemberId,
+    /// Where deliveries go.
+    pub webhook_url: WebhookUrl,
+    /// The secret that deliveries are signed with (Standard Webhooks 1.0.0: `whsec_` and base64). Shown in the answer
+    /// to the creation and `null` ever after.
+    pub signing_secret: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// The request for a citation subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCitationSubscription {
+    /// The recall to hear of.
+    pub recall_id: RecallId,
+    /// Where deliveries go.
+    pub webhook_url: WebhookUrl,
+}
+
+/// An outbound webhook of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Webhook {
+    /// The identifier.
+    pub id: WebhookId,
+    /// The organisation.
+    pub org_id: OrgId,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// What it is told of.
+    pub event_type: EventType,
+    /// Where deliveries go.
+    pub url: WebhookUrl,
+    /// The secret that deliveries are signed with. Shown in the answer to the creation and `null` ever after.
+    pub signing_secret: Option<String>,
+    /// Who registered it.
+    pub created_by: MemberId,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+/// The request for an outbound webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewWebhook {
+    /// What to be told of.
+    pub event_type: EventType,
+    /// Where deliveries go.
+    pub url: WebhookUrl,
+}
+
+/// An inbound webhook of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InboundWebhook {
+    /// The identifier.
+    pub id: InboundWebhookId,
+    /// The organisation.
+    pub org_id: OrgId,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// 1 to 128 characters.
+    pub name: String,
+    /// Where senders post to: a path on this service, or a whole URL where the service knows its own address.
+    pub url: String,
+    /// The secret that senders sign with. Shown in the answer to the creation and `null` ever after.
+    pub signing_secret: Option<String>,
+    /// Who registered it.
+    pub created_by: MemberId,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+/// The request for an inbound webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInboundWebhook {
+    /// 1 to 128 characters.
+    pub name: String,
+}

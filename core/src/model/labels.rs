@@ -1,0 +1,168 @@
+//! The labels that govern a memory: sensitivity, audience, review status.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::names::string_enum;
+
+string_enum! {
+    /// How sensitive a memory is, from the least to the most: the order is that of the definition.
+    #[derive(Default)]
+    SensitivityLabel {
+        /// For everybody.
+        Public = "public",
+        /// For everybody in the organisation; what a new memory is.
+        #[default]
+        Internal = "internal",
+        /// Content needs the action `memory:read_confidential`.
+        Confidential = "confidential",
+        /// Content needs the action `memory:read_restricted`.
+        Restricted = "restricted",
+    }
+}
+
+string_enum! {
+    /// Where a memory stands in its review. The review backlog is the number of pending ones.
+    ReviewStatus {
+        /// Nobody has decided yet.
+        Pending = "pending",
+        /// Accepted.
+        Approved = "approved",
+        /// Refused.
+        Rejected = "rejected",
+    }
+}
+
+string_enum! {
+    /// What an audience label names.
+    AudienceScope {
+        /// The organisation, by its slug.
+        Org = "org",
+        /// A workspace, by its slug.
+        Workspace = "workspace",
+        /// A team, by its name.
+        Team = "team",
+        /// A member, by its handle.
+        User = "user",
+    }
+}
+
+/// The longest name in an audience label, in characters.
+pub const AUDIENCE_NAME_CHARS_MAX: usize = 64;
+
+/// Who may know of a memory: `<scope>:<name>`, for example `team:platform`. Names are those of one organisation and
+/// reach no other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AudienceLabel {
+    scope: AudienceScope,
+    name: Box<str>,
+}
+
+/// A text that is not an audience label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "must be <scope>:<name>, the scope one of org, workspace, team, user, \
+     the name 1 to 64 characters of a-z 0-9 - _ ."
+)]
+pub struct InvalidAudienceLabel;
+
+/// Whether `name` can be the name in an audience label, and so a slug, a handle or a team: 1 to
+/// [`AUDIENCE_NAME_CHARS_MAX`] characters of `a-z 0-9 - _ .`.
+#[must_use]
+pub fn is_label_name(name: &str) -> bool {
+    (1..=AUDIENCE_NAME_CHARS_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'))
+}
+
+impl AudienceLabel {
+    /// A label of its parts.
+    ///
+    /// # Errors
+    /// [`InvalidAudienceLabel`] where [`is_label_name`] does not hold of `name`.
+    pub fn new(scope: AudienceScope, name: &str) -> Result<Self, InvalidAudienceLabel> {
+        is_label_name(name)
+            .then(|| Self {
+                scope,
+                name: name.into(),
+            })
+            .ok_or(InvalidAudienceLabel)
+    }
+
+    /// What the label names.
+    #[must_use]
+    pub fn scope(&self) -> AudienceScope {
+        self.scope
+    }
+
+    /// The name behind the colon.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for AudienceLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.scope, self.name)
+    }
+}
+
+impl FromStr for AudienceLabel {
+    type Err = InvalidAudienceLabel;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (scope, name) = text.split_once(':').ok_or(InvalidAudienceLabel)?;
+        Self::new(scope.parse().map_err(|_| InvalidAudienceLabel)?, name)
+    }
+}
+
+impl Serialize for AudienceLabel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for AudienceLabel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sensitivity_is_ordered() {
+        assert!(SensitivityLabel::ALL.is_sorted());
+        assert_eq!(SensitivityLabel::default(), SensitivityLabel::Internal);
+    }
+
+    #[test]
+    fn audience_labels_have_a_known_scope_and_a_plain_name() {
+        for good in [
+            "org:acme",
+            "team:platform-2",
+            "user:a.b_c",
+            &format!("workspace:{}", "x".repeat(64)),
+        ] {
+            assert_eq!(good.parse::<AudienceLabel>().unwrap().to_string(), *good);
+        }
+        let long = format!("org:{}", "x".repeat(65));
+        for bad in [
+            "", "acme", "org:", ":acme", "group:a", "org:Acme", "org:a b", "org:a:b", "org:ä",
+            &long,
+        ] {
+            assert_eq!(
+                bad.parse::<AudienceLabel>(),
+                Err(InvalidAudienceLabel),
+                "{bad}"
+            );
+        }
+    }
+}

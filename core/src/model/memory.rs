@@ -1,0 +1,188 @@
+//! Memories and their bulk update.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AudienceLabel, AuditLogId, MemberId, MemoryId, OperationId, ReviewStatus, SensitivityLabel,
+    SourceId, Timestamp, WorkspaceId,
+};
+
+/// What governs a memory: small, and apart from its content, so that relabelling never touches that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLabels {
+    /// The workspace that the memory belongs to.
+    pub workspace_id: WorkspaceId,
+    /// The source it came from.
+    pub source_id: SourceId,
+    /// Who may know of it.
+    pub audience: AudienceLabel,
+    /// How sensitive it is.
+    pub sensitivity: SensitivityLabel,
+    /// Where it stands in its review.
+    pub review: ReviewStatus,
+}
+
+/// What a memory says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryContent {
+    /// 1 to 128 characters.
+    pub title: String,
+    /// The text.
+    pub content: String,
+    /// The name of the memory at its source, where it has one: the same key updates instead of adding.
+    pub source_key: Option<String>,
+    /// Who added it.
+    pub created_by: MemberId,
+    /// When it was added.
+    pub created_at: Timestamp,
+    /// When its content was last written.
+    pub updated_at: Timestamp,
+}
+
+/// A memory as a bulk result shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Memory {
+    /// The identifier.
+    pub id: MemoryId,
+    /// The source.
+    pub source_id: SourceId,
+    /// The audience label.
+    pub audience_tag: AudienceLabel,
+    /// The sensitivity label.
+    pub sensitivity_label: SensitivityLabel,
+}
+
+impl Memory {
+    /// The wire form of a memory with these labels.
+    #[must_use]
+    pub fn new(id: MemoryId, labels: &MemoryLabels) -> Self {
+        Self {
+            id,
+            source_id: labels.source_id,
+            audience_tag: labels.audience.clone(),
+            sensitivity_label: labels.sensitivity,
+        }
+    }
+}
+
+/// The attributes that a bulk update sets; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryChange {
+    /// The new audience.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience_tag: Option<AudienceLabel>,
+    /// The new sensitivity. Lowering it needs the action `memory:declassify`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitivity_label: Option<SensitivityLabel>,
+    /// The new source, one of the organisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_id: Option<SourceId>,
+    /// The new review status. Setting it needs the action `memory:review`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review_status: Option<ReviewStatus>,
+}
+
+impl MemoryChange {
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether an attribute other than the review status is set.
+    #[must_use]
+    pub fn relabels(&self) -> bool {
+        self.audience_tag.is_some() || self.sensitivity_label.is_some() || self.source_id.is_some()
+    }
+
+    /// `labels` with what this sets.
+    #[must_use]
+    pub fn applied_to(&self, labels: &MemoryLabels) -> MemoryLabels {
+        MemoryLabels {
+            workspace_id: labels.workspace_id,
+            source_id: self.source_id.unwrap_or(labels.source_id),
+            audience: self
+                .audience_tag
+                .as_ref()
+                .unwrap_or(&labels.audience)
+                .clone(),
+            sensitivity: self.sensitivity_label.unwrap_or(labels.sensitivity),
+            review: self.review_status.unwrap_or(labels.review),
+        }
+    }
+}
+
+/// The request of a bulk update: which memories, and what to set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BulkUpdate {
+    /// The memories, without duplicates. The result has an item for each, in this order.
+    pub memory_ids: Vec<MemoryId>,
+    /// What to set; not empty.
+    #[serde(flatten)]
+    pub change: MemoryChange,
+}
+
+/// What became of a bulk update.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BulkResult {
+    /// The run that changed the memories; a replay names the first run.
+    pub operation_id: OperationId,
+    /// Whether this is the stored result of an earlier identical request.
+    pub replayed: bool,
+    /// How many memories.
+    pub summary: BulkSummary,
+    /// An item per memory requested, in the order of the request.
+    pub results: Vec<BulkItem>,
+}
+
+/// How many memories a bulk update was asked for, changed and refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkSummary {
+    /// All of them.
+    pub requested: u32,
+    /// Those with `ok` true.
+    pub succeeded: u32,
+    /// Those with `ok` false.
+    pub failed: u32,
+}
+
+/// What became of one memory of a bulk update: `memory` where `ok` is true, `error` where it is false.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BulkItem {
+    /// The memory asked for.
+    pub memory_id: MemoryId,
+    /// Whether it has the labels asked for now.
+    pub ok: bool,
+    /// The memory after the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// The entry in the audit log; a refused attempt has one too.
+    pub audit_log_id: AuditLogId,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<BulkItemError>,
+}
+
+/// Why one memory of a bulk update was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkItemError {
+    /// The reason, for programs.
+    pub code: BulkItemErrorCode,
+    /// The reason, for people.
+    pub message: String,
+}
+
+super::names::string_enum! {
+    /// Why one memory of a bulk update was refused, for programs.
+    BulkItemErrorCode {
+        /// The organisation has no such memory.
+        NotFound = "not_found",
+        /// The caller lacks an action that the change needs in the memory's workspace.
+        Forbidden = "forbidden",
+    }
+}

@@ -1,0 +1,92 @@
+//! Custom roles on the wire.
+
+use serde::{Deserialize, Serialize};
+
+use super::{MemberId, OrgId, RoleId, Timestamp, WorkspaceId};
+use crate::access::{ActionSet, BaseRole};
+
+/// A role that an organisation made for itself: a base role with actions allowed and denied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomRole {
+    /// The identifier.
+    pub id: RoleId,
+    /// The organisation.
+    pub org_id: OrgId,
+    /// The one workspace that it can be held in; `null` for a role of the whole organisation.
+    pub workspace_id: Option<WorkspaceId>,
+    /// 1 to 128 characters.
+    pub name: String,
+    /// Unique among the custom roles of the organisation.
+    pub slug: String,
+    /// What it begins with.
+    pub base_role: BaseRole,
+    /// What it is for.
+    pub description: String,
+    /// Whether `allow` counts. An inactive role still denies.
+    pub is_active: bool,
+    /// Who made it.
+    pub created_by: MemberId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// What it adds to the base role and takes from it.
+    pub actions: RoleActions,
+}
+
+impl CustomRole {
+    /// What holders may do: (base role ∪ allow) − deny, and base role − deny while the role is inactive.
+    #[must_use]
+    pub fn effective_actions(&self) -> ActionSet {
+        let base = self.base_role.actions();
+        let granted = if self.is_active {
+            base | self.actions.allow
+        } else {
+            base
+        };
+        granted - self.actions.deny
+    }
+}
+
+/// The actions that a custom role adds and takes. No action stands in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleActions {
+    /// Added to those of the base role.
+    pub allow: ActionSet,
+    /// Taken from those of the base role.
+    pub deny: ActionSet,
+}
+
+/// The request to make a custom role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCustomRole {
+    /// 1 to 128 characters.
+    pub name: String,
+    /// 1 to 64 characters of `a-z 0-9 - _ .`.
+    pub slug: String,
+    /// What it begins with.
+    pub base_role: BaseRole,
+    /// At most 1,024 characters.
+    pub description: String,
+    /// The one workspace that it can be held in, or none.
+    pub workspace_id: Option<WorkspaceId>,
+    /// What it adds and takes.
+    pub actions: RoleActions,
+}
+
+/// The request to change a custom role; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CustomRoleUpdate {
+    /// A new name.
+    pub name: Option<String>,
+    /// A new slug.
+    pub slug: Option<String>,
+    /// A new description.
+    pub description: Option<String>,
+    /// A new base role.
+    pub base_role: Option<BaseRole>,
+    /// Switches the role on or off.
+    pub is_active: Option<bool>,
+    /// New actions, both lists.
+    pub actions: Option<RoleActions>,
+}

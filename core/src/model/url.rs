@@ -1,0 +1,113 @@
+//! The addresses of webhooks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The longest URL, in characters.
+pub const URL_CHARS_MAX: usize = 2_048;
+
+/// An absolute `https` or `http` URL without credentials or fragment, at most [`URL_CHARS_MAX`] characters. Whether
+/// deliveries may go there is decided when it is registered and again when it is connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WebhookUrl(url::Url);
+
+/// A text that cannot be the address of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUrl {
+    /// Over [`URL_CHARS_MAX`] characters.
+    #[error("must have at most {URL_CHARS_MAX} characters")]
+    TooLong,
+    /// Not a URL, or one of another scheme.
+    #[error(
+        "must be an absolute URL that begins with https://, for example https://example.com/hooks"
+    )]
+    NotHttp,
+    /// A user name or a password in it.
+    #[error("must not contain a user name or a password")]
+    Credentials,
+    /// A part behind `#`, which is never sent.
+    #[error("must not have a fragment (#…)")]
+    Fragment,
+}
+
+impl WebhookUrl {
+    /// The parsed URL.
+    #[must_use]
+    pub fn as_url(&self) -> &url::Url {
+        &self.0
+    }
+
+    /// The URL as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl FromStr for WebhookUrl {
+    type Err = InvalidUrl;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.chars().count() > URL_CHARS_MAX {
+            return Err(InvalidUrl::TooLong);
+        }
+        let url = url::Url::parse(text).map_err(|_| InvalidUrl::NotHttp)?;
+        if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
+            return Err(InvalidUrl::NotHttp);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(InvalidUrl::Credentials);
+        }
+        if url.fragment().is_some() {
+            return Err(InvalidUrl::Fragment);
+        }
+        Ok(Self(url))
+    }
+}
+
+impl fmt::Display for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for WebhookUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for WebhookUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_absolute_http_urls_alone() {
+        assert!("https://example.com/hook?a=1".parse::<WebhookUrl>().is_ok());
+        for (text, error) in [
+            ("", InvalidUrl::NotHttp),
+            ("/hook", InvalidUrl::NotHttp),
+            ("ftp://example.com", InvalidUrl::NotHttp),
+            ("mailto:a@example.com", InvalidUrl::NotHttp),
+            ("https://", InvalidUrl::NotHttp),
+            ("https://user@example.com", InvalidUrl::Credentials),
+            ("https://:pass@example.com", InvalidUrl::Credentials),
+            ("https://example.com/#part", InvalidUrl::Fragment),
+            (
+                &format!("https://example.com/{}", "a".repeat(2_048)),
+                InvalidUrl::TooLong,
+            ),
+        ] {
+            assert_eq!(text.parse::<WebhookUrl>().unwrap_err(), error, "{text}");
+        }
+    }
+}

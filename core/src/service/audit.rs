@@ -1,0 +1,526 @@
+//! The audit log: who, when, what, before and after, for everything that was changed and every change refused.
+//!
+//! The entries of one operation have consecutive identifiers and share pages, each stored under the identifier of its
+//! first entry. So the entry of an identifier is found by one step back from it, and the log is in the order of time.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::KnowledgeService;
+use crate::access::{Action, Credential, CredentialKind, Denial, Principal};
+use crate::env::Env;
+use crate::error::Error;
+use crate::model::{
+    AuditLogId, CredentialId, MemberId, MemoryChange, MemoryId, MemoryLabels, OperationId, OrgId,
+    Timestamp,
+};
+use crate::store::{Direction, Key, KeyRange, StoreExt, Transaction, keys};
+
+/// How many entries about memories share a page: what fits into one value with the longest labels.
+pub(super) const PAGE_ENTRIES: usize = 160;
+
+/// The low bits of an operation's first identifier are zero, so that the identifiers behind it stay its own.
+const ENTRY_BITS: u32 = 16;
+
+crate::model::names::string_enum! {
+    /// What was done.
+    AuditAction {
+        /// Memories came in.
+        MemoryIngest = "memory.ingest",
+        /// Attributes of memories were changed.
+        MemoryBulkUpdate = "memory.bulk_update",
+        /// A source was made.
+        SourceCreate = "source.create",
+        /// A custom role was made.
+        RoleCreate = "role.create",
+        /// A custom role was changed.
+        RoleUpdate = "role.update",
+        /// A custom role was deleted.
+        RoleDelete = "role.delete",
+        /// A member got another role.
+        RoleAssign = "role.assign",
+        /// A citation subscription was made.
+        SubscriptionCreate = "citation_subscription.create",
+        /// An outbound webhook was registered.
+        WebhookCreate = "webhook.create",
+        /// An inbound webhook was registered.
+        InboundWebhookCreate = "inbound_webhook.create",
+        /// A connector was made.
+        ConnectorCreate = "connector.create",
+        /// A connector was paused or resumed.
+        ConnectorPause = "connector.pause",
+        /// An MCP key was made.
+        McpKeyCreate = "mcp_key.create",
+        /// A chat was opened.
+        ChatCreate = "chat.create",
+        /// A recall was registered.
+        RecallCreate = "recall.create",
+        /// An organisation was made.
+        OrganizationCreate = "organization.create",
+        /// A workspace was made.
+        WorkspaceCreate = "workspace.create",
+        /// A member was added.
+        MemberCreate = "member.create",
+        /// A token or a session was made.
+        CredentialCreate = "credential.create",
+        /// A token or a session was revoked.
+        CredentialRevoke = "credential.revoke",
+    }
+}
+
+crate::model::names::string_enum! {
+    /// What kind of thing an audit entry is about.
+    ResourceKind {
+        /// A memory.
+        Memory = "memory",
+        /// A source.
+        Source = "source",
+        /// A custom role.
+        Role = "role",
+        /// A member.
+        Member = "member",
+        /// A citation subscription.
+        Subscription = "citation_subscription",
+        /// An outbound webhook.
+        Webhook = "webhook",
+        /// An inbound webhook.
+        InboundWebhook = "inbound_webhook",
+        /// A connector.
+        Connector = "connector",
+        /// A token, a session or an MCP key.
+        Credential = "credential",
+        /// A chat.
+        Chat = "chat",
+        /// A recall.
+        Recall = "recall",
+        /// An organisation.
+        Organization = "organization",
+        /// A workspace.
+        Workspace = "workspace",
+    }
+}
+
+/// What an audit entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditResource {
+    /// The kind.
+    pub kind: ResourceKind,
+    /// The identifier.
+    pub id: uuid::Uuid,
+}
+
+/// Whether what was asked for was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditOutcome {
+    /// Done.
+    Ok,
+    /// Refused: there is no such thing.
+    NotFound,
+    /// Refused: the caller may not.
+    Denied(Denial),
+}
+
+/// One entry of the audit log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AuditEntry {
+    /// The identifier.
+    pub id: AuditLogId,
+    /// The operation that it is part of.
+    pub operation_id: OperationId,
+    /// When it was done.
+    pub at: Timestamp,
+    /// Who did it; `null` for the operator of the service.
+    pub actor_id: Option<MemberId>,
+    /// The token or session it was done with.
+    pub credential_id: Option<CredentialId>,
+    /// What was done.
+    pub action: AuditAction,
+    /// What it was done to.
+    pub resource: AuditResource,
+    /// Whether it was done.
+    pub outcome: AuditOutcome,
+    /// What it was before; `null` for something new.
+    pub before: Option<Value>,
+    /// What it was after; `null` for something gone or refused.
+    pub after: Option<Value>,
+}
+
+/// Who acts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Actor {
+    pub(super) org: OrgId,
+    pub(super) member: Option<MemberId>,
+    pub(super) credential: Option<CredentialId>,
+}
+
+impl From<&Principal> for Actor {
+    fn from(principal: &Principal) -> Self {
+        Self {
+            org: principal.org_id(),
+            member: Some(principal.member_id()),
+            credential: principal.credential,
+        }
+    }
+}
+
+impl Actor {
+    /// The operator of the service, who acts through provisioning.
+    pub(super) fn operator(org: OrgId) -> Self {
+        Self {
+            org,
+            member: None,
+            credential: None,
+        }
+    }
+}
+
+/// One run of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub(super) id: OperationId,
+    pub(super) first_audit_id: AuditLogId,
+    pub(super) at: Timestamp,
+}
+
+impl Operation {
+    pub(super) fn begin(env: &Env, at: Timestamp) -> Self {
+        let first = env.uuid_at(at).as_u128() >> ENTRY_BITS << ENTRY_BITS;
+        Self {
+            id: OperationId(env.uuid_at(at)),
+            first_audit_id: AuditLogId(uuid::Uuid::from_u128(first)),
+            at,
+        }
+    }
+
+    /// Records that something new was made.
+    pub(super) fn created<T: Serialize>(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        resource: (ResourceKind, uuid::Uuid),
+        after: &T,
+    ) {
+        self.record(
+            transaction,
+            actor,
+            action,
+            resource,
+            None,
+            Some(state(after)),
+        );
+    }
+
+    /// Records a change of one thing.
+    pub(super) fn changed<T: Serialize>(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        resource: (ResourceKind, uuid::Uuid),
+        before: &T,
+        after: &T,
+    ) {
+        self.record(
+            transaction,
+            actor,
+            action,
+            resource,
+            Some(state(before)),
+            Some(state(after)),
+        );
+    }
+
+    /// Records what one thing was before and is after; `None` for nothing.
+    pub(super) fn record(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        (kind, id): (ResourceKind, uuid::Uuid),
+        before: Option<Value>,
+        after: Option<Value>,
+    ) {
+        let body = PageBody::Single {
+            resource: AuditResource { kind, id },
+            before,
+            after,
+        };
+        self.write(transaction, actor, action, vec![body]);
+    }
+
+    /// Records what became of memories. `change` is what successful entries with a state before were set to.
+    pub(super) fn record_memories(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        change: Option<&MemoryChange>,
+        entries: Vec<MemoryAudit>,
+    ) {
+        let mut entries = entries.into_iter();
+        let mut pages = Vec::new();
+        loop {
+            let page: Vec<_> = entries.by_ref().take(PAGE_ENTRIES).collect();
+            if page.is_empty() {
+                break;
+            }
+            pages.push(PageBody::Memories {
+                change: change.cloned(),
+                entries: page,
+            });
+        }
+        self.write(transaction, actor, action, pages);
+    }
+
+    fn write(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        pages: Vec<PageBody>,
+    ) {
+        for (index, body) in pages.into_iter().enumerate() {
+            let page = AuditPage {
+                operation_id: self.id,
+                at: self.at,
+                actor_id: actor.member,
+                credential_id: actor.credential,
+                action,
+                body,
+            };
+            let first = self.first_audit_id.plus((index * PAGE_ENTRIES) as u128);
+            transaction.create_unique(keys::audit(actor.org, first), &page);
+        }
+        if let Some(member) = actor.member {
+            transaction.put(
+                keys::audit_actor(actor.org, member, self.first_audit_id),
+                &self.id,
+            );
+        }
+    }
+}
+
+/// How an audit entry shows a record.
+pub(super) fn state<T: Serialize>(record: &T) -> Value {
+    serde_json::to_value(record)
+        .expect("records serialise: string keys, no fallible implementations")
+}
+
+/// Some entries of one operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct AuditPage {
+    operation_id: OperationId,
+    at: Timestamp,
+    actor_id: Option<MemberId>,
+    credential_id: Option<CredentialId>,
+    action: AuditAction,
+    body: PageBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PageBody {
+    /// One thing of any kind.
+    Single {
+        resource: AuditResource,
+        before: Option<Value>,
+        after: Option<Value>,
+    },
+    /// Many memories.
+    Memories {
+        change: Option<MemoryChange>,
+        entries: Vec<MemoryAudit>,
+    },
+}
+
+/// What became of one memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MemoryAudit {
+    pub(super) memory_id: MemoryId,
+    pub(super) outcome: AuditOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<MemoryLabels>,
+    /// Left out where it follows from the labels before and the change of the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<MemoryLabels>,
+}
+
+impl MemoryAudit {
+    /// The labels after, where the memory still has some.
+    pub(super) fn labels_after(&self, change: Option<&MemoryChange>) -> Option<MemoryLabels> {
+        match (&self.after, &self.before, change) {
+            (Some(after), _, _) => Some(after.clone()),
+            (None, Some(before), Some(change)) if self.outcome == AuditOutcome::Ok => {
+                Some(change.applied_to(before))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The entries about memories of one operation, in their order.
+///
+/// # Errors
+/// [`Error::Internal`] where a page is missing.
+pub(super) async fn read_memory_entries(
+    transaction: &Transaction,
+    org: OrgId,
+    first: AuditLogId,
+    count: usize,
+) -> Result<Vec<(MemoryAudit, Option<MemoryLabels>)>, Error> {
+    let pages: Vec<Key> = (0..count)
+        .step_by(PAGE_ENTRIES)
+        .map(|offset| keys::audit(org, first.plus(offset as u128)))
+        .collect();
+    let pages = transaction
+        .unchecked()
+        .read_many::<AuditPage>(&pages)
+        .await?;
+    let mut entries = Vec::with_capacity(count);
+    for page in pages.into_iter().flatten() {
+        if let PageBody::Memories {
+            change,
+            entries: found,
+        } = page.value.body
+        {
+            entries.extend(found.into_iter().map(|entry| {
+                let after = entry.labels_after(change.as_ref());
+                (entry, after)
+            }));
+        }
+    }
+    if entries.len() == count {
+        Ok(entries)
+    } else {
+        Err(Error::internal(format!(
+            "audit pages from {first} on are missing"
+        )))
+    }
+}
+
+impl AuditPage {
+    fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
+        let (resource, outcome, before, after) = match &self.body {
+            PageBody::Single {
+                resource,
+                before,
+                after,
+            } => (index == 0)
+                .then(|| (*resource, AuditOutcome::Ok, before.clone(), after.clone()))?,
+            PageBody::Memories { change, entries } => {
+                let entry = entries.get(index)?;
+                let after = entry.labels_after(change.as_ref());
+                let resource = AuditResource {
+                    kind: ResourceKind::Memory,
+                    id: entry.memory_id.0,
+                };
+                (
+                    resource,
+                    entry.outcome,
+                    entry.before.as_ref().map(state),
+                    after.as_ref().map(state),
+                )
+            }
+        };
+        Some(AuditEntry {
+            id,
+            operation_id: self.operation_id,
+            at: self.at,
+            actor_id: self.actor_id,
+            credential_id: self.credential_id,
+            action: self.action,
+            resource,
+            outcome,
+            before,
+            after,
+        })
+    }
+}
+
+impl KnowledgeService {
+    /// The entry of the audit log with this identifier.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`; [`Error::NotFound`].
+    pub async fn audit_entry(
+        &self,
+        credential: &Credential,
+        id: AuditLogId,
+    ) -> Result<AuditEntry, Error> {
+        let mut reading = self.reading();
+        let caller = Principal::recognise(
+            &mut reading,
+            credential,
+            CredentialKind::Bearer,
+            self.env().now(),
+        )
+        .await?;
+        caller.require(Action::AuditRead)?;
+        let missing = Error::NotFound {
+            what: "audit entry",
+        };
+        let up_to_id = KeyRange::new(
+            keys::audits(caller.org_id()).start,
+            keys::audit(caller.org_id(), id).successor(),
+        );
+        let found = self
+            .store()
+            .scan_as::<AuditPage>(&up_to_id, 1, Direction::Reverse)
+            .await?;
+        let Some((key, page)) = found.into_iter().next() else {
+            return Err(missing);
+        };
+        let first = keys::last_id(&key)
+            .ok_or_else(|| Error::internal(format!("{key} is no audit page")))?;
+        let offset = id.0.as_u128() - first.as_u128();
+        usize::try_from(offset)
+            .ok()
+            .and_then(|index| page.value.entry(id, index))
+            .ok_or(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
+    use crate::store::VALUE_BYTES_MAX;
+
+    #[test]
+    fn the_largest_page_fits_into_one_value() {
+        let id = uuid::Uuid::max();
+        let audience: AudienceLabel = format!("workspace:{}", "x".repeat(64)).parse().unwrap();
+        let labels = MemoryLabels {
+            workspace_id: WorkspaceId(id),
+            source_id: SourceId(id),
+            audience: audience.clone(),
+            sensitivity: SensitivityLabel::Confidential,
+            review: ReviewStatus::Approved,
+        };
+        let entry = MemoryAudit {
+            memory_id: MemoryId(id),
+            outcome: AuditOutcome::Denied(Denial::Lacks(Action::MemoryDeclassify)),
+            before: Some(labels),
+            after: None,
+        };
+        let page = AuditPage {
+            operation_id: OperationId(id),
+            at: Timestamp::MAX,
+            actor_id: Some(MemberId(id)),
+            credential_id: Some(CredentialId(id)),
+            action: AuditAction::InboundWebhookCreate,
+            body: PageBody::Memories {
+                change: Some(MemoryChange {
+                    audience_tag: Some(audience),
+                    sensitivity_label: Some(SensitivityLabel::Confidential),
+                    source_id: Some(SourceId(id)),
+                    review_status: Some(ReviewStatus::Approved),
+                }),
+                entries: vec![entry; PAGE_ENTRIES],
+            },
+        };
+        assert!(serde_json::to_vec(&page).unwrap().len() <= VALUE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,323 @@
+//! Changing attributes of many memories in one call, exactly once per idempotency key.
+//!
+//! Exactly once by construction: the memories, the audit, the counters, the events and the idempotency record are one
+//! commit, on condition that the record is absent, or expired at the version read. Of two concurrent calls with one
+//! key one commits; the other finds the record and replays. There is no state in between.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::KnowledgeService;
+use super::audit::{Actor, AuditAction, AuditOutcome, MemoryAudit, Operation, read_memory_entries};
+use super::events::Occasion;
+use super::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
+use super::maintain::Due;
+use super::validate::Problems;
+use crate::access::{Action, ActionSet, Credential, CredentialKind, Denial, Principal};
+use crate::error::{Error, ProblemCode};
+use crate::limits::Limits;
+use crate::model::{
+    AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
+    EventType, Memory, MemoryId, MemoryLabels, OperationId, OrgId, ReviewStatus, Source,
+    WorkspaceId,
+};
+use crate::store::{Decided, Transaction, keys};
+
+/// The name of the operation in idempotency records.
+const OPERATION: &str = "bulk_update";
+
+impl BulkUpdate {
+    /// What is wrong with the request, all of it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`].
+    pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
+        let mut problems = Problems::default();
+        problems.count("memoryIds", self.memory_ids.len(), limits.bulk_memories_max);
+        let mut seen = HashSet::with_capacity(self.memory_ids.len());
+        for (index, id) in self.memory_ids.iter().enumerate() {
+            if !seen.insert(id) {
+                let message = "must not name a memory that stands before it in the list";
+                problems.push(
+                    format!("memoryIds[{index}]"),
+                    ProblemCode::Duplicate,
+                    message,
+                );
+            }
+        }
+        if self.change.is_empty() {
+            let message =
+                "must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus";
+            problems.push("body", ProblemCode::Required, message);
+        }
+        problems.into_result()
+    }
+
+    /// The actions that the change needs whatever the memory.
+    fn needs(&self) -> ActionSet {
+        let relabel = if self.change.relabels() {
+            ActionSet::of(&[Action::MemoryUpdate])
+        } else {
+            ActionSet::EMPTY
+        };
+        match self.change.review_status {
+            Some(_) => relabel | ActionSet::of(&[Action::MemoryReview]),
+            None => relabel,
+        }
+    }
+}
+
+impl KnowledgeService {
+    /// Sets attributes of many memories. One memory that cannot be changed does not hinder the others: the result has
+    /// an item for each, in the order of the request.
+    ///
+    /// The same key with the same request, by the same member within the time that results are kept, returns the
+    /// stored result with `replayed` true and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a request outside the limits or an unknown source; [`Error::Unauthenticated`];
+    /// [`Error::Forbidden`] where the caller has the actions that the change needs nowhere;
+    /// [`Error::IdempotencyKeyReused`]; [`Error::Conflict`] where others kept changing the same memories.
+    pub async fn bulk_update(
+        &self,
+        credential: &Credential,
+        key: &IdempotencyKey,
+        request: &BulkUpdate,
+    ) -> Result<BulkResult, Error> {
+        request.validate(self.limits())?;
+        let fingerprint = &fingerprint(request);
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
+                    .await?;
+            caller
+                .require_somewhere(&mut transaction, request.needs())
+                .await?;
+            let record_key =
+                keys::idempotency(caller.org_id(), caller.member_id(), OPERATION, key.as_str());
+            let record = transaction.read::<IdempotencyRecord>(&record_key).await?;
+            if let Some(record) = record.filter(|record| now < record.expires_at) {
+                if record.fingerprint != *fingerprint {
+                    return Err(Error::IdempotencyKeyReused);
+                }
+                let result = replay(&transaction, caller.org_id(), &record).await?;
+                return transaction.done(result);
+            }
+            let operation = Operation::begin(self.env(), now);
+            let expires_at = now.plus(self.limits().idempotency_retention);
+            let record = IdempotencyRecord {
+                operation_id: operation.id,
+                fingerprint: fingerprint.clone(),
+                first_audit_id: operation.first_audit_id,
+                items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
+                expires_at,
+            };
+            transaction.put(record_key.clone(), &record);
+            Due::record(record_key).schedule(&mut transaction, expires_at, self.env());
+            self.change_memories(transaction, &caller, operation, request)
+                .await
+        })
+        .await
+    }
+
+    async fn change_memories(
+        &self,
+        mut transaction: Transaction,
+        caller: &Principal,
+        operation: Operation,
+        request: &BulkUpdate,
+    ) -> Result<Decided<BulkResult>, Error> {
+        let org = caller.org_id();
+        if let Some(source) = request.change.source_id
+            && transaction
+                .read::<Source>(&keys::source(org, source))
+                .await?
+                .is_none()
+        {
+            let message = "must be a source of the organisation";
+            return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
+        }
+        let memory_keys: Vec<_> = request
+            .memory_ids
+            .iter()
+            .map(|id| keys::memory(org, *id))
+            .collect();
+        let found: Vec<Option<MemoryLabels>> = transaction.read_many(&memory_keys).await?;
+        let workspaces: BTreeSet<WorkspaceId> = found
+            .iter()
+            .flatten()
+            .map(|labels| labels.workspace_id)
+            .collect();
+        let workspaces: Vec<_> = workspaces.into_iter().collect();
+        let actions = caller.actions_in(&mut transaction, &workspaces).await?;
+
+        let mut entries = Vec::with_capacity(found.len());
+        let mut effects = Effects::default();
+        for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
+            let outcome = match &before {
+                None => AuditOutcome::NotFound,
+                Some(labels) => match denial(caller, request, labels, &actions) {
+                    Some(denial) => AuditOutcome::Denied(denial),
+                    None => AuditOutcome::Ok,
+                },
+            };
+            if let (AuditOutcome::Ok, Some(before)) = (outcome, &before) {
+                let after = request.change.applied_to(before);
+                if after != *before {
+                    transaction.put(key, &after);
+                    effects.note(*id, before, &after);
+                }
+            }
+            entries.push(MemoryAudit {
+                memory_id: *id,
+                outcome,
+                before,
+                after: None,
+            });
+        }
+        effects.write(&mut transaction, self, org, operation);
+        let after = entries
+            .iter()
+            .map(|entry| entry.labels_after(Some(&request.change)));
+        let result = result(
+            operation.id,
+            operation.first_audit_id,
+            false,
+            entries.iter().zip(after),
+        );
+        let actor = Actor::from(caller);
+        let (action, change) = (AuditAction::MemoryBulkUpdate, Some(&request.change));
+        operation.record_memories(&mut transaction, actor, action, change, entries);
+        transaction.done(result)
+    }
+}
+
+/// What the caller lacks to change a memory with these labels.
+fn denial(
+    caller: &Principal,
+    request: &BulkUpdate,
+    labels: &MemoryLabels,
+    actions: &BTreeMap<WorkspaceId, ActionSet>,
+) -> Option<Denial> {
+    if !caller.works_in(labels.workspace_id) {
+        return Some(Denial::Narrowed);
+    }
+    let lowers = request
+        .change
+        .sensitivity_label
+        .is_some_and(|wanted| wanted < labels.sensitivity);
+    let declassify = if lowers {
+        ActionSet::of(&[Action::MemoryDeclassify])
+    } else {
+        ActionSet::EMPTY
+    };
+    let held = actions[&labels.workspace_id];
+    ((request.needs() | declassify) - held)
+        .iter()
+        .next()
+        .map(Denial::Lacks)
+}
+
+/// What follows from the changes, by workspace: the review backlog and the events.
+#[derive(Default)]
+struct Effects {
+    pending: BTreeMap<WorkspaceId, i64>,
+    changed: BTreeMap<WorkspaceId, Vec<MemoryId>>,
+}
+
+impl Effects {
+    fn note(&mut self, id: MemoryId, before: &MemoryLabels, after: &MemoryLabels) {
+        let is_pending = |labels: &MemoryLabels| i64::from(labels.review == ReviewStatus::Pending);
+        *self.pending.entry(before.workspace_id).or_default() +=
+            is_pending(after) - is_pending(before);
+        self.changed
+            .entry(before.workspace_id)
+            .or_default()
+            .push(id);
+    }
+
+    fn write(
+        self,
+        transaction: &mut Transaction,
+        service: &KnowledgeService,
+        org: OrgId,
+        operation: Operation,
+    ) {
+        for (workspace, delta) in self.pending {
+            transaction.add(keys::pending_count(org, workspace), delta);
+        }
+        for (workspace, memories) in self.changed {
+            let occasion = Occasion {
+                org,
+                workspace,
+                at: operation.at,
+            };
+            let event_type = EventType::MemoryUpdated;
+            occasion.emit_memories(
+                transaction,
+                service.env(),
+                event_type,
+                operation.id,
+                &memories,
+            );
+        }
+    }
+}
+
+async fn replay(
+    transaction: &Transaction,
+    org: OrgId,
+    record: &IdempotencyRecord,
+) -> Result<BulkResult, Error> {
+    let count = record.items as usize;
+    let entries = read_memory_entries(transaction, org, record.first_audit_id, count).await?;
+    let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
+    Ok(result(
+        record.operation_id,
+        record.first_audit_id,
+        true,
+        entries,
+    ))
+}
+
+/// The result of an operation from its audit entries: the first answer and every replay are made alike.
+fn result<'e>(
+    operation_id: OperationId,
+    first_audit_id: AuditLogId,
+    replayed: bool,
+    entries: impl Iterator<Item = (&'e MemoryAudit, Option<MemoryLabels>)>,
+) -> BulkResult {
+    let mut summary = BulkSummary::default();
+    let mut results = Vec::with_capacity(entries.size_hint().0);
+    for (index, (entry, after)) in entries.enumerate() {
+        let error = match entry.outcome {
+            AuditOutcome::Ok => None,
+            AuditOutcome::NotFound => Some((
+                BulkItemErrorCode::NotFound,
+                "there is no such memory".to_owned(),
+            )),
+            AuditOutcome::Denied(denial) => {
+                Some((BulkItemErrorCode::Forbidden, denial.to_string()))
+            }
+        };
+        summary.requested += 1;
+        if error.is_none() {
+            summary.succeeded += 1;
+        } else {
+            summary.failed += 1;
+        }
+        results.push(BulkItem {
+            memory_id: entry.memory_id,
+            ok: error.is_none(),
+            memory: after.map(|labels| Memory::new(entry.memory_id, &labels)),
+            audit_log_id: first_audit_id.plus(index as u128),
+            error: error.map(|(code, message)| BulkItemError { code, message }),
+        });
+    }
+    BulkResult {
+        operation_id,
+        replayed,
+        summary,
+        results,
+    }
+}

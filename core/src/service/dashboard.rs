@@ -1,0 +1,295 @@
+//! The dashboard summary of a workspace.
+//!
+//! It never scans memories: every count on it is kept by the commits that change it, so that its cost does not grow
+//! with the number of memories.
+
+use sha2::{Digest, Sha256};
+
+use super::connectors::{Connector, ConnectorState};
+use super::mcp_keys::McpKey;
+use super::{KnowledgeService, Tagged};
+use crate::access::{Action, Credential, CredentialKind, Principal, SecretHash};
+use crate::error::Error;
+use crate::model::{
+    ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
+    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+};
+use crate::store::{Direction, Entry, KeyEntry, KeyRange, Store, StoreError, decode_value, keys};
+
+/// How many chats are shown.
+const RECENT_CHATS: usize = 10;
+/// How many hexadecimal digits of a digest make an entity tag.
+const ETAG_DIGITS: usize = 32;
+
+impl KnowledgeService {
+    /// What a dashboard shows of a workspace. Its weak entity tag changes when the answer does: it is made from the
+    /// versions that were read and the next moment at which time alone changes the answer.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a workspace that the caller's organisation does not have;
+    /// [`Error::Forbidden`] without `dashboard:read` there.
+    pub async fn dashboard_summary(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+    ) -> Result<Tagged<DashboardSummary>, Error> {
+        let now = self.env().now();
+        let mut reading = self.reading();
+        let caller =
+            Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
+        let workspace = caller
+            .enter(&mut reading, workspace, Action::DashboardRead)
+            .await?;
+        let facts = Facts::read(
+            &**self.store(),
+            caller.org_id(),
+            workspace.id,
+            self.limits(),
+        )
+        .await?;
+        facts.summary(workspace, now)
+    }
+}
+
+/// Everything the dashboard is made of, as it was read.
+struct Facts {
+    counts: Vec<Option<Entry>>,
+    connectors: Vec<KeyEntry>,
+    connector_states: Vec<KeyEntry>,
+    mcp_keys: Vec<KeyEntry>,
+    mcp_key_uses: Vec<KeyEntry>,
+    chats: Vec<KeyEntry>,
+}
+
+/// The places of the single keys in [`Facts::counts`].
+#[derive(Clone, Copy)]
+enum Count {
+    Pending,
+    Memories,
+    LastIngest,
+    Webhooks,
+    Users,
+}
+
+impl Facts {
+    async fn read(
+        store: &dyn Store,
+        org: OrgId,
+        workspace: WorkspaceId,
+        limits: &crate::limits::Limits,
+    ) -> Result<Self, StoreError> {
+        // In the order of `Count`.
+        let counts = [
+            keys::pending_count(org, workspace),
+            keys::memory_count(org, workspace),
+            keys::last_ingest(org, workspace),
+            keys::webhook_count(org, workspace),
+            keys::member_count(org),
+        ];
+        let connectors = usize::try_from(limits.connectors_per_workspace_max).unwrap_or(usize::MAX);
+        let mcp_keys = usize::try_from(limits.mcp_keys_per_workspace_max).unwrap_or(usize::MAX);
+        let all = |range: KeyRange, limit| async move {
+            store.scan(&range, limit, Direction::Forward).await
+        };
+        let newest = keys::recent_chats(org, workspace);
+        let (counts, connectors, connector_states, mcp_keys, mcp_key_uses, chats) = futures::try_join!(
+            store.get(&counts),
+            all(keys::connectors(org, workspace), connectors),
+            all(keys::connector_states(org, workspace), connectors),
+            all(keys::mcp_keys(org, workspace), mcp_keys),
+            all(keys::mcp_key_uses(org, workspace), mcp_keys),
+            store.scan(&newest, RECENT_CHATS, Direction::Reverse),
+        )?;
+        Ok(Self {
+            counts,
+            connectors,
+            connector_states,
+            mcp_keys,
+            mcp_key_uses,
+            chats,
+        })
+    }
+
+    fn summary(
+        &self,
+        workspace: Workspace,
+        now: Timestamp,
+    ) -> Result<Tagged<DashboardSummary>, Error> {
+        let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
+        let etag = self.etag(&workspace, changes_at);
+        let value = DashboardSummary {
+            review_backlog_count: self.count(Count::Pending)?,
+            first_value_checklist: self.checklist(&workspace.slug)?,
+            connector_health,
+            mcp_keys: self.mcp_keys(workspace.id)?,
+            recent_chats: self
+                .chats
+                .iter()
+                .map(decode_value::<ChatSummary>)
+                .collect::<Result<_, _>>()?,
+            workspace: WorkspaceSummary {
+                id: workspace.id,
+                name: workspace.name,
+                slug: workspace.slug,
+                audience: workspace.audience,
+                last_ingest_at: self.last_ingest_at()?,
+            },
+        };
+        Ok(Tagged { value, etag })
+    }
+
+    fn count(&self, count: Count) -> Result<u64, Error> {
+        let Some(entry) = &self.counts[count as usize] else {
+            return Ok(0);
+        };
+        let number: i64 = serde_json::from_slice(&entry.value)
+            .map_err(|_| Error::internal("a counter is not a number"))?;
+        Ok(u64::try_from(number).unwrap_or(0))
+    }
+
+    fn last_ingest_at(&self) -> Result<Option<Timestamp>, Error> {
+        let entry = self.counts[Count::LastIngest as usize].as_ref();
+        entry
+            .map(|entry| serde_json::from_slice(&entry.value))
+            .transpose()
+            .map_err(|_| Error::internal("the time of the last ingest is not a time"))
+    }
+
+    /// The health of each connector, and the next moment at which time alone changes one.
+    fn connector_health(
+        &self,
+        workspace_slug: &str,
+        now: Timestamp,
+    ) -> Result<(Vec<ConnectorHealth>, Option<Timestamp>), Error> {
+        let mut shown = Vec::with_capacity(self.connectors.len());
+        let mut changes_at: Option<Timestamp> = None;
+        for found in &self.connectors {
+            let connector: Connector = decode_value(found)?;
+            let state: ConnectorState = same_id(found, &self.connector_states)?.unwrap_or_default();
+            let health = state.health(&connector, now);
+            changes_at = changes_at.into_iter().chain(health.changes_at).min();
+            shown.push(state.summary(&connector, workspace_slug, health));
+        }
+        Ok((shown, changes_at))
+    }
+
+    fn mcp_keys(&self, workspace: WorkspaceId) -> Result<Vec<McpKeySummary>, Error> {
+        let show = |found: &KeyEntry| {
+            let key: McpKey = decode_value(found)?;
+            let last_used_at = same_id(found, &self.mcp_key_uses)?;
+            Ok(key.summary(workspace, last_used_at))
+        };
+        self.mcp_keys.iter().map(show).collect()
+    }
+
+    fn checklist(&self, workspace_slug: &str) -> Result<Checklist, Error> {
+        let memories = self.count(Count::Memories)?;
+        let step =
+            |tier, (step_id, label, cta_label): (&str, &str, &str), completed| ChecklistStep {
+                step_id: step_id.to_owned(),
+                label: label.to_owned(),
+                cta_label: cta_label.to_owned(),
+                completed,
+                required: tier == ChecklistTier::Required,
+                tier,
+                workspace_slug: workspace_slug.to_owned(),
+            };
+        let required = |texts, completed| step(ChecklistTier::Required, texts, completed);
+        let suggested = |texts, completed| step(ChecklistTier::Suggested, texts, completed);
+        let has_colleagues = self.count(Count::Users)? > 1;
+        let has_webhooks = self.count(Count::Webhooks)? > 0;
+        let is_reviewed = memories > 0 && self.count(Count::Pending)? == 0;
+        Ok(Checklist {
+            required: vec![
+                required(
+                    ("connect_source", "Connect a source", "Connect"),
+                    !self.connectors.is_empty(),
+                ),
+                required(
+                    ("ingest_first_memory", "Bring in the first memory", "Import"),
+                    memories > 0,
+                ),
+                required(
+                    ("create_mcp_key", "Create an MCP key", "Create key"),
+                    !self.mcp_keys.is_empty(),
+                ),
+            ],
+            suggested: vec![
+                suggested(
+                    ("invite_teammate", "Invite a teammate", "Invite"),
+                    has_colleagues,
+                ),
+                suggested(
+                    ("ask_first_question", "Ask the first question", "Ask"),
+                    !self.chats.is_empty(),
+                ),
+                suggested(
+                    ("add_webhook", "Add a webhook", "Add webhook"),
+                    has_webhooks,
+                ),
+                suggested(
+                    ("clear_review_backlog", "Clear the review backlog", "Review"),
+                    is_reviewed,
+                ),
+            ],
+        })
+    }
+
+    /// The weak entity tag: everything read by its version, and the next moment at which time changes the answer. That
+    /// moment moves on when it passes, and with it the tag.
+    fn etag(&self, workspace: &Workspace, changes_at: Option<Timestamp>) -> String {
+        let mut digest = Sha256::new();
+        digest.update(workspace.id.0);
+        // A workspace may change its name: what is shown of it counts, not its version.
+        for text in [
+            &workspace.name,
+            &workspace.slug,
+            &workspace.audience.to_string(),
+        ] {
+            digest.update(text.len().to_be_bytes());
+            digest.update(text);
+        }
+        for entry in &self.counts {
+            digest.update(
+                entry
+                    .as_ref()
+                    .map_or(0, |entry| entry.version.get())
+                    .to_be_bytes(),
+            );
+        }
+        let ranges = [
+            &self.connectors,
+            &self.connector_states,
+            &self.mcp_keys,
+            &self.mcp_key_uses,
+            &self.chats,
+        ];
+        for range in ranges {
+            digest.update(range.len().to_be_bytes());
+            for found in range {
+                digest.update(found.key.as_bytes());
+                digest.update(found.entry.version.get().to_be_bytes());
+            }
+        }
+        digest.update(
+            changes_at
+                .map_or(i64::MAX, Timestamp::as_millis)
+                .to_be_bytes(),
+        );
+        let digest = SecretHash(digest.finalize().into()).to_string();
+        format!("W/\"{}\"", &digest[..ETAG_DIGITS])
+    }
+}
+
+/// The entry of another family for the same thing: both keys end with its identifier.
+fn same_id<T: serde::de::DeserializeOwned>(
+    found: &KeyEntry,
+    others: &[KeyEntry],
+) -> Result<Option<T>, StoreError> {
+    let id = keys::last_id(&found.key);
+    others
+        .iter()
+        .find(|other| keys::last_id(&other.key) == id)
+        .map(decode_value)
+        .transpose()
+}

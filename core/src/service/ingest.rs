@@ -1,0 +1,382 @@
+//! Knowledge coming in: sources, and batches of memories.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+
+use super::KnowledgeService;
+use super::audit::{Actor, AuditAction, AuditOutcome, MemoryAudit, Operation, ResourceKind};
+use super::events::Occasion;
+use super::validate::Problems;
+use crate::access::{Action, Credential, CredentialKind, Denial, Principal};
+use crate::error::{Error, ProblemCode};
+use crate::limits::{INGEST_MEMORIES_MAX, Limits};
+use crate::model::{
+    AudienceLabel, EventType, MemoryContent, MemoryId, MemoryLabels, ReviewStatus,
+    SensitivityLabel, Source, SourceId, Workspace, WorkspaceId,
+};
+use crate::store::{Transaction, keys};
+
+/// The longest name of a memory at its source, in characters.
+const SOURCE_KEY_CHARS_MAX: usize = 512;
+
+/// A new source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSource {
+    /// 1 to 128 characters.
+    pub name: String,
+    /// What it is: 1 to 128 characters.
+    pub kind: String,
+}
+
+/// A memory that comes in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMemory {
+    /// 1 to 128 characters.
+    pub title: String,
+    /// At most 32 KiB.
+    pub content: String,
+    /// The name of the memory at its source, 1 to 512 characters. One seen before updates that memory.
+    pub source_key: Option<String>,
+    /// Who may know of it; without one, the audience of the workspace. An update keeps the label it has.
+    pub audience_tag: Option<AudienceLabel>,
+    /// How sensitive it is; without one, `internal`. An update keeps the label it has.
+    pub sensitivity_label: Option<SensitivityLabel>,
+}
+
+crate::model::names::string_enum! {
+    /// What became of a memory that came in.
+    IngestOutcome {
+        /// It is new.
+        Created = "created",
+        /// Its content changed.
+        Updated = "updated",
+        /// It was there as it is.
+        Unchanged = "unchanged",
+    }
+}
+
+/// What became of one memory that came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IngestedMemory {
+    /// The memory.
+    pub id: MemoryId,
+    /// Whether it is new.
+    pub outcome: IngestOutcome,
+}
+
+impl NewMemory {
+    fn check(&self, index: usize, limits: &Limits, problems: &mut Problems) {
+        let path = |field: &str| format!("memories[{index}].{field}");
+        problems.name(&path("title"), &self.title);
+        if self.content.is_empty() || self.content.len() > limits.content_bytes_max {
+            let message = format!("must have 1 to {} bytes", limits.content_bytes_max);
+            let code = if self.content.is_empty() {
+                ProblemCode::TooSmall
+            } else {
+                ProblemCode::TooLarge
+            };
+            problems.push(path("content"), code, message);
+        }
+        if let Some(key) = &self.source_key
+            && (key.is_empty() || key.chars().count() > SOURCE_KEY_CHARS_MAX)
+        {
+            let message = format!("must have 1 to {SOURCE_KEY_CHARS_MAX} characters");
+            problems.push(path("source_key"), ProblemCode::InvalidValue, message);
+        }
+    }
+}
+
+fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
+    let mut problems = Problems::default();
+    problems.count("memories", memories.len(), INGEST_MEMORIES_MAX);
+    let mut seen = HashMap::new();
+    for (index, memory) in memories.iter().enumerate() {
+        memory.check(index, limits, &mut problems);
+        if let Some(first) = memory
+            .source_key
+            .as_ref()
+            .and_then(|key| seen.insert(key, index))
+        {
+            let message = format!("must not be that of memories[{first}]");
+            problems.push(
+                format!("memories[{index}].source_key"),
+                ProblemCode::Duplicate,
+                message,
+            );
+        }
+    }
+    problems.into_result()
+}
+
+impl KnowledgeService {
+    /// Makes a source.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for bad values; [`Error::Unauthenticated`]; [`Error::Forbidden`] without
+    /// `connector:manage` in the organisation.
+    pub async fn create_source(
+        &self,
+        credential: &Credential,
+        new: &NewSource,
+    ) -> Result<Source, Error> {
+        let mut problems = Problems::default();
+        problems.name("name", &new.name);
+        problems.name("kind", &new.kind);
+        problems.into_result()?;
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
+                    .await?;
+            caller.require(Action::ConnectorManage)?;
+            let source = Source {
+                id: SourceId(self.env().uuid_at(now)),
+                name: new.name.clone(),
+                kind: new.kind.clone(),
+                created_at: now,
+            };
+            transaction.create(keys::source(caller.org_id(), source.id), &source);
+            Operation::begin(self.env(), now).created(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::SourceCreate,
+                (ResourceKind::Source, source.id.0),
+                &source,
+            );
+            transaction.done(source)
+        })
+        .await
+    }
+
+    /// Takes in up to 100 memories from a source, all or none. They wait for review. A `source_key` seen before
+    /// updates that memory: its content, and with it the review starts anew; labels are changed by a bulk update
+    /// alone. What is as it was stays untouched, so that the same batch twice changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for bad values or an unknown source; [`Error::Unauthenticated`]; [`Error::NotFound`]
+    /// for an unknown workspace; [`Error::Forbidden`] without `memory:create` there, or without `memory:update` where
+    /// a memory changes.
+    pub async fn ingest(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        source: SourceId,
+        memories: &[NewMemory],
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        check_batch(memories, self.limits())?;
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
+                    .await?;
+            let workspace = caller
+                .enter(&mut transaction, workspace, Action::MemoryCreate)
+                .await?;
+            if transaction
+                .read::<Source>(&keys::source(caller.org_id(), source))
+                .await?
+                .is_none()
+            {
+                let message = "must be a source of the organisation";
+                return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
+            }
+            let actions = caller.actions_in(&mut transaction, &[workspace.id]).await?;
+            let batch = Batch {
+                service: self,
+                caller: &caller,
+                workspace: &workspace,
+                source,
+                operation: Operation::begin(self.env(), now),
+                may_update: actions[&workspace.id].contains(Action::MemoryUpdate),
+            };
+            let ingested = batch.write(&mut transaction, memories).await?;
+            transaction.done(ingested)
+        })
+        .await
+    }
+}
+
+/// One batch on its way in.
+struct Batch<'b> {
+    service: &'b KnowledgeService,
+    caller: &'b Principal,
+    workspace: &'b Workspace,
+    source: SourceId,
+    operation: Operation,
+    may_update: bool,
+}
+
+impl Batch<'_> {
+    async fn write(
+        &self,
+        transaction: &mut Transaction,
+        memories: &[NewMemory],
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        let mut ingested = Vec::with_capacity(memories.len());
+        let mut audit = Vec::new();
+        for memory in memories {
+            let (id, entry, outcome) = match self.known(transaction, memory).await? {
+                Some(id) => self.update(transaction, id, memory).await?,
+                None => self.create(transaction, memory),
+            };
+            audit.extend(entry);
+            ingested.push(IngestedMemory { id, outcome });
+        }
+        if audit.is_empty() {
+            return Ok(ingested);
+        }
+        self.announce(transaction, &ingested);
+        let actor = Actor::from(self.caller);
+        self.operation
+            .record_memories(transaction, actor, AuditAction::MemoryIngest, None, audit);
+        Ok(ingested)
+    }
+
+    /// The memory that has this name at the source.
+    async fn known(
+        &self,
+        transaction: &mut Transaction,
+        memory: &NewMemory,
+    ) -> Result<Option<MemoryId>, Error> {
+        match &memory.source_key {
+            Some(name) => Ok({
+                let (org, workspace) = (self.caller.org_id(), self.workspace.id);
+                transaction
+                    .read(&keys::source_key(org, workspace, self.source, name))
+                    .await?
+            }),
+            None => Ok(None),
+        }
+    }
+
+    fn create(
+        &self,
+        transaction: &mut Transaction,
+        memory: &NewMemory,
+    ) -> (MemoryId, Option<MemoryAudit>, IngestOutcome) {
+        let (org, workspace, at) = (self.caller.org_id(), self.workspace.id, self.operation.at);
+        let id = MemoryId(self.service.env().uuid_at(at));
+        let labels = MemoryLabels {
+            workspace_id: workspace,
+            source_id: self.source,
+            audience: memory
+                .audience_tag
+                .as_ref()
+                .unwrap_or(&self.workspace.audience)
+                .clone(),
+            sensitivity: memory.sensitivity_label.unwrap_or_default(),
+            review: ReviewStatus::Pending,
+        };
+        let content = MemoryContent {
+            title: memory.title.clone(),
+            content: memory.content.clone(),
+            source_key: memory.source_key.clone(),
+            created_by: self.caller.member_id(),
+            created_at: at,
+            updated_at: at,
+        };
+        transaction.create(keys::memory(org, id), &labels);
+        transaction.create(keys::content(org, id), &content);
+        transaction.put(keys::workspace_memory(org, workspace, id), &());
+        if let Some(name) = &memory.source_key {
+            transaction.put(keys::source_key(org, workspace, self.source, name), &id);
+        }
+        transaction.add(keys::memory_count(org, workspace), 1);
+        transaction.add(keys::pending_count(org, workspace), 1);
+        let entry = MemoryAudit {
+            memory_id: id,
+            outcome: AuditOutcome::Ok,
+            before: None,
+            after: Some(labels),
+        };
+        (id, Some(entry), IngestOutcome::Created)
+    }
+
+    async fn update(
+        &self,
+        transaction: &mut Transaction,
+        id: MemoryId,
+        memory: &NewMemory,
+    ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
+        let org = self.caller.org_id();
+        let lost = || Error::internal(format!("the source key of memory {id} leads nowhere"));
+        let labels = transaction
+            .read::<MemoryLabels>(&keys::memory(org, id))
+            .await?
+            .ok_or_else(lost)?;
+        let content = transaction
+            .read::<MemoryContent>(&keys::content(org, id))
+            .await?
+            .ok_or_else(lost)?;
+        if content.title == memory.title && content.content == memory.content {
+            return Ok((id, None, IngestOutcome::Unchanged));
+        }
+        if !self.may_update {
+            return Err(Denial::Lacks(Action::MemoryUpdate).into());
+        }
+        let after = MemoryLabels {
+            review: ReviewStatus::Pending,
+            ..labels.clone()
+        };
+        if after != labels {
+            transaction.put(keys::memory(org, id), &after);
+            transaction.add(keys::pending_count(org, labels.workspace_id), 1);
+        }
+        let content = MemoryContent {
+            title: memory.title.clone(),
+            content: memory.content.clone(),
+            updated_at: self.operation.at,
+            ..content
+        };
+        transaction.put(keys::content(org, id), &content);
+        let entry = MemoryAudit {
+            memory_id: id,
+            outcome: AuditOutcome::Ok,
+            before: Some(labels),
+            after: Some(after),
+        };
+        Ok((id, Some(entry), IngestOutcome::Updated))
+    }
+
+    fn announce(&self, transaction: &mut Transaction, ingested: &[IngestedMemory]) {
+        let (env, org, at) = (self.service.env(), self.caller.org_id(), self.operation.at);
+        let occasion = Occasion {
+            org,
+            workspace: self.workspace.id,
+            at,
+        };
+        let of = |outcome| -> Vec<MemoryId> {
+            ingested
+                .iter()
+                .filter(|memory| memory.outcome == outcome)
+                .map(|memory| memory.id)
+                .collect()
+        };
+        let (created, updated) = (of(IngestOutcome::Created), of(IngestOutcome::Updated));
+        let operation = self.operation.id;
+        occasion.emit_memories(
+            transaction,
+            env,
+            EventType::ChunkCreated,
+            operation,
+            &created,
+        );
+        occasion.emit_memories(
+            transaction,
+            env,
+            EventType::MemoryUpdated,
+            operation,
+            &updated,
+        );
+        let data = json!({
+            "workspace_id": self.workspace.id,
+            "source_id": self.source,
+            "operation_id": operation,
+            "created": created.len(),
+            "updated": updated.len(),
+        });
+        occasion.emit(transaction, env, EventType::IngestCompleted, data);
+        transaction.put(keys::last_ingest(org, self.workspace.id), &at);
+    }
+}

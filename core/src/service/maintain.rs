@@ -1,0 +1,130 @@
+//! Maintenance: what expired is swept, deleted roles are settled, and statuses that time alone changes are announced.
+//!
+//! What expires counts as absent from that moment on, swept or not. An index ordered by due time leads here to it.
+
+use serde::{Deserialize, Serialize};
+
+use super::KnowledgeService;
+use crate::env::Env;
+use crate::error::Error;
+use crate::model::{ConnectorId, OrgId, Timestamp, WorkspaceId};
+use crate::store::{Direction, Key, KeyEntry, Transaction, decode_value, keys};
+
+/// How many due entries one call sweeps, and so how much work it is.
+const DUE_PER_CALL: usize = 500;
+
+/// What one call of [`KnowledgeService::maintain`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Maintained {
+    /// Due entries that were dealt with.
+    pub swept: u64,
+    /// Holders of deleted roles that were given the role that replaced it.
+    pub holders_rewritten: u64,
+    /// Whether there is more to do now: call again.
+    pub has_more: bool,
+}
+
+/// What has to be done at some time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Due {
+    /// Deletes records; the first of them has an `expires_at` that decides.
+    Expire(Vec<String>),
+    /// Announces the status of a connector that time alone changed.
+    Connector {
+        org: OrgId,
+        workspace: WorkspaceId,
+        connector: ConnectorId,
+    },
+}
+
+/// The one field of a record that expires.
+#[derive(Deserialize)]
+struct Expiring {
+    expires_at: Timestamp,
+}
+
+impl Due {
+    /// The record under `key` expires.
+    pub(super) fn record(key: Key) -> Self {
+        Self::Expire(vec![key.to_string()])
+    }
+
+    /// Another entry goes with it.
+    pub(super) fn and(mut self, key: Key) -> Self {
+        if let Self::Expire(keys) = &mut self {
+            keys.push(key.to_string());
+        }
+        self
+    }
+
+    /// Puts this into the index.
+    pub(super) fn schedule(&self, transaction: &mut Transaction, at: Timestamp, env: &Env) {
+        transaction.put(keys::due(at, env.uuid()), self);
+    }
+}
+
+impl KnowledgeService {
+    /// Does what is due at `now`, a bounded part of it: call again while it says that there is more.
+    ///
+    /// Several callers do no harm: every step is a commit under checks.
+    ///
+    /// # Errors
+    /// Those of the store; what was done before stays done.
+    pub async fn maintain(&self, now: Timestamp) -> Result<Maintained, Error> {
+        let mut done = Maintained::default();
+        let due = self
+            .store()
+            .scan(&keys::due_until(now), DUE_PER_CALL, Direction::Forward)
+            .await?;
+        for found in &due {
+            match decode_value::<Due>(found)? {
+                Due::Expire(records) => self.expire(found, &records, now).await?,
+                Due::Connector {
+                    org,
+                    workspace,
+                    connector,
+                } => {
+                    self.announce_status(&found.key, org, workspace, connector, now)
+                        .await?;
+                }
+            }
+            done.swept += 1;
+        }
+        done.has_more = due.len() == DUE_PER_CALL;
+        for org in self.provisioning().organizations().await? {
+            let (rewritten, has_more) = self.settle_redirects(org.id).await?;
+            done.holders_rewritten += rewritten;
+            done.has_more |= has_more;
+        }
+        Ok(done)
+    }
+
+    /// Deletes records unless the first of them was written anew meanwhile and lives longer.
+    async fn expire(
+        &self,
+        due: &KeyEntry,
+        records: &[String],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let records = records
+            .iter()
+            .map(|key| Key::new(key.clone()).map_err(|error| Error::internal(error.to_string())))
+            .collect::<Result<Vec<_>, _>>()?;
+        let records = &records;
+        self.transact(|mut transaction| async move {
+            transaction.delete(due.key.clone());
+            let Some(first) = records.first() else {
+                return transaction.done(());
+            };
+            let found = transaction.read::<Expiring>(first).await?;
+            if found.is_some_and(|record| record.expires_at <= now) {
+                records
+                    .iter()
+                    .for_each(|key| transaction.delete(key.clone()));
+            }
+            transaction.done(())
+        })
+        .await
+    }
+}

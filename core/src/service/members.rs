@@ -1,0 +1,187 @@
+//! Members and the roles that they hold.
+
+use super::KnowledgeService;
+use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use crate::access::{
+    Action, BuiltInRole, Credential, Principal, ResolvedRole, RoleRef, resolve_role,
+};
+use crate::error::{Error, ProblemCode};
+use crate::model::{Member, MemberId, OrgId, Workspace, WorkspaceId};
+use crate::store::{Transaction, keys};
+
+/// Which role a member gets, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberAssignment {
+    /// In the organisation as a whole.
+    Organization(RoleRef),
+    /// In one workspace, where it replaces the role in the organisation; `None` ends that.
+    Workspace(WorkspaceId, Option<RoleRef>),
+}
+
+const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
+
+impl KnowledgeService {
+    /// Gives a member a role.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an unknown or inactive role, one of another workspace, the role of an owner in a
+    /// workspace, or where the last owner would be gone; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
+    /// organisation that is not the caller's, an unknown member or workspace; [`Error::Forbidden`] without
+    /// `member:manage`, for a role that may do what the caller may not, or where anyone but an owner makes or unmakes
+    /// an owner.
+    pub async fn assign_role(
+        &self,
+        credential: &Credential,
+        org_slug: &str,
+        member: MemberId,
+        assignment: MemberAssignment,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let caller = self.enter_org(&mut transaction, credential, org_slug, Action::MemberManage).await?;
+            let org = caller.org_id();
+            let key = keys::member(org, member);
+            let mut found =
+                transaction.read::<Member>(&key).await?.ok_or(Error::NotFound { what: "member" })?;
+            let (old, new, workspace) = match assignment {
+                MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
+                MemberAssignment::Workspace(workspace, role) => {
+                    if transaction.read::<Workspace>(&keys::workspace(org, workspace)).await?.is_none() {
+                        return Err(Error::NotFound { what: "workspace" });
+                    }
+                    let old = transaction.read(&keys::workspace_role(org, member, workspace)).await?;
+                    (old, role, Some(workspace))
+                }
+            };
+            if old == new {
+                return transaction.done(());
+            }
+            check_grant(&mut transaction, &caller, new, workspace).await?;
+            check_owners(&mut transaction, &caller, old, new).await?;
+            if let Some(old) = old {
+                leave_role(&mut transaction, org, old, member, workspace).await?;
+            }
+            if let Some(new) = new {
+                hold_role(&mut transaction, org, new, member, workspace);
+            }
+            match (workspace, new) {
+                (None, Some(role)) => {
+                    found.role = role;
+                    transaction.put(key, &found);
+                }
+                (Some(workspace), Some(role)) => {
+                    transaction.put(keys::workspace_role(org, member, workspace), &role);
+                }
+                (Some(workspace), None) => transaction.delete(keys::workspace_role(org, member, workspace)),
+                (None, None) => unreachable!("a member always holds a role in the organisation"),
+            }
+            let held = |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
+            Operation::begin(self.env(), self.env().now()).record(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::RoleAssign,
+                (ResourceKind::Member, member.0),
+                Some(state(&held(old))),
+                Some(state(&held(new))),
+            );
+            transaction.done(())
+        })
+        .await
+    }
+}
+
+/// Refuses a role that cannot be held there, or that may do what the caller may not.
+async fn check_grant(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    role: Option<RoleRef>,
+    workspace: Option<WorkspaceId>,
+) -> Result<(), Error> {
+    let Some(role) = role else { return Ok(()) };
+    let wrong = |message: &str| Error::invalid("role", ProblemCode::InvalidValue, message);
+    if let RoleRef::Custom(id) = role {
+        // Assigning checks the version of the role itself: it cannot cross its deletion.
+        let found = transaction
+            .read::<crate::model::CustomRole>(&keys::role(caller.org_id(), id))
+            .await?;
+        let Some(found) = found else {
+            return Err(Error::invalid(
+                "role",
+                ProblemCode::NotFound,
+                "must be a role of the organisation",
+            ));
+        };
+        if !found.is_active {
+            return Err(wrong("must be an active role"));
+        }
+        if found.workspace_id.is_some() && found.workspace_id != workspace {
+            return Err(wrong("must be held in the workspace that the role is for"));
+        }
+    }
+    if role == OWNER && workspace.is_some() {
+        return Err(wrong(
+            "must not be owner: owners are those of the organisation",
+        ));
+    }
+    let resolved = resolve_role(transaction, caller.org_id(), role).await?;
+    caller.require_covers(resolved.actions())
+}
+
+/// Refuses that anyone but an owner makes or unmakes an owner, and that the last one goes.
+async fn check_owners(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    old: Option<RoleRef>,
+    new: Option<RoleRef>,
+) -> Result<(), Error> {
+    if old != Some(OWNER) && new != Some(OWNER) {
+        return Ok(());
+    }
+    if !caller.is_owner() {
+        return Err(Error::forbidden(
+            "owners are made and unmade by owners alone",
+        ));
+    }
+    if old == Some(OWNER)
+        && transaction
+            .guard(&keys::holder_count(caller.org_id(), OWNER))
+            .await?
+            <= 1
+    {
+        return Err(Error::invalid(
+            "role",
+            ProblemCode::InvalidValue,
+            "must stay owner: this is the last one",
+        ));
+    }
+    Ok(())
+}
+
+/// Counts a new holder of a role and marks who it is.
+pub(super) fn hold_role(
+    transaction: &mut Transaction,
+    org: OrgId,
+    role: RoleRef,
+    member: MemberId,
+    workspace: Option<WorkspaceId>,
+) {
+    transaction.add(keys::holder_count(org, role), 1);
+    if let RoleRef::Custom(role) = role {
+        transaction.put(keys::holder(org, role, member, workspace), &());
+    }
+}
+
+/// Counts a holder less. The count of a deleted role went to the one that replaced it; the mark still has its name.
+async fn leave_role(
+    transaction: &mut Transaction,
+    org: OrgId,
+    role: RoleRef,
+    member: MemberId,
+    workspace: Option<WorkspaceId>,
+) -> Result<(), Error> {
+    let counted: ResolvedRole = resolve_role(transaction, org, role).await?;
+    transaction.add(keys::holder_count(org, counted.reference()), -1);
+    if let RoleRef::Custom(role) = role {
+        transaction.delete(keys::holder(org, role, member, workspace));
+    }
+    Ok(())
+}

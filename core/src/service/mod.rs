@@ -1,0 +1,261 @@
+//! The service: one file per capability, all over one store.
+
+mod audit;
+mod bulk;
+mod chats;
+mod citations;
+mod connectors;
+mod dashboard;
+mod events;
+mod idempotency;
+mod inbound;
+mod ingest;
+mod maintain;
+mod mcp_keys;
+mod members;
+mod provision;
+mod recalls;
+mod role_deletion;
+mod roles;
+mod sealing;
+mod validate;
+mod webhooks;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
+pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
+pub use self::connectors::{Connector, NewConnector, SyncOutcome, SyncReport};
+pub use self::events::Event;
+pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+pub use self::ingest::{IngestOutcome, IngestedMemory, NewMemory, NewSource};
+pub use self::maintain::Maintained;
+pub use self::mcp_keys::{IssuedMcpKey, NewMcpKey};
+pub use self::members::MemberAssignment;
+pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisioning};
+pub use self::recalls::NewRecall;
+pub use self::roles::{DeleteRole, IfMatch};
+use self::sealing::Sealer;
+pub use self::sealing::SealingKey;
+pub(crate) use self::validate::Problems;
+pub use self::validate::{SLUG_RULE, name_problem};
+use crate::access::{Credential, CredentialKind, Principal};
+use crate::env::Env;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::store::{Decided, Store, StoreError, Transaction, TransactionError, keys, transact};
+
+/// The version of the stored form. A store of a higher one is not opened.
+pub const SCHEMA: u32 = 1;
+
+/// What a service is opened with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seals the signing secrets that are stored.
+    pub sealing_key: SealingKey,
+    /// The limits in force.
+    pub limits: Limits,
+    /// Where this service is reached from outside, without a slash at the end: the beginning of the URLs of inbound
+    /// webhooks. Without it they are given as paths.
+    pub public_url: Option<String>,
+    /// Whether webhooks may be registered for `http` addresses too.
+    pub allow_http_webhooks: bool,
+}
+
+impl Options {
+    /// Options with this key and everything else at its default.
+    #[must_use]
+    pub fn new(sealing_key: SealingKey) -> Self {
+        Self {
+            sealing_key,
+            limits: Limits::default(),
+            public_url: None,
+            allow_http_webhooks: false,
+        }
+    }
+}
+
+/// The workspace knowledge service over one store. Cheap to clone; all clones are one service.
+///
+/// Every operation takes the [`Credential`](crate::access::Credential) of its caller, decides on what is stored and
+/// commits at most once. An operation that returns an error has changed nothing, except that with
+/// [`Error::Unavailable`] the answer to its commit may have been lost.
+#[derive(Clone)]
+pub struct KnowledgeService {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    env: Env,
+    sealer: Sealer,
+    limits: Limits,
+    public_url: String,
+    allow_http_webhooks: bool,
+}
+
+impl fmt::Debug for KnowledgeService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnowledgeService")
+            .field("limits", &self.inner.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a store cannot be served.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store is of a later program.
+    #[error(
+        "the store has schema {found}, this program knows up to {SCHEMA}: use a later version of it"
+    )]
+    LaterSchema {
+        /// The schema of the store.
+        found: u32,
+    },
+    /// The secrets in the store were sealed with another key.
+    #[error(
+        "the sealing key (fingerprint {given}) is not the one that this store's secrets are sealed with \
+         (fingerprint {stored}): give that key"
+    )]
+    OtherSealingKey {
+        /// The fingerprint of the key that was given.
+        given: String,
+        /// The fingerprint in the store.
+        stored: String,
+    },
+    /// The transaction that writes the first record came to no end.
+    #[error(transparent)]
+    Transaction(TransactionError),
+}
+
+impl From<TransactionError> for OpenError {
+    fn from(error: TransactionError) -> Self {
+        match error {
+            TransactionError::Store(error) => Self::Store(error),
+            error => Self::Transaction(error),
+        }
+    }
+}
+
+/// The one record about the store as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Meta {
+    schema: u32,
+    sealing_key: String,
+}
+
+impl KnowledgeService {
+    /// Serves a store; an empty one is made ready.
+    ///
+    /// # Errors
+    /// [`OpenError`] where the store fails, is of a later program or is sealed with another key.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        env: Env,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let given = Meta {
+            schema: SCHEMA,
+            sealing_key: options.sealing_key.fingerprint(),
+        };
+        let wanted = &given;
+        transact(&store, &env, |mut transaction| async move {
+            match transaction.read::<Meta>(&keys::meta()).await? {
+                None => transaction.put(keys::meta(), wanted),
+                Some(found) if found.schema > SCHEMA => {
+                    return Err(OpenError::LaterSchema {
+                        found: found.schema,
+                    });
+                }
+                Some(found) if found.sealing_key != wanted.sealing_key => {
+                    let (given, stored) = (wanted.sealing_key.clone(), found.sealing_key);
+                    return Err(OpenError::OtherSealingKey { given, stored });
+                }
+                Some(_) => {}
+            }
+            transaction.done(())
+        })
+        .await?;
+        let inner = Inner {
+            store,
+            env,
+            sealer: Sealer::new(&options.sealing_key),
+            limits: options.limits,
+            public_url: options.public_url.unwrap_or_default(),
+            allow_http_webhooks: options.allow_http_webhooks,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// The clock and the randomness of the service.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    /// The store under the service.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.inner.store.get(&[keys::meta()]).await?;
+        Ok(())
+    }
+
+    /// Recognises a caller and does nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or of the wrong kind.
+    pub async fn authenticate(
+        &self,
+        credential: &Credential,
+        wanted: CredentialKind,
+    ) -> Result<Principal, Error> {
+        Principal::recognise(&mut self.reading(), credential, wanted, self.env().now()).await
+    }
+
+    async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>
+    where
+        F: FnMut(Transaction) -> D,
+        D: Future<Output = Result<Decided<T>, Error>>,
+    {
+        transact(&self.inner.store, &self.inner.env, decide).await
+    }
+
+    /// Reads that no commit follows.
+    fn reading(&self) -> Transaction {
+        Transaction::begin(Arc::clone(&self.inner.store))
+    }
+}
+
+/// Something with the version it was read at or written with, as its entity tag (RFC 9110, 8.8.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tagged<T> {
+    /// The thing.
+    pub value: T,
+    /// Its entity tag, quotes and `W/` included.
+    pub etag: String,
+}

@@ -1,0 +1,217 @@
+//! Deleting custom roles, however many members hold them.
+//!
+//! From outside, deletion and reassignment are one switch. One commit turns the role into a redirect, adds its
+//! holders to the count of the target and frees its slug; whoever resolves a role follows redirects. Maintenance
+//! rewrites the holders in batches, each under checks, and then removes the redirect. A crash in between changes
+//! nothing that can be seen.
+
+use super::KnowledgeService;
+use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use super::roles::DeleteRole;
+use crate::access::{Action, BaseRole, BuiltInRole, Credential, RoleRef, resolve_role};
+use crate::error::{Error, ProblemCode};
+use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
+use crate::store::{Direction, Key, Transaction, keys};
+
+/// How many holders one commit rewrites.
+const HOLDERS_PER_COMMIT: usize = 500;
+
+impl KnowledgeService {
+    /// Deletes a custom role. Its holders get the role of `reassign_to` in the same moment.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a `reassign_to` that is the role itself, unknown, inactive or of one workspace;
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the caller's or an unknown
+    /// role; [`Error::Forbidden`] without `role:manage` or for a target that may do what the caller may not;
+    /// [`Error::RoleInUse`] where it has holders and there is no `reassign_to`.
+    pub async fn delete_custom_role(
+        &self,
+        credential: &Credential,
+        org_slug: &str,
+        role: RoleId,
+        request: &DeleteRole,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let caller = self
+                .enter_org(&mut transaction, credential, org_slug, Action::RoleManage)
+                .await?;
+            let org = caller.org_id();
+            let key = keys::role(org, role);
+            let deleted = transaction
+                .read::<CustomRole>(&key)
+                .await?
+                .ok_or(Error::NotFound {
+                    what: "custom role",
+                })?;
+            if let Some(target) = request.reassign_to {
+                let granted = check_target(&mut transaction, org, role, target).await?;
+                caller.require_covers(granted)?;
+            }
+            let counter = keys::holder_count(org, RoleRef::Custom(role));
+            let holders = transaction.guard(&counter).await?;
+            match request.reassign_to {
+                None if holders > 0 => {
+                    return Err(Error::RoleInUse {
+                        holder_count: holders.unsigned_abs(),
+                    });
+                }
+                Some(target) if holders > 0 => {
+                    transaction.put(keys::role_redirect(org, role), &target);
+                    transaction.add(keys::holder_count(org, target), holders);
+                }
+                _ => {}
+            }
+            transaction.delete(key);
+            transaction.delete(counter);
+            transaction.delete(keys::role_slug(org, &deleted.slug));
+            transaction.add(keys::role_count(org), -1);
+            Operation::begin(self.env(), self.env().now()).record(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::RoleDelete,
+                (ResourceKind::Role, role.0),
+                Some(state(&deleted)),
+                request
+                    .reassign_to
+                    .map(|target| serde_json::json!({ "reassign_to": target })),
+            );
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Rewrites up to [`HOLDERS_PER_COMMIT`] holders of one deleted role of the organisation, or removes a redirect
+    /// that nobody needs any more. Returns how many holders it rewrote, and whether there is more to do.
+    pub(super) async fn settle_redirects(&self, org: OrgId) -> Result<(u64, bool), Error> {
+        let redirects = self
+            .reading()
+            .scan_unchecked(&keys::role_redirects(org))
+            .await?;
+        let targets: Vec<Option<RoleRef>> = redirects
+            .iter()
+            .map(|found| serde_json::from_slice(&found.entry.value).ok())
+            .collect();
+        for redirect in &redirects {
+            let role = RoleId(keys::last_id(&redirect.key).ok_or_else(|| foreign(&redirect.key))?);
+            let range = keys::holders(org, role);
+            let holders = self
+                .store()
+                .scan(&range, HOLDERS_PER_COMMIT, Direction::Forward)
+                .await?;
+            if holders.is_empty() {
+                // Another redirect that still leads here keeps this one; it is settled in its own turn.
+                if !targets.contains(&Some(RoleRef::Custom(role))) {
+                    self.remove_redirect(&redirect.key).await?;
+                    return Ok((0, true));
+                }
+                continue;
+            }
+            let holders: Vec<_> = holders
+                .iter()
+                .map(|found| keys::parse_holder(&found.key).ok_or_else(|| foreign(&found.key)))
+                .collect::<Result<_, _>>()?;
+            let rewritten = self.rewrite_holders(org, role, &holders).await?;
+            return Ok((rewritten, true));
+        }
+        Ok((0, false))
+    }
+
+    async fn remove_redirect(&self, key: &Key) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            if transaction.read::<RoleRef>(key).await?.is_some() {
+                transaction.delete(key.clone());
+            }
+            transaction.done(())
+        })
+        .await
+    }
+
+    async fn rewrite_holders(
+        &self,
+        org: OrgId,
+        from: RoleId,
+        holders: &[(MemberId, Option<WorkspaceId>)],
+    ) -> Result<u64, Error> {
+        self.transact(|mut transaction| async move {
+            let to = resolve_role(&mut transaction, org, RoleRef::Custom(from))
+                .await?
+                .reference();
+            let mut rewritten = 0;
+            for (member, workspace) in holders {
+                let holder = keys::holder(org, from, *member, *workspace);
+                // Whoever was given another role meanwhile took the mark away in the same commit.
+                if transaction.read::<()>(&holder).await?.is_none() {
+                    continue;
+                }
+                transaction.delete(holder);
+                match workspace {
+                    None => {
+                        let key = keys::member(org, *member);
+                        if let Some(mut found) = transaction.read::<Member>(&key).await? {
+                            found.role = to;
+                            transaction.put(key, &found);
+                        }
+                    }
+                    Some(workspace) => {
+                        let key = keys::workspace_role(org, *member, *workspace);
+                        if transaction.read::<RoleRef>(&key).await?.is_some() {
+                            transaction.put(key, &to);
+                        }
+                    }
+                }
+                if let RoleRef::Custom(to) = to {
+                    transaction.put(keys::holder(org, to, *member, *workspace), &());
+                }
+                rewritten += 1;
+            }
+            transaction.done(rewritten)
+        })
+        .await
+    }
+}
+
+/// What holders of the target may do, if holders of `role` can be given it.
+async fn check_target(
+    transaction: &mut Transaction,
+    org: OrgId,
+    role: RoleId,
+    target: RoleRef,
+) -> Result<crate::access::ActionSet, Error> {
+    let wrong = |message: &str| Error::invalid("reassign_to", ProblemCode::InvalidValue, message);
+    let target = match target {
+        RoleRef::BuiltIn(BuiltInRole::Viewer) => return Ok(BaseRole::Viewer.actions()),
+        RoleRef::BuiltIn(BuiltInRole::Member) => return Ok(BaseRole::Member.actions()),
+        RoleRef::BuiltIn(_) => {
+            return Err(wrong(
+                "must be viewer, member or the UUID of a custom role of the whole organisation",
+            ));
+        }
+        RoleRef::Custom(target) => target,
+    };
+    if target == role {
+        return Err(wrong("must be another role than the one that is deleted"));
+    }
+    let found = transaction
+        .read::<CustomRole>(&keys::role(org, target))
+        .await?;
+    let Some(found) = found else {
+        return Err(Error::invalid(
+            "reassign_to",
+            ProblemCode::NotFound,
+            "must be viewer, member or the UUID of a custom role of the organisation",
+        ));
+    };
+    if found.workspace_id.is_some() {
+        return Err(wrong(
+            "must be a role of the whole organisation, not of one workspace",
+        ));
+    }
+    if !found.is_active {
+        return Err(wrong("must be an active role"));
+    }
+    Ok(found.effective_actions())
+}
+
+fn foreign(key: &Key) -> Error {
+    Error::internal(format!("the key {key} is not one that this program writes"))
+}
