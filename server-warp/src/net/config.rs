@@ -58,6 +58,9 @@ pub const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// What an overloaded server tells its clients to wait.
 pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
+/// The longest time-out that is taken: a deadline can still be reckoned from it.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How the server meets the network. [`Default`] gives the `…_DEFAULT` constants of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetConfig {
@@ -174,10 +177,10 @@ impl NetConfig {
             ("ready_timeout", self.ready_timeout),
         ];
         for (field, value) in timeouts {
-            if value.is_zero() {
+            if value.is_zero() || value > TIMEOUT_MAX {
                 return Err(InvalidConfig {
                     field,
-                    requirement: "longer than nothing",
+                    requirement: "longer than nothing and at most a day",
                 });
             }
         }

@@ -1,6 +1,7 @@
 //! The seam between the network and what answers requests.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +27,20 @@ pub trait Responder: Send + Sync + 'static {
     /// # Errors
     /// Why not, for the log; clients are not shown it.
     fn ready(&self) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+impl<R: Responder> Responder for Arc<R> {
+    fn respond(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send {
+        self.as_ref().respond(request)
+    }
+
+    fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes> {
+        self.as_ref().refuse(method, uri, refusal)
+    }
+
+    fn ready(&self) -> impl Future<Output = Result<(), String>> + Send {
+        self.as_ref().ready()
+    }
 }
 
 /// Why the server refuses a request without the responder's answer.

@@ -12,7 +12,7 @@ use http::header::{CONNECTION, RETRY_AFTER};
 use http::{HeaderValue, Response};
 use knowledge_core::env::Env;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 use super::body::Room;
 use super::config::{InvalidConfig, NetConfig};
@@ -251,8 +251,18 @@ async fn accept<R: Responder>(
     tally: &Arc<Tally>,
 ) {
     let protocol = connection::protocol(&shared.config);
-    // The semaphore is never closed.
-    while let Ok(slot) = free_slot(slots).await {
+    let mut was_full = false;
+    loop {
+        let is_full = slots.available_permits() == 0;
+        if is_full && !was_full {
+            tracing::warn!(
+                "as many connections are open as the server holds; further clients wait"
+            );
+        }
+        was_full = is_full;
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
+            return; // The semaphore is never closed.
+        };
         let stream = accept_one(listener, tally).await;
         tally.accepted.fetch_add(1, Ordering::Relaxed);
         let (shared, protocol, tally) = (Arc::clone(shared), protocol.clone(), Arc::clone(tally));
@@ -265,15 +275,6 @@ async fn accept<R: Responder>(
             drop(slot);
         });
     }
-}
-
-async fn free_slot(
-    slots: &Arc<Semaphore>,
-) -> Result<OwnedSemaphorePermit, tokio::sync::AcquireError> {
-    if slots.available_permits() == 0 {
-        tracing::warn!("as many connections are open as the server holds; further clients wait");
-    }
-    Arc::clone(slots).acquire_owned().await
 }
 
 /// The next connection; rests while there are no files or no memory for one.
