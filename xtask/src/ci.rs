@@ -209,7 +209,9 @@ fn fuzz() -> Result {
             .command()?
             .args(["run", target, "--"])
             .arg(format!("-max_total_time={FUZZ_SECONDS}"))
-            .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY));
+            // Of this toolchain, as is the cargo that it would otherwise take from the environment.
+            .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
+            .env_remove("CARGO"));
         if ran.is_err() {
             failed.push(target);
         }
