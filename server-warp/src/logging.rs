@@ -84,7 +84,14 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
         lines.finish().try_init()
     };
     set_up.map_err(|_| LogError::AlreadySetUp)?;
-    std::panic::set_hook(Box::new(log_panic));
+    let print_panic = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if tracing::enabled!(tracing::Level::ERROR) {
+            log_panic(panic);
+        } else {
+            print_panic(panic); // A log that is switched off does not hide why the process dies.
+        }
+    }));
     Ok(())
 }
 

@@ -22,6 +22,9 @@ use super::server::Shared;
 /// The header that identifies an exchange, in the answer and in the log.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
+/// The target of the lines that requests make in the log.
+const ACCESS: &str = "knowledge_server::access";
+
 /// What is known of a request apart from what is handed on with it.
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -101,11 +104,19 @@ impl Record<'_> {
             .headers()
             .get(REQUEST_ID)
             .and_then(|id| id.to_str().ok());
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: ACCESS,
+                    %method, path, status, duration_ms, request_id, bytes_in, bytes_out,
+                    "request"
+                )
+            };
+        }
         // Probes come every few seconds for ever: they would drown the rest.
-        if matches!(path, HEALTH_PATH | READY_PATH) {
-            tracing::debug!(target: "knowledge_server::access", %method, path, status, duration_ms, request_id, bytes_in, bytes_out, "request");
-        } else {
-            tracing::info!(target: "knowledge_server::access", %method, path, status, duration_ms, request_id, bytes_in, bytes_out, "request");
+        match path {
+            HEALTH_PATH | READY_PATH => line!(debug),
+            _ => line!(info),
         }
     }
 
@@ -121,7 +132,12 @@ impl Drop for Record<'_> {
         if !self.answered {
             let Exchange { method, uri, .. } = self.exchange;
             let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
-            tracing::info!(target: "knowledge_server::access", %method, path = uri.path(), duration_ms = self.duration_ms(), bytes_in, "request dropped unanswered");
+            let (path, duration_ms) = (uri.path(), self.duration_ms());
+            tracing::info!(
+                target: ACCESS,
+                %method, path, duration_ms, bytes_in,
+                "request dropped unanswered"
+            );
         }
     }
 }

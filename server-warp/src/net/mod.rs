@@ -13,7 +13,7 @@
 //! | asks something that takes too long | 503 with `Retry-After` after [`request_timeout`](NetConfig::request_timeout) |
 //! | asks something that makes the responder panic | 500; the connection stays open |
 //! | does not read its answer | closes after [`write_stall_timeout`](NetConfig::write_stall_timeout) |
-//! | opens more connections than the server holds | they wait in the kernel's backlog until others close |
+//! | opens more connections than the server holds | they wait in the kernel's backlog until others close, health checks too |
 //!
 //! A body that does not arrive is 503 and not 408: 503 is among the statuses that every operation of the service
 //! documents, and clients that retry treat both alike. A full server does not accept: a quick refusal would cost a file

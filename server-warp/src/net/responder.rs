@@ -15,7 +15,7 @@ pub trait Responder: Send + Sync + 'static {
     /// The answer to a request whose body has arrived whole.
     ///
     /// The future is dropped where it stands when the request's time is up, when the client has gone, or when a
-    /// shutdown passes its deadline. A panic is answered with [`refuse`](Self::refuse) of [`Refusal::Panicked`].
+    /// shutdown passes its deadline; it must not block its thread, which nothing can end. A panic is answered with [`refuse`](Self::refuse) of [`Refusal::Panicked`].
     fn respond(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send;
 
     /// The answer to a request that the server does not hand to [`respond`](Self::respond) or whose answer it gave

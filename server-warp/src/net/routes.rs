@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{Buf, Bytes};
 use futures::Stream;
@@ -118,7 +119,9 @@ where
         Ok(body) => body,
         Err(fault) => {
             // A client that waits for permission to send gets the refusal instead of the permission.
-            if fault != Fault::Unreadable && !headers.contains_key(EXPECT) {
+            let is_waiting =
+                headers.contains_key(EXPECT) && exchange.bytes_in.load(Ordering::Relaxed) == 0;
+            if fault != Fault::Unreadable && !is_waiting {
                 tokio::spawn(body::linger(
                     stream,
                     config.linger_timeout,

@@ -1,5 +1,6 @@
 //! Stopping, with everything open that a client can leave open.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use knowledge_server::net::{BindError, NetConfig, Server};
@@ -45,8 +46,13 @@ async fn a_request_in_work_is_finished() {
 
 #[tokio::test]
 async fn idle_and_silent_connections_are_closed_at_once() {
-    // The deadline lies beyond the guard: reaching it would fail the test.
-    let mut server = server(GUARD * 10).await;
+    // Both time-outs lie beyond the guard: waiting for one would fail the test.
+    let mut server = Running::start(NetConfig {
+        header_read_timeout: GUARD * 10,
+        shutdown_timeout: GUARD * 10,
+        ..config()
+    })
+    .await;
     let mut idle = server.connect().await;
     idle.send(get("/")).await;
     assert_eq!(idle.answer().await.status, 200);
@@ -93,9 +99,10 @@ async fn a_handler_that_never_ends_is_killed_at_the_deadline() {
     client.send(get("/never")).await;
     server.stub.entered(1).await;
     server.stop();
-    assert!(client.closed_silently().await);
-    assert_eq!(server.stub.dropped(), 1);
+    let stub = Arc::clone(&server.stub);
     assert_eq!(server.stopped().await.connections_killed, 1);
+    assert_eq!(stub.dropped(), 1);
+    assert!(client.closed_silently().await);
 }
 
 #[tokio::test]
