@@ -40,10 +40,10 @@ impl SelfTest {
 /// read an older state has to be refused, and the entries and the counter are read back.
 ///
 /// # Errors
-/// Says what the engine got wrong, or which error it met.
+/// Says what the host lacks, what the engine got wrong, or which error it met.
 #[wasm_bindgen(js_name = selfTest)]
 pub async fn self_test(entries: u32) -> Result<SelfTest, JsError> {
-    let env = env::host();
+    let env = env::host()?;
     let at = env.now();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let prefix = key("self-test/");

@@ -1,6 +1,7 @@
 // Loads the package as an application does and runs the engine in it.
 
 import assert from "node:assert/strict";
+import { webcrypto } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { before, test } from "node:test";
 
@@ -9,6 +10,8 @@ import initialise, { selfTest } from "../pkg/knowledge.js";
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 before(async () => {
+  // Node.js 18 does not offer it to everyone yet.
+  globalThis.crypto ??= webcrypto;
   const module = await readFile(new URL("../pkg/knowledge_bg.wasm", import.meta.url));
   await initialise({ module_or_path: module });
 });

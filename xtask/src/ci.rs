@@ -185,8 +185,12 @@ fn bench() -> Result {
 
 fn wasm() -> Result {
     let target = WasmTarget::find_or_make()?;
-    // By itself: beside other crates it could lean on features that they turn on.
-    run(target.cargo("check").args(["--package", "knowledge-core"]))?;
+    // Core first and by itself: beside other crates it could lean on features that they turn on.
+    for package in ["knowledge-core", "knowledge-wasm"] {
+        run(target
+            .cargo("check", &["-Dwarnings"])
+            .args(["--package", package]))?;
+    }
     wasm::build()?;
     wasm::test()
 }

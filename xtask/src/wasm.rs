@@ -23,7 +23,7 @@ const NAME: &str = "knowledge";
 pub(crate) fn build() -> Result {
     let target = WasmTarget::find_or_make()?;
     run(target
-        .cargo("build")
+        .cargo("build", &[])
         .args(["--package", PACKAGE, "--profile", PROFILE]))?;
 
     let module = WasmTarget::output(PROFILE).join("knowledge_wasm.wasm");

@@ -56,26 +56,21 @@ impl WasmTarget {
         })
     }
 
-    /// A cargo command for the target, `build` or the like.
-    pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+    /// A cargo command for the target, `build` or the like, whose compiler gets these flags.
+    pub(crate) fn cargo(&self, subcommand: &str, flags: &[&str]) -> Command {
+        let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let mut cargo = cargo();
-        cargo.args([
-            subcommand,
-            "--locked",
-            "--target",
-            WASM_TARGET,
-            "--target-dir",
-            TARGET_DIR,
-        ]);
+        cargo.args([subcommand, "--locked", "--target", WASM_TARGET]);
+        cargo.args(["--target-dir", TARGET_DIR]);
         if let Some(debian) = &self.debian {
-            // With a `--target`, these flags reach neither build scripts nor procedural macros: those use the
-            // compiler's own library.
-            let flags = format!("--sysroot={}", debian.sysroot.display());
+            flags.push(format!("--sysroot={}", debian.sysroot.display()));
             cargo
                 .env("RUSTC", DEBIAN_RUSTC)
-                .env("CARGO_ENCODED_RUSTFLAGS", flags)
                 .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", &debian.linker);
         }
+        // With a `--target`, these flags reach neither build scripts nor procedural macros: those use the compiler's
+        // own library.
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         cargo
     }
 
