@@ -1,0 +1,98 @@
+//! The three methods of the storage trait, on every store of this project.
+
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use knowledge_benches::{Record, Records};
+use knowledge_core::store::{Commit, CommitOutcome, Direction, Key, MemoryStore, Store};
+use tokio::runtime::Runtime;
+
+/// How many records a store holds.
+const STORED_RECORDS: usize = 100_000;
+/// How many of them a bulk operation takes.
+const BULK_RECORDS: usize = 1_000;
+/// How many of them a scan returns.
+const SCAN_RECORDS: usize = 10_000;
+
+fn memory(criterion: &mut Criterion) {
+    bench_store(criterion, "memory", Arc::new(MemoryStore::new()));
+}
+
+fn bench_store(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let mut records = runtime.block_on(Records::fill(&*store, STORED_RECORDS));
+    let store = &*store;
+    let mut group = criterion.benchmark_group(name);
+
+    for count in [1, BULK_RECORDS] {
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(format!("get {count}"), |bencher| {
+            bencher.to_async(&runtime).iter_batched(
+                || records.choose(count),
+                |chosen| get(store, chosen),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    for count in [1, BULK_RECORDS] {
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(format!("change {count}"), |bencher| {
+            bencher.to_async(&runtime).iter_batched(
+                || records.choose(count),
+                |chosen| change(store, chosen),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.throughput(Throughput::Elements(SCAN_RECORDS as u64));
+    group.bench_function(format!("scan {SCAN_RECORDS}"), |bencher| {
+        bencher.to_async(&runtime).iter(|| scan(store));
+    });
+    group.finish();
+}
+
+fn keys(chosen: &[usize]) -> Vec<Key> {
+    let record = |&index: &usize| Record { index, changes: 0 };
+    chosen.iter().map(|index| record(index).key()).collect()
+}
+
+/// Reads the records.
+async fn get(store: &dyn Store, chosen: Vec<usize>) {
+    let found = store.get(&keys(&chosen)).await.expect("the store works");
+    assert_eq!(found.len(), chosen.len());
+    for (entry, index) in found.iter().zip(chosen) {
+        let entry = entry.as_ref().expect("every record is stored");
+        assert_eq!(Record::of(entry).index, index);
+    }
+}
+
+/// Reads the records, changes each and commits them all, checked at the versions that were read.
+async fn change(store: &dyn Store, chosen: Vec<usize>) {
+    let keys = keys(&chosen);
+    let found = store.get(&keys).await.expect("the store works");
+    let mut commit = Commit::builder();
+    for (key, entry) in keys.into_iter().zip(&found) {
+        let entry = entry.as_ref().expect("every record is stored");
+        commit = commit
+            .check(key.clone(), Some(entry.version))
+            .put(key, Record::of(entry).changed().value());
+    }
+    let commit = commit.build().expect("the records fit into a commit");
+    let outcome = store.commit(commit).await.expect("the store works");
+    assert!(matches!(outcome, CommitOutcome::Committed(_)));
+}
+
+/// Scans from the first record on.
+async fn scan(store: &dyn Store) {
+    let found = store
+        .scan(&Records::range(), SCAN_RECORDS, Direction::Forward)
+        .await
+        .expect("the store works");
+    assert_eq!(found.len(), SCAN_RECORDS);
+    for (index, found) in found.iter().enumerate() {
+        assert_eq!(Record::of(&found.entry).index, index);
+    }
+}
+
+criterion_group!(benches, memory);
+criterion_main!(benches);

@@ -1,0 +1,151 @@
+//! One request and its answer: what every exchange has, whoever answers. An identifier, a line in the log, and an
+//! answer even to a panic.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::FutureExt;
+use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use hyper::body::{Body, Incoming};
+use tokio::time::Instant;
+use tower_service::Service;
+use warp::Reply;
+use warp::reply::Response;
+
+use super::responder::{Refusal, Responder};
+use super::routes::{HEALTH_PATH, READY_PATH};
+use super::server::Shared;
+
+/// The header that identifies an exchange, in the answer and in the log.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+/// The target of the lines that requests make in the log.
+const ACCESS: &str = "knowledge_server::access";
+
+/// What is known of a request apart from what is handed on with it.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    /// When the header had arrived.
+    pub(super) started: Instant,
+    /// Bytes of the body that have arrived.
+    pub(super) bytes_in: AtomicU64,
+}
+
+/// Answers one request, whatever happens.
+pub(super) async fn exchange<R, S>(
+    shared: Arc<Shared<R>>,
+    mut routes: S,
+    mut request: Request<Incoming>,
+) -> Result<Response, Infallible>
+where
+    R: Responder,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+{
+    let exchange = Arc::new(Exchange {
+        method: request.method().clone(),
+        uri: request.uri().clone(),
+        started: Instant::now(),
+        bytes_in: AtomicU64::new(0),
+    });
+    request.extensions_mut().insert(Arc::clone(&exchange));
+    let mut record = Record {
+        exchange: &exchange,
+        answered: false,
+    };
+
+    // The routes own everything that the panic could have left half done, but for what the responder shares between
+    // requests; that is its own to keep whole.
+    let outcome = AssertUnwindSafe(async { routes.call(request).await })
+        .catch_unwind()
+        .await;
+    let mut panic = None;
+    let mut response = match outcome {
+        Ok(Ok(response)) => response,
+        Err(payload) => {
+            panic = Some(payload);
+            shared.refuse(&exchange, &Refusal::Panicked).into_response()
+        }
+    };
+
+    let request_id = response.headers_mut().entry(REQUEST_ID).or_insert_with(|| {
+        HeaderValue::try_from(shared.env.uuid().to_string()).expect("a UUID is visible ASCII")
+    });
+    let request_id = request_id.to_str().unwrap_or_default();
+    if let Some(payload) = panic {
+        let message = panic_message(payload.as_ref());
+        tracing::error!(request_id, panic = message, "answering a request panicked");
+    }
+    record.answer(&response);
+    Ok(response)
+}
+
+/// Writes the line of an exchange in the log: when it is answered, or when it is dropped unanswered because the client
+/// has gone or the server was stopped.
+struct Record<'a> {
+    exchange: &'a Exchange,
+    answered: bool,
+}
+
+impl Record<'_> {
+    fn answer(&mut self, response: &Response) {
+        self.answered = true;
+        let Exchange { method, uri, .. } = self.exchange;
+        let path = uri.path();
+        let status = response.status().as_u16();
+        let duration_ms = self.duration_ms();
+        let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
+        let bytes_out = response.body().size_hint().exact();
+        let request_id = response
+            .headers()
+            .get(REQUEST_ID)
+            .and_then(|id| id.to_str().ok());
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: ACCESS,
+                    %method, path, status, duration_ms, request_id, bytes_in, bytes_out,
+                    "request"
+                )
+            };
+        }
+        // Probes come every few seconds for ever: they would drown the rest.
+        match path {
+            HEALTH_PATH | READY_PATH => line!(debug),
+            _ => line!(info),
+        }
+    }
+
+    /// Milliseconds since the header had arrived, to the microsecond.
+    fn duration_ms(&self) -> f64 {
+        let micros = self.exchange.started.elapsed().as_micros();
+        micros as f64 / 1_000.0
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let Exchange { method, uri, .. } = self.exchange;
+            let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
+            let (path, duration_ms) = (uri.path(), self.duration_ms());
+            tracing::info!(
+                target: ACCESS,
+                %method, path, duration_ms, bytes_in,
+                "request dropped unanswered"
+            );
+        }
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("not a text")
+}

@@ -1,0 +1,186 @@
+//! The routes, as warp filters: two for health, and one that hands everything else to the responder.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Buf, Bytes};
+use futures::Stream;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+use tower_service::Service;
+use warp::{Filter, Reply};
+
+use super::body::{self, Bounds, Fault};
+use super::exchange::Exchange;
+use super::responder::{Refusal, Responder};
+use super::server::Shared;
+
+/// The path that answers 200 as long as the process answers at all.
+pub const HEALTH_PATH: &str = "/healthz";
+/// The path that answers 200 while requests can be served, else 503.
+pub const READY_PATH: &str = "/readyz";
+
+/// The routes as a service. Every request needs its [`Exchange`] among its extensions.
+pub(super) fn service<R: Responder>(
+    shared: Arc<Shared<R>>,
+) -> impl Service<Request<Incoming>, Response = warp::reply::Response, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let health = warp::path!("healthz")
+        .and(warp::method())
+        .map(|method| probe(&method, StatusCode::OK, r#"{"status":"ok"}"#).into_response());
+
+    let ready_shared = Arc::clone(&shared);
+    let ready = warp::path!("readyz")
+        .and(warp::method())
+        .then(move |method| {
+            let shared = Arc::clone(&ready_shared);
+            async move { ready(&shared, &method).await.into_response() }
+        });
+
+    let everything_else = warp::ext::get::<Arc<Exchange>>()
+        .and(warp::header::headers_cloned())
+        .and(warp::body::stream())
+        .then(move |exchange: Arc<Exchange>, headers, body| {
+            let shared = Arc::clone(&shared);
+            async move {
+                answer(&shared, &exchange, headers, body)
+                    .await
+                    .into_response()
+            }
+        });
+
+    warp::service(health.or(ready).unify().or(everything_else).unify())
+}
+
+/// The answer of a health check.
+fn probe(method: &Method, status: StatusCode, json: &'static str) -> Response<Bytes> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    // hyper leaves the body out of an answer to HEAD and keeps its length.
+    let mut response = Response::new(Bytes::from_static(json.as_bytes()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn ready<R: Responder>(shared: &Shared<R>, method: &Method) -> Response<Bytes> {
+    if shared.is_shutting_down() {
+        return probe(
+            method,
+            StatusCode::SERVICE_UNAVAILABLE,
+            r#"{"status":"shutting_down"}"#,
+        );
+    }
+    let readiness = tokio::time::timeout(shared.config.ready_timeout, shared.responder.ready())
+        .await
+        .unwrap_or_else(|_| Err("no answer in time".to_owned()));
+    match readiness {
+        Ok(()) => probe(method, StatusCode::OK, r#"{"status":"ready"}"#),
+        Err(reason) => {
+            tracing::warn!(reason, "not ready");
+            probe(
+                method,
+                StatusCode::SERVICE_UNAVAILABLE,
+                r#"{"status":"not_ready"}"#,
+            )
+        }
+    }
+}
+
+/// Reads the body, then takes a permit, then asks the responder. In this order: bodies that never arrive would
+/// otherwise hold every permit.
+async fn answer<R, S, B>(
+    shared: &Shared<R>,
+    exchange: &Exchange,
+    headers: HeaderMap,
+    mut stream: S,
+) -> Response<Bytes>
+where
+    R: Responder,
+    S: Stream<Item = Result<B, warp::Error>> + Send + Unpin + 'static,
+    B: Buf + Send + 'static,
+{
+    let config = &shared.config;
+    let deadline = exchange.started + config.request_timeout;
+    let body = match read_body(shared, exchange, &headers, &mut stream, deadline).await {
+        Ok(body) => body,
+        Err(fault) => {
+            // A client that waits for permission to send gets the refusal instead of the permission.
+            let is_waiting =
+                headers.contains_key(EXPECT) && exchange.bytes_in.load(Ordering::Relaxed) == 0;
+            if fault != Fault::Unreadable && !is_waiting {
+                tokio::spawn(body::linger(
+                    stream,
+                    config.linger_timeout,
+                    config.linger_bytes_max,
+                ));
+            }
+            return shared.refuse_and_close(exchange, &refusal(shared, fault));
+        }
+    };
+    let retry_after = config.retry_after;
+    let Ok(_permit) = shared.requests_in_work.try_acquire() else {
+        return shared.refuse(exchange, &Refusal::Overloaded { retry_after });
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = exchange.method.clone();
+    *request.uri_mut() = exchange.uri.clone();
+    *request.headers_mut() = headers;
+    match tokio::time::timeout_at(deadline, shared.responder.respond(request)).await {
+        Ok(response) => response,
+        Err(_) => shared.refuse(exchange, &Refusal::TimedOut { retry_after }),
+    }
+}
+
+async fn read_body<R, S, B>(
+    shared: &Shared<R>,
+    exchange: &Exchange,
+    headers: &HeaderMap,
+    stream: &mut S,
+    deadline: Instant,
+) -> Result<Bytes, Fault>
+where
+    S: Stream<Item = Result<B, warp::Error>> + Unpin,
+    B: Buf,
+{
+    let config = &shared.config;
+    // What is announced as too long is refused before a byte of it is read. hyper has refused lengths that are none.
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > config.body_bytes_max as u64) {
+        return Err(Fault::TooLarge);
+    }
+    let bounds = Bounds {
+        bytes_max: config.body_bytes_max,
+        deadline: deadline.min(exchange.started + config.body_read_timeout),
+        room: &shared.body_room,
+        arrived: &exchange.bytes_in,
+    };
+    body::read(stream, &bounds).await
+}
+
+fn refusal<R>(shared: &Shared<R>, fault: Fault) -> Refusal {
+    let retry_after = shared.config.retry_after;
+    match fault {
+        Fault::TooLarge => Refusal::BodyTooLarge {
+            limit_bytes: shared.config.body_bytes_max,
+        },
+        Fault::Unreadable => Refusal::BodyUnreadable,
+        Fault::TimedOut => Refusal::BodyTimedOut { retry_after },
+        Fault::NoRoom => Refusal::Overloaded { retry_after },
+    }
+}

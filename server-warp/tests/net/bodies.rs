@@ -1,0 +1,192 @@
+//! Bodies: whole, too long, broken.
+
+use knowledge_server::net::{BODY_BYTES_UNCOUNTED, NetConfig};
+
+use crate::support::{Answer, Client, Running, config, get, post, start_chunked};
+
+const LIMIT_BYTES: usize = 32 * 1_024;
+
+async fn server() -> Running {
+    Running::start(NetConfig {
+        body_bytes_max: LIMIT_BYTES,
+        ..config()
+    })
+    .await
+}
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+fn assert_too_large(answer: &Answer) {
+    assert_eq!(answer.status, 413);
+    assert_eq!(
+        answer.body,
+        "POST /echo BodyTooLarge { limit_bytes: 32768 }"
+    );
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(answer.header("request-id").is_some());
+}
+
+#[tokio::test]
+async fn a_body_in_many_chunks_arrives_whole() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    client.send(start_chunked("/echo")).await;
+    let mut whole = String::new();
+    for number in 0..100 {
+        let text = format!("chunk {number}, ");
+        client.send(chunk(&text)).await;
+        whole += &text;
+    }
+    client.send("0\r\n\r\n").await;
+    let answer = client.answer().await;
+    assert_eq!((answer.status, answer.body), (200, whole));
+
+    client.send(get("/again")).await;
+    assert_eq!(client.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_as_long_as_the_limit_is_taken() {
+    let server = server().await;
+    let body = "x".repeat(LIMIT_BYTES);
+    let answer = server.ask(post("/echo", &body)).await;
+    assert_eq!((answer.status, answer.body.len()), (200, LIMIT_BYTES));
+    let chunked = start_chunked("/echo") + &chunk(&body) + "0\r\n\r\n";
+    let answer = server.ask(chunked).await;
+    assert_eq!((answer.status, answer.body.len()), (200, LIMIT_BYTES));
+}
+
+#[tokio::test]
+async fn an_empty_body_is_a_body() {
+    let server = server().await;
+    let answer = server.ask(post("/echo", "")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+    let answer = server.ask(start_chunked("/echo") + "0\r\n\r\n").await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+}
+
+#[tokio::test]
+async fn a_chunked_body_beyond_the_limit_is_refused_before_its_end() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    client.send(start_chunked("/echo")).await;
+    client.send(chunk(&"x".repeat(LIMIT_BYTES))).await;
+    client.send(chunk("x")).await;
+    assert_too_large(&client.answer().await);
+    // The rest is read and thrown away, and what follows it is not taken for a request.
+    client.send(chunk(&"x".repeat(LIMIT_BYTES))).await;
+    client
+        .send("0\r\n\r\n".to_owned() + &get("/smuggled"))
+        .await;
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn an_announced_length_beyond_the_limit_is_refused_before_the_body() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    client
+        .send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 32769\r\n\r\n")
+        .await;
+    assert_too_large(&client.answer().await);
+    client.send("x".repeat(LIMIT_BYTES + 1)).await;
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_everything_before_it_reads_gets_the_refusal() {
+    let server = server().await;
+    // Many times what the buffers of both ends hold.
+    let body = "x".repeat(32 * 1_024 * 1_024);
+    let mut client = server.connect().await;
+    client.send(post("/echo", &body)).await;
+    assert_too_large(&client.answer().await);
+
+    let mut client = server.connect().await;
+    client
+        .send(start_chunked("/echo") + &chunk(&body) + "0\r\n\r\n")
+        .await;
+    assert_too_large(&client.answer().await);
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_permission_to_send_gets_the_refusal_instead() {
+    let server = server().await;
+    let expect = |length: usize| {
+        format!(
+            "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut client = server.connect().await;
+    client.send(expect(LIMIT_BYTES + 1)).await;
+    assert_too_large(&client.answer().await);
+    assert!(client.closed_silently().await);
+
+    let mut client = server.connect().await;
+    client.send(expect(4)).await;
+    assert_eq!(client.answer().await.status, 100);
+    client.send("body").await;
+    assert_eq!(client.answer().await.body, "body");
+}
+
+#[tokio::test]
+async fn a_broken_chunk_is_refused() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    client.send(start_chunked("/echo") + "no length\r\n").await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (400, "POST /echo BodyUnreadable")
+    );
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn bodies_beyond_the_room_are_refused_while_small_ones_are_served() {
+    let server = Running::start(NetConfig {
+        body_bytes_max: LIMIT_BYTES,
+        body_bytes_held_max: LIMIT_BYTES,
+        ..config()
+    })
+    .await;
+    // Each takes what is counted of a body that has almost arrived: two of them use the room up.
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut client = server.connect().await;
+        client.send(start_chunked("/echo")).await;
+        client.send(chunk(&"x".repeat(LIMIT_BYTES))).await;
+        held.push(client);
+    }
+    let large =
+        start_chunked("/echo") + &chunk(&"x".repeat(BODY_BYTES_UNCOUNTED * 3 / 2)) + "0\r\n\r\n";
+    let refused = wait_for_status(&server, &large, 503).await;
+    assert_eq!(refused.body, "POST /echo Overloaded { retry_after: 1s }");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let small = "x".repeat(BODY_BYTES_UNCOUNTED);
+    assert_eq!(server.ask(post("/echo", &small)).await.body, small);
+
+    // A body that has arrived gives its room back, and so does one whose client goes.
+    held[0].send("0\r\n\r\n").await;
+    assert_eq!(held[0].answer().await.status, 200);
+    held.pop();
+    wait_for_status(&server, &large, 200).await;
+}
+
+/// Asks until the answer has this status: the server may not yet have read what another client sent.
+async fn wait_for_status(server: &Running, request: &str, status: u16) -> Answer {
+    crate::support::guarded("the status", async {
+        loop {
+            let mut client = Client::connect(server.address).await;
+            client.send(request).await;
+            let answer = client.answer().await;
+            if answer.status == status {
+                return answer;
+            }
+        }
+    })
+    .await
+}

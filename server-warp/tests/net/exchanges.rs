@@ -1,0 +1,126 @@
+//! What every request and answer has.
+
+use std::collections::HashSet;
+
+use crate::support::{Running, config, get, post};
+
+#[tokio::test]
+async fn a_request_is_handed_on_as_it_came() {
+    let server = Running::start(config()).await;
+    let answer = server
+        .ask("PATCH /v1/a%20b/../c?x=%31&y HTTP/1.1\r\nHost: test\r\nTest: value\r\nContent-Length: 3\r\n\r\nabc")
+        .await;
+    assert_eq!(
+        answer.body,
+        "PATCH /v1/a%20b/../c?x=%31&y test=value body=3"
+    );
+    let answer = server.ask("OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n").await;
+    assert_eq!(answer.body, "OPTIONS * test= body=0");
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    for number in 0..50 {
+        let body = format!("request {number}");
+        client.send(post("/echo", &body)).await;
+        assert_eq!(client.answer().await.body, body);
+    }
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    let requests: String = (0..50)
+        .map(|number| post("/echo", &number.to_string()))
+        .collect();
+    client.send(requests).await;
+    for number in 0..50 {
+        assert_eq!(client.answer().await.body, number.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_it_is_closed() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    client
+        .send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(client.closed_silently().await);
+
+    let mut client = server.connect().await;
+    client.send("GET / HTTP/1.0\r\n\r\n").await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn head_has_the_length_and_no_body() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    client
+        .send("HEAD /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello")
+        .await;
+    let answer = client.answer_to_head().await;
+    assert_eq!(
+        (answer.status, answer.header("content-length")),
+        (200, Some("5"))
+    );
+    client.send(get("/path")).await;
+    assert_eq!(client.answer().await.body, "GET /path test= body=0");
+}
+
+#[tokio::test]
+async fn a_panic_is_answered_and_the_connection_goes_on() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    for _ in 0..3 {
+        client.send(get("/panic")).await;
+        let answer = client.answer().await;
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (500, "GET /panic Panicked")
+        );
+        client.send(get("/after")).await;
+        assert_eq!(client.answer().await.body, "GET /after test= body=0");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_has_an_identifier_of_its_own() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    let mut identifiers = HashSet::new();
+    for path in ["/", "/panic", "/healthz", "/readyz", "/"] {
+        client.send(get(path)).await;
+        let answer = client.answer().await;
+        let identifier = answer.header("request-id").expect("an identifier");
+        uuid::Uuid::parse_str(identifier).expect("a UUID");
+        identifiers.insert(identifier.to_owned());
+    }
+    assert_eq!(identifiers.len(), 5);
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_refused_and_closed() {
+    let server = Running::start(config()).await;
+    let long = "x".repeat(33 * 1_024);
+    for (request, status) in [
+        ("no HTTP at all\r\n\r\n".to_owned(), 400),
+        (get(&format!("/{long}")), 431),
+        (format!("GET / HTTP/1.1\r\nLong: {long}\r\n\r\n"), 431),
+        (
+            "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
+            400,
+        ),
+    ] {
+        let mut client = server.connect().await;
+        client.send(request).await;
+        assert_eq!(client.answer().await.status, status);
+        assert!(client.closed_silently().await);
+    }
+}

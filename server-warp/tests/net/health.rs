@@ -1,0 +1,66 @@
+//! The health checks.
+
+use crate::support::{Running, config, get, post};
+
+#[tokio::test]
+async fn health_is_answered_by_the_server_itself() {
+    let server = Running::start(config()).await;
+    server.stub.set_ready(false);
+    let answer = server.ask(get("/healthz?from=probe")).await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (200, r#"{"status":"ok"}"#)
+    );
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
+
+#[tokio::test]
+async fn readiness_is_the_responders() {
+    let server = Running::start(config()).await;
+    let answer = server.ask(get("/readyz")).await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (200, r#"{"status":"ready"}"#)
+    );
+    server.stub.set_ready(false);
+    let answer = server.ask(get("/readyz")).await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (503, r#"{"status":"not_ready"}"#)
+    );
+    server.stub.set_ready(true);
+    assert_eq!(server.ask(get("/readyz")).await.status, 200);
+}
+
+#[tokio::test]
+async fn head_is_answered_as_get_without_the_body() {
+    let server = Running::start(config()).await;
+    let mut client = server.connect().await;
+    client
+        .send("HEAD /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
+        .await;
+    let answer = client.answer_to_head().await;
+    assert_eq!(
+        (answer.status, answer.header("content-length")),
+        (200, Some("15"))
+    );
+    client
+        .send("HEAD /readyz HTTP/1.1\r\nHost: test\r\n\r\n")
+        .await;
+    assert_eq!(client.answer_to_head().await.status, 200);
+    client.send(get("/healthz")).await;
+    assert_eq!(client.answer().await.body, r#"{"status":"ok"}"#);
+}
+
+#[tokio::test]
+async fn other_methods_and_other_paths_are_no_health_checks() {
+    let server = Running::start(config()).await;
+    let answer = server.ask(post("/healthz", "{}")).await;
+    assert_eq!(
+        (answer.status, answer.header("allow")),
+        (405, Some("GET, HEAD"))
+    );
+    let answer = server.ask(get("/healthz/deeper")).await;
+    assert_eq!(answer.body, "GET /healthz/deeper test= body=0");
+}

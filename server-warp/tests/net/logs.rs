@@ -1,0 +1,87 @@
+//! What the log says, in a process of its own: there is one log in a process.
+
+use knowledge_server::logging::{self, LogConfig, LogError, LogFormat};
+use serde_json::Value;
+
+use crate::support::{Child, Running, config, get, post};
+
+#[test]
+fn every_request_and_every_panic_is_one_line_of_json() {
+    let errors = Child::start("logs::child_that_logs").finish();
+    let lines: Vec<Value> = errors
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let access: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["target"] == "knowledge_server::access")
+        .collect();
+    assert_eq!(access.len(), 3, "{errors}");
+
+    let request = access[0];
+    assert_eq!(request["level"], "INFO");
+    assert_eq!(request["message"], "request");
+    assert_eq!(request["method"], "POST");
+    assert_eq!(request["path"], "/echo");
+    assert_eq!(request["status"], 200);
+    assert_eq!(request["bytes_in"], 5);
+    assert_eq!(request["bytes_out"], 5);
+    assert!(request["duration_ms"].as_f64().expect("a number") >= 0.0);
+    assert!(request["timestamp"].is_string());
+    uuid::Uuid::parse_str(request["request_id"].as_str().expect("a text")).expect("a UUID");
+
+    assert_eq!(
+        (&access[1]["path"], &access[1]["status"]),
+        (&"/panic".into(), &500.into())
+    );
+    let panic = lines
+        .iter()
+        .find(|line| line["message"] == "panicked")
+        .expect("the hook's line");
+    assert_eq!(panic["panic"], "as the test wanted");
+    let answered = lines
+        .iter()
+        .find(|line| line["message"] == "answering a request panicked")
+        .expect("the server's line");
+    assert_eq!(answered["request_id"], access[1]["request_id"]);
+
+    assert_eq!(access[2]["message"], "request dropped unanswered");
+    assert_eq!(access[2]["path"], "/never");
+    assert!(
+        !errors.contains("secret"),
+        "queries are not logged: {errors}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "run by every_request_and_every_panic_is_one_line_of_json in a process of its own"]
+async fn child_that_logs() {
+    if !Child::is_this() {
+        return;
+    }
+    let unreadable = LogConfig {
+        level: "no=such=level".to_owned(),
+        ..LogConfig::default()
+    };
+    assert!(matches!(
+        logging::init(&unreadable),
+        Err(LogError::Level { .. })
+    ));
+    let json = LogConfig {
+        format: LogFormat::Json,
+        ..LogConfig::default()
+    };
+    logging::init(&json).expect("the first to set it up");
+    assert!(matches!(logging::init(&json), Err(LogError::AlreadySetUp)));
+
+    let mut server = Running::start(config()).await;
+    server.ask(post("/echo?secret", "hello")).await;
+    server.ask(get("/healthz")).await;
+    server.ask(get("/panic")).await;
+    let mut client = server.connect().await;
+    client.send(get("/never")).await;
+    server.stub.entered(1).await;
+    drop(client);
+    server.stop();
+    server.stopped().await;
+}

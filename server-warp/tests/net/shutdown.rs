@@ -1,0 +1,174 @@
+//! Stopping, with everything open that a client can leave open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use knowledge_server::net::{BindError, NetConfig, Server};
+use tokio::net::TcpStream;
+
+use crate::support::{GUARD, Running, SHORT, Stub, config, get, guarded};
+
+/// A server whose shutdown takes at most this long.
+async fn server(shutdown_timeout: Duration) -> Running {
+    Running::start(NetConfig {
+        shutdown_timeout,
+        ..config()
+    })
+    .await
+}
+
+/// Waits until the server accepts no more: the first thing that a shutdown does.
+async fn refuses_connections(server: &Running) {
+    guarded("connections to be refused", async {
+        while TcpStream::connect(server.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_request_in_work_is_finished() {
+    let mut server = server(GUARD).await;
+    let mut client = server.connect().await;
+    client.send(get("/wait")).await;
+    server.stub.entered(1).await;
+    server.stop();
+    refuses_connections(&server).await;
+    server.stub.release(1);
+    let answer = client.answer().await;
+    assert_eq!(answer.body, "GET /wait test= body=0");
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(client.closed_silently().await);
+    let report = server.stopped().await;
+    assert_eq!(report.connections_killed, 0);
+}
+
+#[tokio::test]
+async fn idle_and_silent_connections_are_closed_at_once() {
+    // Both time-outs lie beyond the guard: waiting for one would fail the test.
+    let mut server = Running::start(NetConfig {
+        header_read_timeout: GUARD * 10,
+        shutdown_timeout: GUARD * 10,
+        ..config()
+    })
+    .await;
+    let mut idle = server.connect().await;
+    idle.send(get("/")).await;
+    assert_eq!(idle.answer().await.status, 200);
+    let mut silent = server.connect().await;
+    server.stop();
+    assert!(idle.closed_silently().await);
+    assert!(silent.closed_silently().await);
+    assert_eq!(server.stopped().await.connections_killed, 0);
+}
+
+#[tokio::test]
+async fn half_a_header_is_killed_at_the_deadline() {
+    let mut server = server(SHORT).await;
+    let mut half = server.connect().await;
+    half.send("GET / HTTP/1.1\r\nHo").await;
+    half_is_read(&server).await;
+    server.stop();
+    assert!(half.closed_silently().await);
+    let report = server.stopped().await;
+    assert_eq!(
+        (report.connections_accepted, report.connections_killed),
+        (2, 1)
+    );
+}
+
+#[tokio::test]
+async fn a_stalled_body_is_killed_at_the_deadline() {
+    let mut server = server(SHORT).await;
+    let mut client = server.connect().await;
+    client
+        .send("POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n")
+        .await;
+    assert_eq!(client.answer().await.status, 100);
+    client.send("half").await;
+    server.stop();
+    assert!(client.closed_silently().await);
+    assert_eq!(server.stopped().await.connections_killed, 1);
+}
+
+#[tokio::test]
+async fn a_handler_that_never_ends_is_killed_at_the_deadline() {
+    let mut server = server(SHORT).await;
+    let mut client = server.connect().await;
+    client.send(get("/never")).await;
+    server.stub.entered(1).await;
+    server.stop();
+    let stub = Arc::clone(&server.stub);
+    assert_eq!(server.stopped().await.connections_killed, 1);
+    assert_eq!(stub.dropped(), 1);
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn a_server_that_shuts_down_is_not_ready() {
+    let mut server = server(GUARD).await;
+    let mut client = server.connect().await;
+    client.send(get("/wait")).await;
+    server.stub.entered(1).await;
+    let mut half = server.connect().await;
+    half.send("GET /readyz HTTP/1.1\r\n").await;
+    half_is_read(&server).await;
+    server.stop();
+    refuses_connections(&server).await;
+    half.send("Host: test\r\n\r\n").await;
+    let answer = half.answer().await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (503, r#"{"status":"shutting_down"}"#)
+    );
+    server.stub.release(1);
+    assert_eq!(client.answer().await.status, 200);
+    assert_eq!(server.stopped().await.connections_killed, 0);
+}
+
+/// Waits until the server has read what was sent before: it accepts and polls connections in order, so that an exchange
+/// on a later connection ends after.
+async fn half_is_read(server: &Running) {
+    assert_eq!(server.ask(get("/")).await.status, 200);
+}
+
+#[tokio::test]
+async fn dropping_the_server_closes_everything() {
+    let server = server(GUARD * 10).await;
+    let mut client = server.connect().await;
+    client.send(get("/never")).await;
+    server.stub.entered(1).await;
+    drop(server);
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn what_cannot_be_bound_is_an_error() {
+    let server = server(GUARD).await;
+    let taken = NetConfig {
+        address: server.address,
+        ..config()
+    };
+    let error = Server::bind(taken, Stub::default())
+        .await
+        .err()
+        .expect("the address is taken");
+    assert!(
+        matches!(error, BindError::Address { address, .. } if address == server.address),
+        "{error}"
+    );
+
+    let useless = NetConfig {
+        requests_in_work_max: 0,
+        ..config()
+    };
+    let error = Server::bind(useless, Stub::default())
+        .await
+        .err()
+        .expect("nothing can be served");
+    assert_eq!(
+        error.to_string(),
+        "requests_in_work_max must be between 1 and 2,147,483,647"
+    );
+}

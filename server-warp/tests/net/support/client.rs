@@ -1,0 +1,141 @@
+//! A client that sends exactly what it is told.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::guarded;
+
+/// The text of a GET of this path.
+pub(crate) fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")
+}
+
+/// The text of a POST with a body of known length.
+pub(crate) fn post(path: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+/// The header of a POST with a chunked body.
+pub(crate) fn start_chunked(path: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n")
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// A header by its name in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let header = self.headers.iter().find(|(found, _)| found == name);
+        header.map(|(_, value)| value.as_str())
+    }
+}
+
+/// One connection.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        let stream = guarded("a connection", TcpStream::connect(address))
+            .await
+            .expect("connect");
+        Self {
+            stream,
+            received: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        guarded(
+            "the bytes to be taken",
+            self.stream.write_all(bytes.as_ref()),
+        )
+        .await
+        .expect("send");
+    }
+
+    /// The next answer of the connection.
+    pub(crate) async fn answer(&mut self) -> Answer {
+        self.read_answer(true).await
+    }
+
+    /// The next answer, to a HEAD: its header announces a body that does not follow.
+    pub(crate) async fn answer_to_head(&mut self) -> Answer {
+        self.read_answer(false).await
+    }
+
+    /// Waits until the server closes the connection, and returns whether without having sent anything more.
+    pub(crate) async fn closed_silently(&mut self) -> bool {
+        loop {
+            if self.receive().await == 0 {
+                return self.received.is_empty();
+            }
+        }
+    }
+
+    async fn read_answer(&mut self, with_body: bool) -> Answer {
+        let end = loop {
+            let end = self
+                .received
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n");
+            if let Some(end) = end {
+                break end;
+            }
+            assert_ne!(
+                self.receive().await,
+                0,
+                "closed before an answer: {:?}",
+                self.received
+            );
+        };
+        let head: Vec<u8> = self.received.drain(..end + 4).collect();
+        let head = String::from_utf8(head).expect("a header in ASCII");
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let headers = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect();
+        let mut answer = Answer {
+            status: status.expect("a status"),
+            headers,
+            body: String::new(),
+        };
+        let length = answer
+            .header("content-length")
+            .map_or(0, |text| text.parse().expect("a length"));
+        if with_body {
+            while self.received.len() < length {
+                assert_ne!(
+                    self.receive().await,
+                    0,
+                    "closed within an answer: {answer:?}"
+                );
+            }
+            answer.body = String::from_utf8(self.received.drain(..length).collect())
+                .expect("a body in UTF-8");
+        }
+        answer
+    }
+
+    /// Receives some bytes; 0 when the connection is closed, also by a reset.
+    async fn receive(&mut self) -> usize {
+        guarded("bytes or a close", self.stream.read_buf(&mut self.received))
+            .await
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,95 @@
+//! A server with a stub responder, and a client that sends exactly what it is told.
+
+mod child;
+mod client;
+mod stub;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use knowledge_server::net::{NetConfig, Server, ShutdownReport};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) use child::Child;
+pub(crate) use client::{Answer, Client, get, post, start_chunked};
+pub(crate) use stub::Stub;
+
+/// Ends a test that would hang.
+pub(crate) const GUARD: Duration = Duration::from_secs(20);
+
+/// A time-out that a test waits for.
+pub(crate) const SHORT: Duration = Duration::from_millis(200);
+
+/// The result of a future that must come.
+pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(GUARD, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("waited too long for {what}"),
+    }
+}
+
+/// The default configuration on a free port of the loopback interface.
+pub(crate) fn config() -> NetConfig {
+    NetConfig {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        ..NetConfig::default()
+    }
+}
+
+/// A running server. It is killed when dropped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) stub: Arc<Stub>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<ShutdownReport>,
+}
+
+impl Running {
+    pub(crate) async fn start(config: NetConfig) -> Self {
+        let stub = Arc::new(Stub::default());
+        let server = Server::bind(config, Arc::clone(&stub)).await.expect("bind");
+        let address = server.local_addr();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            stub,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// The answer to one request on a connection of its own.
+    pub(crate) async fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
+        let mut client = self.connect().await;
+        client.send(request).await;
+        client.answer().await
+    }
+
+    /// Begins the shutdown.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.stop.take().expect("stopped once").send(());
+    }
+
+    /// Waits for the end of the shutdown.
+    pub(crate) async fn stopped(mut self) -> ShutdownReport {
+        guarded("the server to stop", &mut self.task)
+            .await
+            .expect("the server does not panic")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

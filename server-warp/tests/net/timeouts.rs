@@ -1,0 +1,145 @@
+//! Clients that stop half-way.
+
+use knowledge_server::net::NetConfig;
+
+use crate::support::{Client, Running, SHORT, config, get, guarded, start_chunked};
+
+async fn server_with_short_headers() -> Running {
+    let header_read_timeout = SHORT;
+    Running::start(NetConfig {
+        header_read_timeout,
+        ..config()
+    })
+    .await
+}
+
+async fn assert_still_serving(server: &Running) {
+    let answer = server.ask(get("/still-there")).await;
+    assert_eq!(answer.body, "GET /still-there test= body=0");
+}
+
+#[tokio::test]
+async fn half_a_header_is_closed() {
+    let server = server_with_short_headers().await;
+    let mut client = server.connect().await;
+    client.send("GET / HTTP/1.1\r\nHost: te").await;
+    assert!(client.closed_silently().await);
+    assert_still_serving(&server).await;
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_closed() {
+    let server = server_with_short_headers().await;
+    let mut client = server.connect().await;
+    assert!(client.closed_silently().await);
+    assert_still_serving(&server).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_its_answer() {
+    let server = server_with_short_headers().await;
+    let mut client = server.connect().await;
+    client.send(get("/first")).await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn a_header_that_drips_is_closed() {
+    let server = server_with_short_headers().await;
+    let mut client = server.connect().await;
+    client.send("GET / HTTP/1.1\r\n").await;
+    // A byte now and then does not extend the time-out. The writes fail once the server has closed.
+    let dripping = async {
+        while client.stream.try_write(b"x").is_ok() {
+            tokio::time::sleep(SHORT / 10).await;
+        }
+    };
+    guarded("the server to close", dripping).await;
+}
+
+#[tokio::test]
+async fn a_handler_is_not_bound_by_the_time_out_of_the_header() {
+    let server = server_with_short_headers().await;
+    let mut client = server.connect().await;
+    client.send(get("/wait")).await;
+    server.stub.entered(1).await;
+    tokio::time::sleep(SHORT * 3).await;
+    server.stub.release(1);
+    assert_eq!(client.answer().await.body, "GET /wait test= body=0");
+}
+
+async fn server_with_short_bodies() -> Running {
+    Running::start(NetConfig {
+        body_read_timeout: SHORT,
+        linger_timeout: SHORT,
+        ..config()
+    })
+    .await
+}
+
+async fn assert_stalled_body_is_refused(mut client: Client) {
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.body, "POST /echo BodyTimedOut { retry_after: 1s }");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(client.closed_silently().await);
+}
+
+#[tokio::test]
+async fn a_stalled_body_is_refused_and_closed() {
+    let server = server_with_short_bodies().await;
+    let mut client = server.connect().await;
+    client
+        .send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf")
+        .await;
+    assert_stalled_body_is_refused(client).await;
+    assert_still_serving(&server).await;
+}
+
+#[tokio::test]
+async fn a_stalled_chunked_body_is_refused_and_closed() {
+    let server = server_with_short_bodies().await;
+    let mut client = server.connect().await;
+    client.send(start_chunked("/echo") + "4\r\nhalf\r\n").await;
+    assert_stalled_body_is_refused(client).await;
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_refused_and_its_work_dropped() {
+    let server = Running::start(NetConfig {
+        request_timeout: SHORT,
+        ..config()
+    })
+    .await;
+    let mut client = server.connect().await;
+    client.send(get("/never")).await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.body, "GET /never TimedOut { retry_after: 1s }");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(server.stub.dropped(), 1);
+
+    // The body had arrived, so that the connection can be used again.
+    client.send(get("/again")).await;
+    assert_eq!(client.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_closed() {
+    let mut server = Running::start(NetConfig {
+        write_stall_timeout: SHORT,
+        ..config()
+    })
+    .await;
+    let mut client = server.connect().await;
+    client.send(get("/large")).await;
+    guarded("the answer to begin", client.stream.readable())
+        .await
+        .expect("the answer begins");
+    // The client keeps its end open and reads nothing: only the time-out can end this before the deadline.
+    server.stop();
+    assert_eq!(server.stopped().await.connections_killed, 0);
+    drop(client);
+}
