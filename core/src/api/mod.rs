@@ -26,7 +26,7 @@ use crate::service::KnowledgeService;
 /// # use knowledge_core::{api::Api, env::Env, model::Timestamp};
 /// # use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 /// # use knowledge_core::store::MemoryStore;
-/// # futures::executor::block_on(async {
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7));
 /// let options = Options::new(SealingKey::generate(&env));
 /// let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;

@@ -240,7 +240,7 @@ mod tests {
     fn every_operation_is_found() {
         let routes = Routes::new();
         for spec in OPERATIONS {
-            let path = spec.path.replace('{', "").replace('}', "");
+            let path = spec.path.replace(['{', '}'], "");
             let (found, _) = routes.find(&spec.method, &path).unwrap();
             assert_eq!(found.operation, spec.operation);
         }
