@@ -1,1 +1,18 @@
-//! sled
+#![doc = include_str!("../README.md")]
+
+mod commit_thread;
+mod directory;
+mod error;
+mod group;
+mod mark;
+mod open;
+mod options;
+mod record;
+mod stats;
+mod store;
+mod timeline;
+
+pub use self::error::OpenError;
+pub use self::options::{Mode, SledOptions};
+pub use self::stats::StoreStats;
+pub use self::store::SledStore;

@@ -1,0 +1,203 @@
+//! The one thread that writes: it takes the commits that wait, makes a group of them, brings it to the disk and only
+//! then tells readers and callers.
+
+use std::fs::File;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use futures::channel::oneshot;
+use knowledge_core::store::{Commit, CommitOutcome, Mutation, StoreError, StoreErrorKind};
+
+use crate::error::{EngineError, closed, guarded};
+use crate::group::{Changes, Group};
+use crate::mark::{self, Mark};
+use crate::options::SyncFn;
+use crate::record::Ledger;
+use crate::stats::Meters;
+use crate::timeline::Timeline;
+
+/// The most commits of one group.
+const GROUP_COMMITS_MAX: usize = 1_024;
+/// A group takes no further commit once it has this many bytes of values.
+const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+pub(crate) type Answer = Result<CommitOutcome, StoreError>;
+
+/// A commit that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) commit: Commit,
+    pub(crate) answer: oneshot::Sender<Answer>,
+}
+
+/// What the commit thread shares with the readers.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) timeline: Timeline,
+    pub(crate) meters: Meters,
+    /// Why the store refuses everything, once it does.
+    pub(crate) closed: OnceLock<String>,
+}
+
+impl Shared {
+    pub(crate) fn refuse_if_closed(&self) -> Result<(), StoreError> {
+        match self.closed.get() {
+            Some(reason) => Err(closed(reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the commit thread owns.
+pub(crate) struct Committer {
+    pub(crate) tree: sled::Tree,
+    /// A handle of our own to sled's file.
+    pub(crate) file: File,
+    pub(crate) sync: SyncFn,
+    pub(crate) mark: Mark,
+    pub(crate) ledger: Ledger,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Committer {
+    /// Works until every sender is gone and nothing waits any more.
+    pub(crate) fn run(mut self, requests: &Receiver<Request>) {
+        while let Some(waiting) = self.next_group(requests) {
+            match self.shared.closed.get() {
+                None => self.commit(waiting),
+                Some(reason) => {
+                    for request in waiting {
+                        let _ = request.answer.send(Err(closed(reason)));
+                    }
+                }
+            }
+        }
+        if self.shared.closed.get().is_none()
+            && let Err(error) = self.mark.sync()
+        {
+            tracing::warn!(%error, "the mark of the last commit could not be synced");
+        }
+    }
+
+    /// Waits for a commit and takes those that wait with it; `None` at the end.
+    fn next_group(&mut self, requests: &Receiver<Request>) -> Option<Vec<Request>> {
+        let first = match requests.try_recv() {
+            Ok(request) => request,
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => self.wait(requests)?,
+        };
+        let mut bytes = size(&first.commit);
+        let mut waiting = vec![first];
+        while waiting.len() < GROUP_COMMITS_MAX
+            && bytes < GROUP_BYTES_MAX
+            && let Ok(request) = requests.try_recv()
+        {
+            bytes += size(&request.commit);
+            waiting.push(request);
+        }
+        Some(waiting)
+    }
+
+    fn wait(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+        if !self.mark.is_synced() && self.shared.closed.get().is_none() {
+            match requests.recv_timeout(mark::SYNC_INTERVAL) {
+                Ok(request) => return Some(request),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = self.mark.sync() {
+                        self.close(&error.into());
+                    }
+                }
+            }
+        }
+        requests.recv().ok()
+    }
+
+    /// Decides a group, makes it durable, and answers.
+    fn commit(&mut self, waiting: Vec<Request>) {
+        let mut group = Group::new(&self.tree, self.ledger);
+        let mut answers = Vec::with_capacity(waiting.len());
+        for Request { commit, answer } in waiting {
+            answers.push((group.admit(commit), answer));
+        }
+        let failure = match group.finish() {
+            Err(ledger) => {
+                self.ledger = ledger;
+                None
+            }
+            Ok(changes) => self.write(changes).err(),
+        };
+        if let Some(failure) = &failure {
+            self.close(failure);
+        }
+        for (outcome, answer) in answers {
+            let outcome = match &failure {
+                None => self.counted(outcome),
+                Some(failure) => after_failure(outcome, failure),
+            };
+            // Whoever does not wait for the answer any more does not need it.
+            let _ = answer.send(outcome);
+        }
+    }
+
+    /// Applies a group and returns once it is on the disk; readers see it from then on.
+    fn write(&mut self, changes: Changes) -> Result<(), EngineError> {
+        let Changes {
+            batch,
+            before,
+            ledger,
+        } = changes;
+        let moment = self.shared.timeline.begin(before);
+        let mut sync_began = Instant::now();
+        guarded(|| {
+            self.tree.apply_batch(batch)?;
+            sync_began = Instant::now();
+            self.tree.flush()?;
+            // sled's flush hands its writes to the system, but does not order them on the device.
+            (self.sync)(&self.file)?;
+            Ok(())
+        })?;
+        self.mark.advance(ledger.last_version)?;
+        self.ledger = ledger;
+        self.shared.timeline.publish(moment);
+        self.shared.meters.group(sync_began.elapsed());
+        self.shared.meters.set_entries(ledger.entries);
+        Ok(())
+    }
+
+    fn counted(&self, outcome: Answer) -> Answer {
+        match &outcome {
+            Ok(CommitOutcome::Committed(_)) => self.shared.meters.commit(),
+            Ok(CommitOutcome::Conflict) => self.shared.meters.conflict(),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    fn close(&self, failure: &EngineError) {
+        tracing::error!(error = %failure, "a write failed: the store refuses everything until it is opened again");
+        let _ = self.shared.closed.set(failure.to_string());
+    }
+}
+
+/// What a commit is told when its group was not brought to the disk for certain.
+fn after_failure(outcome: Answer, failure: &EngineError) -> Answer {
+    match outcome {
+        Ok(CommitOutcome::Committed(_)) => Err(StoreError::new(
+            StoreErrorKind::Unknown,
+            format!("it is not known whether the commit was applied: {failure}"),
+        )),
+        // It may have conflicted with a commit of the same group.
+        Ok(CommitOutcome::Conflict) => Err(closed(&failure.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+fn size(commit: &Commit) -> usize {
+    let value_bytes = |mutation: &Mutation| match mutation {
+        Mutation::Put { value, .. } => value.len(),
+        Mutation::Delete { .. } | Mutation::Add { .. } => 0,
+    };
+    commit.mutations().iter().map(value_bytes).sum()
+}

@@ -1,0 +1,262 @@
+//! The store itself: reads, and the hand-over of commits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use futures::channel::oneshot;
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+    StoreErrorKind,
+};
+
+use crate::commit_thread::{Request, Shared};
+use crate::directory::Directory;
+use crate::error::{EngineError, OpenError, guarded};
+use crate::open::open;
+use crate::options::SledOptions;
+use crate::record::{decode, decode_key, entry_range, write_entry_key};
+use crate::stats::StoreStats;
+use crate::timeline::Moment;
+
+/// A store in a directory of its own, kept by sled.
+///
+/// It needs no runtime: a commit is written by a thread of the store and awaited; reads are answered at once, on the
+/// calling thread, in microseconds from the cache and in milliseconds from the disk or beside a large commit. Where
+/// it is dropped, it writes what was still handed to it and lets go of its directory; that blocks for as long.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use knowledge_core::store::{Commit, Key, Store};
+/// use knowledge_storage_sled::{SledOptions, SledStore};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path();
+/// let store = SledStore::open(path, SledOptions::default())?;
+/// let key = Key::new("greeting")?;
+/// store.commit(Commit::builder().put(key.clone(), "hello").build()?).await?;
+/// drop(store);
+///
+/// let store = SledStore::open(path, SledOptions::default())?;
+/// assert_eq!(store.get(&[key]).await?[0].as_ref().unwrap().value, "hello");
+/// # Ok(())
+/// # }
+/// ```
+pub struct SledStore {
+    pub(crate) shared: Arc<Shared>,
+    /// `None` once it is being dropped.
+    pub(crate) requests: Option<SyncSender<Request>>,
+    pub(crate) thread: Option<JoinHandle<()>>,
+    pub(crate) tree: sled::Tree,
+    pub(crate) file: File,
+    // Last, so that the directory is free when everything in it is closed.
+    pub(crate) directory: Directory,
+}
+
+impl fmt::Debug for SledStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SledStore")
+            .field("path", &self.directory.path())
+            .field("closed", &self.shared.closed.get())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SledStore {
+    /// Opens the store in the directory `path`, or makes one where there is nothing. Blocks until all is verified, see
+    /// [`SledOptions::verify_entries`].
+    ///
+    /// # Errors
+    /// One by one at [`OpenError`].
+    pub fn open(path: impl AsRef<Path>, options: SledOptions) -> Result<Self, OpenError> {
+        open(path.as_ref(), options)
+    }
+
+    /// What the store did since it was opened, and what it holds.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        let disk_bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
+        self.shared.meters.read(disk_bytes)
+    }
+
+    /// Why the store refuses every call until it is opened again; `None` while it works.
+    #[must_use]
+    pub fn closed_because(&self) -> Option<&str> {
+        self.shared.closed.get().map(String::as_str)
+    }
+
+    fn read_keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+        let moment = self.shared.timeline.present();
+        let mut buffer = Vec::new();
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            write_entry_key(&mut buffer, key);
+            let stored = self.tree.get(&buffer)?;
+            found.push(stored.map(|stored| decode(&stored)).transpose()?);
+        }
+        if !moment.is_untouched() {
+            for (key, found) in keys.iter().zip(&mut found) {
+                if let Some(entry) = moment.restore(key) {
+                    found.clone_from(entry);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn read_range(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, EngineError> {
+        let moment = self.shared.timeline.present();
+        let mut rest = range.clone();
+        let mut found = Vec::new();
+        // One round, unless a group that is under way added entries that do not count yet.
+        while found.len() < limit && !rest.is_empty() {
+            let wanted = limit - found.len();
+            let page = self.read_page(&rest, wanted, direction)?;
+            let last = page.last().map(|last| last.key.clone());
+            match last.filter(|_| page.len() == wanted) {
+                None => {
+                    found.extend(as_it_stood(&moment, page, &rest, direction));
+                    break;
+                }
+                Some(last) => {
+                    let (covered, behind) = split_behind(&rest, &last, direction);
+                    found.extend(as_it_stood(&moment, page, &covered, direction));
+                    rest = behind;
+                }
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// The first entries of a range as they stand in sled, synced or not.
+    fn read_page(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, EngineError> {
+        let entry = |stored: sled::Result<(sled::IVec, sled::IVec)>| {
+            let (key, entry) = stored?;
+            Ok(KeyEntry {
+                key: decode_key(&key)?,
+                entry: decode(&entry)?,
+            })
+        };
+        let found = self.tree.range(entry_range(range));
+        match direction {
+            Direction::Forward => found.take(limit).map(entry).collect(),
+            Direction::Reverse => found.rev().take(limit).map(entry).collect(),
+        }
+    }
+}
+
+/// Splits a range behind `last` in the direction of a scan: what is covered by a page that ends with it, and what is left.
+fn split_behind(range: &KeyRange, last: &Key, direction: Direction) -> (KeyRange, KeyRange) {
+    match direction {
+        Direction::Forward => (range.before(&last.successor()), range.after(last)),
+        Direction::Reverse => {
+            let covered = KeyRange {
+                start: last.clone(),
+                end: range.end.clone(),
+            };
+            (covered, range.before(last))
+        }
+    }
+}
+
+/// The entries of `covered` at a moment, from what was found there in sled later.
+fn as_it_stood(
+    moment: &Moment,
+    page: Vec<KeyEntry>,
+    covered: &KeyRange,
+    direction: Direction,
+) -> Vec<KeyEntry> {
+    if moment.is_untouched() {
+        return page;
+    }
+    let restored = moment.restore_range(covered);
+    if restored.is_empty() {
+        return page;
+    }
+    let mut entries: BTreeMap<Key, Entry> = page
+        .into_iter()
+        .map(|found| (found.key, found.entry))
+        .collect();
+    for (key, entry) in restored {
+        match entry {
+            Some(entry) => entries.insert(key.clone(), entry.clone()),
+            None => entries.remove(key),
+        };
+    }
+    let entries = entries
+        .into_iter()
+        .map(|(key, entry)| KeyEntry { key, entry });
+    match direction {
+        Direction::Forward => entries.collect(),
+        Direction::Reverse => entries.rev().collect(),
+    }
+}
+
+#[async_trait]
+impl Store for SledStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        self.shared.refuse_if_closed()?;
+        guarded(|| self.read_keys(keys)).map_err(EngineError::into_read_error)
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        self.shared.refuse_if_closed()?;
+        guarded(|| self.read_range(range, limit, direction)).map_err(EngineError::into_read_error)
+    }
+
+    /// Once it was polled, the commit goes its way also if the future is dropped.
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.shared.refuse_if_closed()?;
+        let (answer, answered) = oneshot::channel();
+        let requests = self.requests.as_ref().expect("it is taken by drop alone");
+        match requests.try_send(Request { commit, answer }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                let message = "too many commits are waiting";
+                return Err(StoreError::new(StoreErrorKind::Unavailable, message));
+            }
+            Err(TrySendError::Disconnected(_)) => {
+                let message = "the commit thread has ended";
+                return Err(StoreError::new(StoreErrorKind::Unavailable, message));
+            }
+        }
+        answered.await.unwrap_or_else(|_| {
+            let message = "the commit thread ended before it answered";
+            Err(StoreError::new(StoreErrorKind::Unknown, message))
+        })
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        // Without senders the thread writes what waits, and ends.
+        self.requests = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the commit thread panicked");
+        }
+    }
+}
