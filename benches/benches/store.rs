@@ -5,6 +5,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use knowledge_benches::{Record, Records};
 use knowledge_core::store::{Commit, CommitOutcome, Direction, Key, MemoryStore, Store};
+use knowledge_storage_sled::{SledOptions, SledStore};
 use tokio::runtime::Runtime;
 
 /// How many records a store holds.
@@ -16,6 +17,13 @@ const SCAN_RECORDS: usize = 10_000;
 
 fn memory(criterion: &mut Criterion) {
     bench_store(criterion, "memory", Arc::new(MemoryStore::new()));
+}
+
+/// On the disk of the directory for temporary files: `TMPDIR` chooses another.
+fn sled(criterion: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let store = SledStore::open(directory.path(), SledOptions::default()).expect("a store opens");
+    bench_store(criterion, "sled", Arc::new(store));
 }
 
 fn bench_store(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
@@ -94,5 +102,5 @@ async fn scan(store: &dyn Store) {
     }
 }
 
-criterion_group!(benches, memory);
+criterion_group!(benches, memory, sled);
 criterion_main!(benches);

@@ -10,7 +10,7 @@ use crate::wasm_target::WasmTarget;
 
 const PACKAGE: &str = "knowledge-wasm";
 /// Small rather than fast, see the workspace's `Cargo.toml`.
-const PROFILE: &str = "wasm";
+pub(crate) const PROFILE: &str = "wasm";
 /// Where the package is made.
 const PKG: &str = "wasm/pkg";
 /// The package's files are named after this.
