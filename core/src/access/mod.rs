@@ -2,6 +2,7 @@
 
 mod action;
 mod credential;
+pub(crate) mod needs;
 mod principal;
 mod role;
 
@@ -9,6 +10,7 @@ pub use self::action::{Action, ActionSet};
 pub use self::credential::{
     Credential, CredentialKind, CredentialRecord, Narrowing, Secret, SecretHash,
 };
+pub use self::needs::{NEEDS, Need, Place};
 pub use self::principal::{Denial, Principal};
 pub(crate) use self::principal::{ResolvedRole, resolve_role};
 pub use self::role::{BaseRole, BuiltInRole, RoleRef};

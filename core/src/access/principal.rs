@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{
-    Action, ActionSet, BuiltInRole, Credential, CredentialKind, CredentialRecord, Narrowing,
+    Action, ActionSet, BuiltInRole, Credential, CredentialKind, CredentialRecord, Narrowing, Need,
     RoleRef,
 };
 use crate::error::Error;
@@ -128,18 +128,18 @@ impl Principal {
         }
     }
 
-    /// Refuses what the principal may not do for the organisation as a whole.
+    /// Refuses the principal that may not do for the organisation as a whole what is needed.
     ///
     /// # Errors
     /// [`Error::Forbidden`].
-    pub fn require(&self, action: Action) -> Result<(), Error> {
+    pub fn require(&self, need: Need) -> Result<(), Error> {
         if self.narrowing.workspaces.is_some() {
             return Err(Denial::Narrowed.into());
         }
-        if self.org_actions().contains(action) {
+        if self.org_actions().contains(need.action) {
             Ok(())
         } else {
-            Err(Denial::Lacks(action).into())
+            Err(Denial::Lacks(need.action).into())
         }
     }
 
@@ -181,7 +181,7 @@ impl Principal {
         self.narrowing.admits(workspace)
     }
 
-    /// Reads a workspace and refuses the principal that may not do `action` there.
+    /// Reads a workspace and refuses the principal that may not do there what is needed.
     ///
     /// # Errors
     /// [`Error::NotFound`] where the organisation has no such workspace, [`Error::Forbidden`] where the action is
@@ -190,7 +190,7 @@ impl Principal {
         &self,
         transaction: &mut Transaction,
         workspace: WorkspaceId,
-        action: Action,
+        need: Need,
     ) -> Result<Workspace, Error> {
         let found = transaction
             .read::<Workspace>(&keys::workspace(self.org.id, workspace))
@@ -200,8 +200,8 @@ impl Principal {
             return Err(Denial::Narrowed.into());
         }
         let actions = self.actions_in(transaction, &[workspace]).await?;
-        if !actions[&workspace].contains(action) {
-            return Err(Denial::Lacks(action).into());
+        if !actions[&workspace].contains(need.action) {
+            return Err(Denial::Lacks(need.action).into());
         }
         Ok(found)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::KnowledgeService;
-use crate::access::{Action, Credential, CredentialKind, Denial, Principal};
+use crate::access::{Credential, CredentialKind, Denial, Principal, needs};
 use crate::env::Env;
 use crate::error::Error;
 use crate::model::{
@@ -457,7 +457,7 @@ impl KnowledgeService {
             self.env().now(),
         )
         .await?;
-        caller.require(Action::AuditRead)?;
+        caller.require(needs::READ_AUDIT)?;
         let missing = Error::NotFound {
             what: "audit entry",
         };
@@ -485,6 +485,7 @@ impl KnowledgeService {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Action;
     use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
     use crate::store::VALUE_BYTES_MAX;
 

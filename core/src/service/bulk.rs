@@ -12,7 +12,7 @@ use super::events::Occasion;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
 use super::maintain::Due;
 use super::validate::Problems;
-use crate::access::{Action, ActionSet, Credential, CredentialKind, Denial, Principal};
+use crate::access::{ActionSet, Credential, CredentialKind, Denial, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::limits::Limits;
 use crate::model::{
@@ -55,12 +55,12 @@ impl BulkUpdate {
     /// The actions that the change needs whatever the memory.
     fn needs(&self) -> ActionSet {
         let relabel = if self.change.relabels() {
-            ActionSet::of(&[Action::MemoryUpdate])
+            needs::RELABEL.actions()
         } else {
             ActionSet::EMPTY
         };
         match self.change.review_status {
-            Some(_) => relabel | ActionSet::of(&[Action::MemoryReview]),
+            Some(_) => relabel | needs::REVIEW.actions(),
             None => relabel,
         }
     }
@@ -207,7 +207,7 @@ fn denial(
         .sensitivity_label
         .is_some_and(|wanted| wanted < labels.sensitivity);
     let declassify = if lowers {
-        ActionSet::of(&[Action::MemoryDeclassify])
+        needs::DECLASSIFY.actions()
     } else {
         ActionSet::EMPTY
     };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::validate::Problems;
-use crate::access::{Action, Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{ChatId, ChatSummary, MemberId, Timestamp, WorkspaceId};
 use crate::store::keys;
@@ -71,7 +71,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
             caller
-                .enter(&mut transaction, workspace, Action::ChatWrite)
+                .enter(&mut transaction, workspace, needs::CREATE_CHAT)
                 .await?;
             let org = caller.org_id();
             let chat = Chat {
@@ -128,7 +128,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
             caller
-                .enter(&mut transaction, workspace, Action::ChatWrite)
+                .enter(&mut transaction, workspace, needs::POST_CHAT_MESSAGE)
                 .await?;
             let org = caller.org_id();
             let key = keys::chat(org, workspace, chat);

@@ -3,7 +3,7 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::sealing::SealedRecord;
-use crate::access::{Action, Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CitationSubscription, NewCitationSubscription, Recall, SubscriptionId};
 use crate::store::keys;
@@ -31,9 +31,8 @@ impl KnowledgeService {
                 .read::<Recall>(&keys::recall(org, request.recall_id))
                 .await?;
             let recall = recall.ok_or(Error::NotFound { what: "recall" })?;
-            let action = Action::CitationSubscriptionManage;
             caller
-                .enter(&mut transaction, recall.workspace_id, action)
+                .enter(&mut transaction, recall.workspace_id, needs::SUBSCRIBE)
                 .await?;
             let counter = keys::subscription_count(org, recall.id);
             let limit = self.limits().subscriptions_per_recall_max;

@@ -10,7 +10,7 @@ use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::events::Occasion;
 use super::maintain::Due;
 use super::validate::Problems;
-use crate::access::{Action, Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{
     ConnectorHealth, ConnectorId, ConnectorScope, ConnectorStatus, EventType, OrgId, Timestamp,
@@ -262,7 +262,7 @@ impl KnowledgeService {
                     .await?;
             let org = caller.org_id();
             caller
-                .enter(&mut transaction, workspace, Action::ConnectorManage)
+                .enter(&mut transaction, workspace, needs::CREATE_CONNECTOR)
                 .await?;
             let (counter, limit) = (
                 keys::connector_count(org, workspace),
@@ -325,7 +325,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
             caller
-                .enter(&mut transaction, workspace, Action::ConnectorReport)
+                .enter(&mut transaction, workspace, needs::REPORT_SYNC)
                 .await?;
             let place = Place {
                 org: caller.org_id(),
@@ -357,7 +357,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
             caller
-                .enter(&mut transaction, workspace, Action::ConnectorManage)
+                .enter(&mut transaction, workspace, needs::PAUSE_CONNECTOR)
                 .await?;
             let place = Place {
                 org: caller.org_id(),

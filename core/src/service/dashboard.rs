@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::connectors::{Connector, ConnectorState};
 use super::mcp_keys::McpKey;
 use super::{KnowledgeService, Tagged};
-use crate::access::{Action, Credential, CredentialKind, Principal, SecretHash};
+use crate::access::{Credential, CredentialKind, Principal, SecretHash, needs};
 use crate::error::Error;
 use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
@@ -38,7 +38,7 @@ impl KnowledgeService {
         let caller =
             Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
         let workspace = caller
-            .enter(&mut reading, workspace, Action::DashboardRead)
+            .enter(&mut reading, workspace, needs::DASHBOARD)
             .await?;
         let facts = Facts::read(
             &**self.store(),

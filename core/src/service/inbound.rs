@@ -4,7 +4,7 @@ use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::sealing::SealedRecord;
 use super::validate::Problems;
-use crate::access::{Action, Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{InboundWebhook, InboundWebhookId, NewInboundWebhook, WorkspaceId};
 use crate::store::keys;
@@ -32,7 +32,7 @@ impl KnowledgeService {
                     .await?;
             let org = caller.org_id();
             caller
-                .enter(&mut transaction, workspace, Action::InboundWebhookManage)
+                .enter(&mut transaction, workspace, needs::CREATE_INBOUND_WEBHOOK)
                 .await?;
             let counter = keys::inbound_webhook_count(org, workspace);
             let limit = self.limits().inbound_webhooks_per_workspace_max;

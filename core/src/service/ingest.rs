@@ -8,7 +8,7 @@ use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, AuditOutcome, MemoryAudit, Operation, ResourceKind};
 use super::events::Occasion;
 use super::validate::Problems;
-use crate::access::{Action, Credential, CredentialKind, Denial, Principal};
+use crate::access::{Credential, CredentialKind, Denial, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::limits::{INGEST_MEMORIES_MAX, Limits};
 use crate::model::{
@@ -129,7 +129,7 @@ impl KnowledgeService {
             let caller =
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
-            caller.require(Action::ConnectorManage)?;
+            caller.require(needs::CREATE_SOURCE)?;
             let source = Source {
                 id: SourceId(self.env().uuid_at(now)),
                 name: new.name.clone(),
@@ -171,7 +171,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
             let workspace = caller
-                .enter(&mut transaction, workspace, Action::MemoryCreate)
+                .enter(&mut transaction, workspace, needs::INGEST)
                 .await?;
             if transaction
                 .read::<Source>(&keys::source(caller.org_id(), source))
@@ -188,7 +188,7 @@ impl KnowledgeService {
                 workspace: &workspace,
                 source,
                 operation: Operation::begin(self.env(), now),
-                may_update: actions[&workspace.id].contains(Action::MemoryUpdate),
+                may_update: actions[&workspace.id].contains(needs::INGEST_UPDATE.action),
             };
             let ingested = batch.write(&mut transaction, memories).await?;
             transaction.done(ingested)
@@ -313,7 +313,7 @@ impl Batch<'_> {
             return Ok((id, None, IngestOutcome::Unchanged));
         }
         if !self.may_update {
-            return Err(Denial::Lacks(Action::MemoryUpdate).into());
+            return Err(Denial::Lacks(needs::INGEST_UPDATE.action).into());
         }
         let after = MemoryLabels {
             review: ReviewStatus::Pending,

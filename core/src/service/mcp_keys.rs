@@ -10,7 +10,9 @@ use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::provision::NewToken;
 use super::validate::Problems;
-use crate::access::{Action, ActionSet, Credential, CredentialKind, Narrowing, Principal, Secret};
+use crate::access::{
+    Action, ActionSet, Credential, CredentialKind, Narrowing, Principal, Secret, needs,
+};
 use crate::error::{Error, ProblemCode};
 use crate::model::{
     AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, Timestamp, WorkspaceId,
@@ -115,7 +117,7 @@ impl KnowledgeService {
                     .await?;
             let org = caller.org_id();
             let entered = caller
-                .enter(&mut transaction, workspace, Action::McpKeyManage)
+                .enter(&mut transaction, workspace, needs::CREATE_MCP_KEY)
                 .await?;
             let workspaces = std::slice::from_ref(&entered);
             if let Some(label) = new

@@ -3,7 +3,7 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
 use crate::access::{
-    Action, BuiltInRole, Credential, Principal, ResolvedRole, RoleRef, resolve_role,
+    BuiltInRole, Credential, Principal, ResolvedRole, RoleRef, needs, resolve_role,
 };
 use crate::error::{Error, ProblemCode};
 use crate::model::{Member, MemberId, OrgId, Workspace, WorkspaceId};
@@ -37,7 +37,7 @@ impl KnowledgeService {
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            let caller = self.enter_org(&mut transaction, credential, org_slug, Action::MemberManage).await?;
+            let caller = self.enter_org(&mut transaction, credential, org_slug, needs::ASSIGN_ROLE).await?;
             let org = caller.org_id();
             let key = keys::member(org, member);
             let mut found =

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::validate::Problems;
-use crate::access::{Action, Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{MemoryId, MemoryLabels, Recall, RecallId, WorkspaceId};
@@ -56,7 +56,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
                     .await?;
             let entered = caller
-                .enter(&mut transaction, workspace, Action::RecallCreate)
+                .enter(&mut transaction, workspace, needs::CREATE_RECALL)
                 .await?;
             let org = caller.org_id();
             let memories: Vec<_> = new

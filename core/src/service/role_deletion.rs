@@ -8,7 +8,7 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
 use super::roles::DeleteRole;
-use crate::access::{Action, BaseRole, BuiltInRole, Credential, RoleRef, resolve_role};
+use crate::access::{BaseRole, BuiltInRole, Credential, RoleRef, needs, resolve_role};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
 use crate::store::{Direction, Key, Transaction, keys};
@@ -33,7 +33,7 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let caller = self
-                .enter_org(&mut transaction, credential, org_slug, Action::RoleManage)
+                .enter_org(&mut transaction, credential, org_slug, needs::DELETE_ROLE)
                 .await?;
             let org = caller.org_id();
             let key = keys::role(org, role);

@@ -4,7 +4,7 @@ use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::idempotency::fingerprint;
 use super::validate::Problems;
 use super::{KnowledgeService, Tagged};
-use crate::access::{Action, Credential, CredentialKind, Principal, RoleRef};
+use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
 use crate::store::{Direction, StoreExt, Transaction, keys};
@@ -95,7 +95,7 @@ impl KnowledgeService {
     ) -> Result<Vec<CustomRole>, Error> {
         let mut reading = self.reading();
         let caller = self
-            .enter_org(&mut reading, credential, org_slug, Action::RoleRead)
+            .enter_org(&mut reading, credential, org_slug, needs::LIST_ROLES)
             .await?;
         let limit = usize::try_from(self.limits().custom_roles_per_org_max).unwrap_or(usize::MAX);
         let found = self
@@ -119,7 +119,7 @@ impl KnowledgeService {
     ) -> Result<Tagged<CustomRole>, Error> {
         let mut reading = self.reading();
         let caller = self
-            .enter_org(&mut reading, credential, org_slug, Action::RoleRead)
+            .enter_org(&mut reading, credential, org_slug, needs::READ_ROLE)
             .await?;
         let found = self
             .store()
@@ -152,7 +152,7 @@ impl KnowledgeService {
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let caller = self
-                .enter_org(&mut transaction, credential, org_slug, Action::RoleManage)
+                .enter_org(&mut transaction, credential, org_slug, needs::CREATE_ROLE)
                 .await?;
             let org = caller.org_id();
             let now = self.env().now();
@@ -225,7 +225,7 @@ impl KnowledgeService {
         update.validate()?;
         self.transact(|mut transaction| async move {
             let caller = self
-                .enter_org(&mut transaction, credential, org_slug, Action::RoleManage)
+                .enter_org(&mut transaction, credential, org_slug, needs::UPDATE_ROLE)
                 .await?;
             let key = keys::role(caller.org_id(), role);
             let before = transaction
@@ -263,13 +263,13 @@ impl KnowledgeService {
         .await
     }
 
-    /// Recognises the holder of a session in the organisation of this slug, and refuses one that may not do `action`.
+    /// Recognises the holder of a session in the organisation of this slug, and refuses one that may not do what is needed.
     pub(super) async fn enter_org(
         &self,
         transaction: &mut Transaction,
         credential: &Credential,
         org_slug: &str,
-        action: Action,
+        need: Need,
     ) -> Result<Principal, Error> {
         let caller = Principal::recognise(
             transaction,
@@ -283,7 +283,7 @@ impl KnowledgeService {
                 what: "organisation",
             });
         }
-        caller.require(action)?;
+        caller.require(need)?;
         Ok(caller)
     }
 

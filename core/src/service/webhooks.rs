@@ -3,7 +3,7 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::sealing::SealedRecord;
-use crate::access::{Action, Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{NewWebhook, Webhook, WebhookId, WebhookUrl, WorkspaceId};
 use crate::store::keys;
@@ -29,7 +29,7 @@ impl KnowledgeService {
                     .await?;
             let org = caller.org_id();
             caller
-                .enter(&mut transaction, workspace, Action::WebhookManage)
+                .enter(&mut transaction, workspace, needs::CREATE_WEBHOOK)
                 .await?;
             let counter = keys::webhook_count(org, workspace);
             let limit = self.limits().webhooks_per_workspace_max;

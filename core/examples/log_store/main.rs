@@ -1,0 +1,83 @@
+//! How to write a storage backend: three methods, and a green conformance suite.
+//!
+//! `cargo run -p knowledge-core --example log_store --features testing`
+
+mod store;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use knowledge_core::store::Store;
+use knowledge_core::testing::conformance::{self, Harness, Lifetime, Task};
+
+use self::store::LogStore;
+
+/// Tells the suite how stores of this backend are opened and how tasks run at the same time.
+struct LogStores {
+    directory: tempfile::TempDir,
+    opened: AtomicU32,
+    /// The suite has one store open at a time; this is its file.
+    path: std::sync::Mutex<PathBuf>,
+}
+
+impl LogStores {
+    fn new() -> std::io::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let path = std::sync::Mutex::new(directory.path().join("none"));
+        Ok(Self {
+            directory,
+            opened: AtomicU32::new(0),
+            path,
+        })
+    }
+}
+
+#[async_trait]
+impl Harness for LogStores {
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Durable
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.path().join(format!("{number}.log"));
+        self.path
+            .lock()
+            .expect("no case panics here")
+            .clone_from(&path);
+        Arc::new(LogStore::open(&path).expect("a new log opens"))
+    }
+
+    async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        drop(store);
+        let path = self.path.lock().expect("no case panics here").clone();
+        Arc::new(LogStore::open(&path).expect("the log opens again"))
+    }
+
+    async fn run_concurrently(&self, tasks: Vec<Task<'static>>) {
+        let running: Vec<_> = tasks.into_iter().map(tokio::spawn).collect();
+        for task in running {
+            task.await.expect("a task ends without a panic");
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let report = conformance::run(&LogStores::new()?).await;
+    println!("{report}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn the_log_store_passes_the_conformance_suite() {
+        let report = conformance::run(&LogStores::new().unwrap()).await;
+        assert_eq!(report.passed.len(), conformance::case_names().count());
+    }
+}

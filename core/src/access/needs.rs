@@ -1,0 +1,77 @@
+//! What each operation needs: the table that the service enforces and the reference documentation shows.
+
+use super::{Action, ActionSet};
+
+/// Where an action has to be held for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the organisation as a whole.
+    Organization,
+    /// In the workspace that the operation is about.
+    Workspace,
+    /// In the workspace of each memory; where it is missing, that memory is refused and the others go on.
+    EachMemory,
+}
+
+/// An action that an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The operation, by the name of its function.
+    pub operation: &'static str,
+    /// When it needs the action; empty for always.
+    pub when: &'static str,
+    /// The action.
+    pub action: Action,
+    /// Where it has to be held.
+    pub place: Place,
+}
+
+/// Defines the needs as constants, and the list of them.
+macro_rules! needs {
+    ($($name:ident: $operation:literal $when:literal $place:ident $action:ident;)+) => {
+        $(pub(crate) const $name: Need = Need {
+            operation: $operation,
+            when: $when,
+            action: Action::$action,
+            place: Place::$place,
+        };)+
+
+        /// Every need of every operation.
+        pub const NEEDS: &[Need] = &[$($name),+];
+    };
+}
+
+needs! {
+    RELABEL: "bulk_update" "it sets the audience, the sensitivity or the source" EachMemory MemoryUpdate;
+    REVIEW: "bulk_update" "it sets the review status" EachMemory MemoryReview;
+    DECLASSIFY: "bulk_update" "it lowers the sensitivity" EachMemory MemoryDeclassify;
+    DASHBOARD: "dashboard_summary" "" Workspace DashboardRead;
+    LIST_ROLES: "list_custom_roles" "" Organization RoleRead;
+    READ_ROLE: "custom_role" "" Organization RoleRead;
+    CREATE_ROLE: "create_custom_role" "" Organization RoleManage;
+    UPDATE_ROLE: "update_custom_role" "" Organization RoleManage;
+    DELETE_ROLE: "delete_custom_role" "" Organization RoleManage;
+    ASSIGN_ROLE: "assign_role" "" Organization MemberManage;
+    SUBSCRIBE: "create_citation_subscription" "" Workspace CitationSubscriptionManage;
+    CREATE_WEBHOOK: "create_webhook" "" Workspace WebhookManage;
+    CREATE_INBOUND_WEBHOOK: "create_inbound_webhook" "" Workspace InboundWebhookManage;
+    CREATE_SOURCE: "create_source" "" Organization ConnectorManage;
+    INGEST: "ingest" "" Workspace MemoryCreate;
+    INGEST_UPDATE: "ingest" "a memory with a known source key changes" Workspace MemoryUpdate;
+    CREATE_CONNECTOR: "create_connector" "" Workspace ConnectorManage;
+    REPORT_SYNC: "report_sync" "" Workspace ConnectorReport;
+    PAUSE_CONNECTOR: "pause_connector" "" Workspace ConnectorManage;
+    CREATE_MCP_KEY: "create_mcp_key" "" Workspace McpKeyManage;
+    CREATE_CHAT: "create_chat" "" Workspace ChatWrite;
+    POST_CHAT_MESSAGE: "post_chat_message" "" Workspace ChatWrite;
+    CREATE_RECALL: "create_recall" "" Workspace RecallCreate;
+    READ_AUDIT: "audit_entry" "" Organization AuditRead;
+}
+
+impl Need {
+    /// The action as a set.
+    #[must_use]
+    pub const fn actions(self) -> ActionSet {
+        ActionSet::of(&[self.action])
+    }
+}
