@@ -2,6 +2,11 @@
 //!
 //! `cargo run -p knowledge-core --example log_store --features testing`
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "a backend does input and output; core does not"
+)]
+
 mod store;
 
 use std::path::PathBuf;
