@@ -1,0 +1,267 @@
+//! The tables of the reference documentation are those of the code.
+//!
+//! `UPDATE_REFERENCE=1 cargo test -p knowledge-core --test reference` writes them anew.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use knowledge_core::access::{Action, BaseRole, BuiltInRole, NEEDS, Place};
+use knowledge_core::api::{ErrorStyle, OPERATIONS};
+use knowledge_core::limits;
+use knowledge_core::model::{
+    AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus, EventType,
+    McpClient, MemberKind, ReviewStatus, SensitivityLabel,
+};
+use knowledge_core::service::{AuditAction, IngestOutcome, ResourceKind};
+use knowledge_core::store::{
+    COMMIT_BYTES_MAX, COMMIT_MUTATIONS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX,
+};
+use knowledge_core::{Error, ProblemCode};
+
+fn names<T: Copy + ToString>(values: &[T]) -> String {
+    values
+        .iter()
+        .map(|value| format!("`{}`", value.to_string()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn operations() -> String {
+    let mut table =
+        String::from("| method | path | credential | refusals |\n| --- | --- | --- | --- |\n");
+    for spec in OPERATIONS {
+        let style = match spec.error_style {
+            ErrorStyle::Body => "JSON body",
+            ErrorStyle::Headers => "empty body, headers",
+        };
+        let _ = writeln!(
+            table,
+            "| {} | `{}` | {} | {style} |",
+            spec.method, spec.path, spec.credential
+        );
+    }
+    table
+}
+
+fn built_in_roles() -> String {
+    let mut table = String::from("| action |");
+    BuiltInRole::ALL
+        .iter()
+        .for_each(|role| table.push_str(&format!(" {role} |")));
+    table.push_str("\n| --- |");
+    BuiltInRole::ALL
+        .iter()
+        .for_each(|_| table.push_str(" --- |"));
+    table.push('\n');
+    for action in Action::ALL {
+        let _ = write!(table, "| `{action}` |");
+        for role in BuiltInRole::ALL {
+            table.push_str(if role.actions().contains(*action) {
+                " yes |"
+            } else {
+                " |"
+            });
+        }
+        table.push('\n');
+    }
+    table
+}
+
+fn needs() -> String {
+    let mut table =
+        String::from("| operation | needs | where | when |\n| --- | --- | --- | --- |\n");
+    for need in NEEDS {
+        let place = match need.place {
+            Place::Organization => "the organisation",
+            Place::Workspace => "the workspace",
+            Place::EachMemory => "the workspace of each memory",
+        };
+        let when = if need.when.is_empty() {
+            "always"
+        } else {
+            need.when
+        };
+        let _ = writeln!(
+            table,
+            "| `{}` | `{}` | {place} | {when} |",
+            need.operation, need.action
+        );
+    }
+    table
+}
+
+fn enumerations() -> String {
+    let rows = [
+        (
+            "sensitivity label, from the least to the most",
+            names(SensitivityLabel::ALL),
+        ),
+        ("review status", names(ReviewStatus::ALL)),
+        ("scope of an audience label", names(AudienceScope::ALL)),
+        ("tier of a checklist step", names(ChecklistTier::ALL)),
+        ("scope of a connector", names(ConnectorScope::ALL)),
+        ("status of a connector", names(ConnectorStatus::ALL)),
+        ("client of an MCP key", names(McpClient::ALL)),
+        ("built-in role", names(BuiltInRole::ALL)),
+        ("base role of a custom role", names(BaseRole::ALL)),
+        ("kind of a member", names(MemberKind::ALL)),
+        ("type of an event", names(EventType::ALL)),
+        ("error code of a bulk item", names(BulkItemErrorCode::ALL)),
+        (
+            "code of a problem in `details.fields`",
+            names(ProblemCode::ALL),
+        ),
+        ("outcome of an ingested memory", names(IngestOutcome::ALL)),
+        ("action in the audit log", names(AuditAction::ALL)),
+        (
+            "kind of a resource in the audit log",
+            names(ResourceKind::ALL),
+        ),
+    ];
+    let mut table = String::from("| what | values |\n| --- | --- |\n");
+    rows.iter()
+        .for_each(|(what, values)| table.push_str(&format!("| {what} | {values} |\n")));
+    table
+}
+
+fn errors() -> String {
+    let after = std::time::Duration::from_secs(1);
+    let all = [
+        Error::InvalidRequest { fields: Vec::new() },
+        Error::IdempotencyKeyRequired,
+        Error::Unauthenticated { reason: "" },
+        Error::forbidden(""),
+        Error::NotFound { what: "" },
+        Error::MethodNotAllowed {
+            allow: String::new(),
+        },
+        Error::Conflict,
+        Error::RoleInUse { holder_count: 1 },
+        Error::SlugTaken { what: "" },
+        Error::PreconditionFailed,
+        Error::PayloadTooLarge { bytes_max: 1 },
+        Error::UnsupportedMediaType,
+        Error::IdempotencyKeyReused,
+        Error::RateLimited { retry_after: after },
+        Error::internal(""),
+        Error::unavailable(""),
+    ];
+    let mut table = String::from("| status | `error` |\n| --- | --- |\n");
+    for error in &all {
+        let _ = writeln!(
+            table,
+            "| {} | `{}` |",
+            knowledge_core::api::status(error).as_u16(),
+            error.code()
+        );
+    }
+    table
+}
+
+fn limits() -> String {
+    let rows = [
+        (
+            "memories of one bulk update",
+            limits::BULK_MEMORIES_MAX.to_string(),
+        ),
+        (
+            "content of a memory",
+            format!("{} bytes", limits::CONTENT_BYTES_MAX),
+        ),
+        (
+            "memories of one ingest",
+            limits::INGEST_MEMORIES_MAX.to_string(),
+        ),
+        ("request body", format!("{} bytes", limits::BODY_BYTES_MAX)),
+        (
+            "name or title",
+            format!("{} characters", limits::NAME_CHARS_MAX),
+        ),
+        (
+            "description",
+            format!("{} characters", limits::DESCRIPTION_CHARS_MAX),
+        ),
+        (
+            "URL",
+            format!("{} characters", knowledge_core::model::URL_CHARS_MAX),
+        ),
+        (
+            "outbound webhooks of a workspace",
+            limits::WEBHOOKS_PER_WORKSPACE_MAX.to_string(),
+        ),
+        (
+            "inbound webhooks of a workspace",
+            limits::INBOUND_WEBHOOKS_PER_WORKSPACE_MAX.to_string(),
+        ),
+        (
+            "connectors of a workspace",
+            limits::CONNECTORS_PER_WORKSPACE_MAX.to_string(),
+        ),
+        (
+            "MCP keys of a workspace",
+            limits::MCP_KEYS_PER_WORKSPACE_MAX.to_string(),
+        ),
+        (
+            "custom roles of an organisation",
+            limits::CUSTOM_ROLES_PER_ORG_MAX.to_string(),
+        ),
+        (
+            "memories cited by a recall",
+            limits::RECALL_MEMORIES_MAX.to_string(),
+        ),
+        (
+            "subscriptions of a recall",
+            limits::SUBSCRIPTIONS_PER_RECALL_MAX.to_string(),
+        ),
+        (
+            "results kept for replays",
+            format!("{} hours", limits::IDEMPOTENCY_RETENTION.as_secs() / 3_600),
+        ),
+        ("key in a store", format!("{KEY_BYTES_MAX} bytes")),
+        ("value in a store", format!("{VALUE_BYTES_MAX} bytes")),
+        ("mutations of one commit", COMMIT_MUTATIONS_MAX.to_string()),
+        ("size of one commit", format!("{COMMIT_BYTES_MAX} bytes")),
+    ];
+    let mut table = String::from("| what | at most |\n| --- | --- |\n");
+    rows.iter()
+        .for_each(|(what, most)| table.push_str(&format!("| {what} | {most} |\n")));
+    table
+}
+
+/// `text` with what stands between the markers of `name` replaced.
+fn with_table(text: &str, name: &str, table: &str) -> String {
+    let begin = format!("<!-- table {name} -->\n");
+    let end = "<!-- end -->";
+    let (before, rest) = text
+        .split_once(&begin)
+        .unwrap_or_else(|| panic!("the reference has no table {name}"));
+    let (_, after) = rest
+        .split_once(end)
+        .unwrap_or_else(|| panic!("the table {name} has no end"));
+    format!("{before}{begin}{table}{end}{after}")
+}
+
+#[test]
+fn the_tables_are_those_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
+    let written = std::fs::read_to_string(&path).unwrap();
+    let tables = [
+        ("operations", operations()),
+        ("built-in roles", built_in_roles()),
+        ("needs", needs()),
+        ("enumerations", enumerations()),
+        ("errors", errors()),
+        ("limits", limits()),
+    ];
+    let expected = tables.iter().fold(written.clone(), |text, (name, table)| {
+        with_table(&text, name, table)
+    });
+    if std::env::var_os("UPDATE_REFERENCE").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    } else {
+        assert!(
+            written == expected,
+            "docs/reference.md is not what the code says: run this with UPDATE_REFERENCE=1"
+        );
+    }
+}
