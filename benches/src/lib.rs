@@ -4,5 +4,7 @@
 //! for its assertions.
 
 mod records;
+mod tenant;
 
 pub use self::records::{Record, Records};
+pub use self::tenant::Tenant;

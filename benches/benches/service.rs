@@ -1,0 +1,75 @@
+//! The operations that have to be fast: a bulk update, its replay, and the dashboard.
+
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use knowledge_benches::Tenant;
+use knowledge_core::store::{MemoryStore, Store};
+use knowledge_storage_sled::{SledOptions, SledStore};
+use tokio::runtime::Runtime;
+
+/// How many memories the workspace has.
+const MEMORIES: usize = 20_000;
+/// How many of them a bulk update names.
+const BULK_MEMORIES: usize = 1_000;
+
+fn memory(criterion: &mut Criterion) {
+    bench_service(criterion, "service on memory", Arc::new(MemoryStore::new()));
+}
+
+/// On the disk of the directory for temporary files: `TMPDIR` chooses another.
+fn sled(criterion: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let store = SledStore::open(directory.path(), SledOptions::default()).expect("a store opens");
+    bench_service(criterion, "service on sled", Arc::new(store));
+}
+
+fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let tenant = runtime.block_on(Tenant::fill(store, MEMORIES));
+    let tenant = &tenant;
+    let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Elements(BULK_MEMORIES as u64));
+    group.bench_function(format!("bulk update {BULK_MEMORIES}"), |bencher| {
+        bencher.to_async(&runtime).iter_batched(
+            || tenant.next_update(BULK_MEMORIES),
+            |(key, update)| async move {
+                let result = tenant
+                    .service
+                    .bulk_update(&tenant.owner, &key, &update)
+                    .await;
+                let result = result.expect("it is processed");
+                assert!(!result.replayed);
+                assert_eq!(result.summary.succeeded as usize, BULK_MEMORIES);
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    let (key, update) = tenant.next_update(BULK_MEMORIES);
+    let first = runtime.block_on(tenant.service.bulk_update(&tenant.owner, &key, &update));
+    let first = first.expect("it is processed");
+    let (key, update, first) = (&key, &update, &first);
+    group.bench_function(format!("replay {BULK_MEMORIES}"), |bencher| {
+        bencher.to_async(&runtime).iter(|| async move {
+            let again = tenant.service.bulk_update(&tenant.owner, key, update).await;
+            let again = again.expect("it is replayed");
+            assert!(again.replayed);
+            assert_eq!(again.results, first.results);
+        });
+    });
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("dashboard", |bencher| {
+        bencher.to_async(&runtime).iter(|| async move {
+            let summary = tenant
+                .service
+                .dashboard_summary(&tenant.owner, tenant.workspace)
+                .await;
+            let summary = summary.expect("it is summarised");
+            assert_eq!(summary.value.review_backlog_count as usize, MEMORIES);
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, memory, sled);
+criterion_main!(benches);
