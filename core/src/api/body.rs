@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
+use super::json;
 use crate::access::{Action, ActionSet};
 use crate::error::{Error, ProblemCode};
 use crate::service::Problems;
@@ -30,23 +31,25 @@ impl Body {
                 "must be a JSON object; it is empty",
             ));
         }
-        match serde_json::from_slice(bytes) {
-            Ok(Value::Object(fields)) => Ok(Self {
-                fields,
-                known: Vec::new(),
-                problems: Problems::default(),
-            }),
-            Ok(other) => Err(wrong(format!(
-                "must be a JSON object, not {}",
-                name_of_type(&other)
-            ))),
-            Err(error) => {
-                let place = format!("line {}, column {}", error.line(), error.column());
-                Err(wrong(format!(
-                    "must be a JSON object; it stops being JSON at {place}"
-                )))
-            }
+        let (value, repeated) = json::parse(bytes, PROBLEMS_MAX).map_err(|error| {
+            let place = format!("line {}, column {}", error.line(), error.column());
+            wrong(format!(
+                "must be a JSON object; it cannot be read from {place} on"
+            ))
+        })?;
+        let Value::Object(fields) = value else {
+            let found = name_of_type(&value);
+            return Err(wrong(format!("must be a JSON object, not {found}")));
+        };
+        let mut problems = Problems::default();
+        for path in repeated {
+            problems.push(path, ProblemCode::Duplicate, "must stand there once");
         }
+        Ok(Self {
+            fields,
+            known: Vec::new(),
+            problems,
+        })
     }
 
     /// The same, where no body at all stands for an object without fields.

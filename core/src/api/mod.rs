@@ -6,6 +6,7 @@
 mod body;
 mod handlers;
 mod headers;
+mod json;
 mod response;
 mod route;
 
@@ -99,7 +100,7 @@ impl Api {
 
     fn finish(&self, response: Response<Bytes>, is_head: bool) -> Response<Bytes> {
         let mut response = if is_head {
-            response.map(|_| Bytes::new())
+            response::without_body(response)
         } else {
             response
         };

@@ -1,7 +1,9 @@
 //! Responses: the one place where errors become statuses.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -146,7 +148,10 @@ fn header_message(error: &Error) -> String {
         return error.to_string();
     };
     let describe = |problem: &FieldProblem| match problem.code {
-        ProblemCode::UnknownField => format!("a field of the body {}", problem.message),
+        // Their paths are what was sent.
+        ProblemCode::UnknownField | ProblemCode::Duplicate => {
+            format!("a field of the body {}", problem.message)
+        }
         _ => format!("{} {}", problem.path, problem.message),
     };
     let shown: Vec<_> = fields
@@ -177,6 +182,15 @@ fn log(error: &Error) {
         Error::Unavailable { detail, .. } => tracing::warn!(%detail, "unavailable"),
         _ => {}
     }
+}
+
+/// The answer to a HEAD: the length stays, the body goes (RFC 9110, 9.3.2).
+pub(super) fn without_body(response: Response<Bytes>) -> Response<Bytes> {
+    let (mut parts, body) = response.into_parts();
+    if !body.is_empty() {
+        parts.headers.insert(CONTENT_LENGTH, body.len().into());
+    }
+    Response::from_parts(parts, Bytes::new())
 }
 
 pub(super) fn add_request_id(response: &mut Response<Bytes>, id: Uuid) {

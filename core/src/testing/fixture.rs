@@ -11,7 +11,7 @@ mod seed;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::seed::seed;
+pub use self::seed::{seed, seed_orgs};
 use crate::model::{
     ChatId, ConnectorId, CredentialId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId,
     WorkspaceId,
@@ -25,7 +25,7 @@ pub const ORGS: usize = 96;
 pub struct Fixture {
     /// Where the service is reached, without a slash at the end. Added by whoever serves it.
     pub base_url: Option<String>,
-    /// The organisations, [`ORGS`] of them. They differ in their identifiers, secrets and slugs, `org-00` and so on;
+    /// The organisations, [`ORGS`] of them unless told otherwise. They differ in their identifiers, secrets and slugs, `org-00` and so on;
     /// the slugs and handles inside are the same everywhere.
     pub orgs: Vec<OrgFixture>,
 }
@@ -158,7 +158,7 @@ pub struct RolesFixture {
     pub unheld: RoleId,
     /// A viewer that also relabels memories, switched off after the deputy was given it.
     pub inactive: RoleId,
-    /// A member that may not relabel memories.
+    /// A member that may neither relabel memories nor see the roles.
     pub restrained: RoleId,
     /// A member that also manages roles and members.
     pub keeper: RoleId,

@@ -1,0 +1,148 @@
+//! Reading JSON that says everything once.
+//!
+//! Where an object has two fields of one name, parsers differ in which of them counts (RFC 8259, 4). A request that
+//! one part of a system reads in one way and the next in another is refused instead.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// The value of a text, and the paths of fields that stand in it more than once, at most `repeated_max` of them.
+pub(super) fn parse(
+    bytes: &[u8],
+    repeated_max: usize,
+) -> Result<(Value, Vec<String>), serde_json::Error> {
+    let repeated = RefCell::new(Vec::new());
+    let root = Node {
+        path: Path::Root,
+        repeated: &repeated,
+        repeated_max,
+    };
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = root.deserialize(&mut json)?;
+    json.end()?;
+    Ok((value, repeated.into_inner()))
+}
+
+/// Where a value stands. Written out only where it has to be named.
+#[derive(Clone, Copy)]
+enum Path<'p> {
+    Root,
+    Field(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// One value that is still to be read.
+#[derive(Clone, Copy)]
+struct Node<'n> {
+    path: Path<'n>,
+    repeated: &'n RefCell<Vec<String>>,
+    repeated_max: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let path = Path::Item(&self.path, items.len());
+            match list.next_element_seed(Node { path, ..self })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = object.next_key::<String>()? {
+            let path = Path::Field(&self.path, &name);
+            let value = object.next_value_seed(Node { path, ..self })?;
+            if fields.contains_key(&name) && self.repeated.borrow().len() < self.repeated_max {
+                self.repeated.borrow_mut().push(path.to_string());
+            }
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_serde_json() {
+        for text in [
+            "null",
+            " [true, -1, 18446744073709551615, 0.5, \"\\u00e4\", [], {}] ",
+            r#"{"a": {"b": [1, {"c": null}]}, "": ""}"#,
+        ] {
+            let (value, repeated) = parse(text.as_bytes(), 10).unwrap();
+            assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
+            assert!(repeated.is_empty());
+        }
+        for text in ["", "{} {}", "[1,]", "{\"a\"}", "1e999", &"[".repeat(200)] {
+            assert!(parse(text.as_bytes(), 10).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_there_twice_is_named() {
+        let text = r#"{"a": 1, "b": {"c": [{"d": 1}, {"d": 1, "\u0064": 2, "d": 3}]}, "a": 2}"#;
+        let (value, repeated) = parse(text.as_bytes(), 10).unwrap();
+        assert_eq!(repeated, ["b.c[1].d", "b.c[1].d", "a"]);
+        assert_eq!(value["a"], 2);
+        assert_eq!(parse(text.as_bytes(), 2).unwrap().1.len(), 2);
+    }
+}

@@ -1,0 +1,206 @@
+//! Bodies that are no JSON, no object, or hostile.
+
+use serde_json::json;
+
+use crate::support::{Call, Operation, Show, quiet_org};
+
+/// The operations that read a body.
+fn operations() -> Vec<Operation> {
+    let mut operations = Operation::all(quiet_org());
+    operations.retain(|operation| operation.has_body || operation.name == "delete role");
+    operations
+}
+
+fn with_body(operation: &Operation, body: impl Into<bytes::Bytes>) -> Call {
+    let call = operation.call.clone().without("content-type");
+    call.header("content-type", "application/json").body(body)
+}
+
+/// What every operation that reads a body says of this one: 400, and one message.
+async fn refused_by_all(body: &[u8]) -> String {
+    let mut messages = Vec::new();
+    for operation in operations() {
+        let answer = with_body(&operation, body.to_vec()).send().await;
+        assert_eq!(answer.status, 400, "{}: {answer:?}", operation.name);
+        let (code, message) = operation.refusal(&answer);
+        assert_eq!(code, "invalid_request", "{}", operation.name);
+        // What stands in headers leaves out the introduction.
+        messages.push(
+            message
+                .trim_start_matches("the request is not valid: ")
+                .to_owned(),
+        );
+    }
+    messages.dedup();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    messages.remove(0)
+}
+
+#[tokio::test]
+async fn no_json() {
+    insta::assert_snapshot!(refused_by_all(b"memoryIds=1").await, @"body must be a JSON object; it cannot be read from line 1, column 1 on");
+    insta::assert_snapshot!(refused_by_all(b"{\"memoryIds\": [\n 1,\n").await, @"body must be a JSON object; it cannot be read from line 3, column 0 on");
+    insta::assert_snapshot!(refused_by_all(b"{} {}").await, @"body must be a JSON object; it cannot be read from line 1, column 4 on");
+    insta::assert_snapshot!(refused_by_all(b"{'name': 'x'}").await, @"body must be a JSON object; it cannot be read from line 1, column 2 on");
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": NaN}").await, @"body must be a JSON object; it cannot be read from line 1, column 10 on");
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": 1e999}").await, @"body must be a JSON object; it cannot be read from line 1, column 14 on");
+    insta::assert_snapshot!(refused_by_all(b"\xef\xbb\xbf{}").await, @"body must be a JSON object; it cannot be read from line 1, column 1 on");
+    insta::assert_snapshot!(refused_by_all(b"\0").await, @"body must be a JSON object; it cannot be read from line 1, column 1 on");
+}
+
+#[tokio::test]
+async fn no_utf_8() {
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\xff\"}").await, @"body must be a JSON object; it cannot be read from line 1, column 11 on");
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\\ud800\"}").await, @"body must be a JSON object; it cannot be read from line 1, column 17 on");
+    // UTF-16.
+    insta::assert_snapshot!(refused_by_all(b"{\0}\0").await, @"body must be a JSON object; it cannot be read from line 1, column 2 on");
+}
+
+#[tokio::test]
+async fn no_object() {
+    insta::assert_snapshot!(refused_by_all(b"null").await, @"body must be a JSON object, not null");
+    insta::assert_snapshot!(refused_by_all(b"[{}]").await, @"body must be a JSON object, not a list");
+    insta::assert_snapshot!(refused_by_all(b"\"name\"").await, @"body must be a JSON object, not a string");
+    insta::assert_snapshot!(refused_by_all(b"17").await, @"body must be a JSON object, not a number");
+    insta::assert_snapshot!(refused_by_all(b"true").await, @"body must be a JSON object, not a boolean");
+}
+
+#[tokio::test]
+async fn a_nesting_without_end() {
+    let lists = "[".repeat(500_000);
+    insta::assert_snapshot!(refused_by_all(lists.as_bytes()).await, @"body must be a JSON object; it cannot be read from line 1, column 128 on");
+    let objects = "{\"a\":".repeat(150_000);
+    insta::assert_snapshot!(refused_by_all(objects.as_bytes()).await, @"body must be a JSON object; it cannot be read from line 1, column 636 on");
+    let closed = format!("{{\"name\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    insta::assert_snapshot!(refused_by_all(closed.as_bytes()).await, @"body must be a JSON object; it cannot be read from line 1, column 135 on");
+}
+
+#[tokio::test]
+async fn a_name_that_stands_there_twice() {
+    let org = quiet_org();
+    let memory = org.main.memories.internal[0];
+    let operations = operations();
+    let named = |name: &str| {
+        operations
+            .iter()
+            .find(|operation| operation.name == name)
+            .expect("an operation")
+    };
+    let body = format!(
+        r#"{{"memoryIds":["{memory}"],"audienceTag":"team:a","audienceTag":"team:b","x":1,"x":2}}"#
+    );
+    let answer = with_body(named("bulk update"), body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 419
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {
+        "fields": [
+          {
+            "code": "duplicate",
+            "message": "must stand there once",
+            "path": "audienceTag"
+          },
+          {
+            "code": "duplicate",
+            "message": "must stand there once",
+            "path": "x"
+          },
+          {
+            "code": "unknown_field",
+            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus",
+            "path": "x"
+          }
+        ]
+      },
+      "error": "invalid_request",
+      "message": "the request is not valid: audienceTag must stand there once (and 2 more)"
+    }
+    "#);
+    let body = r#"{"actions":{"allow":[],"deny":[],"allow":["memory:read"]}}"#;
+    let answer = with_body(named("update role"), body).send().await;
+    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"duplicate","message":"must stand there once","path":"actions.allow"}]}"#);
+    let body = r#"{"name":"Tickets","\u006eame":"Other"}"#;
+    let answer = with_body(named("create inbound webhook"), body)
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @"
+    400 Bad Request
+    content-length: 0
+    date: <date>
+    error-code: invalid_request
+    error-message: a field of the body must stand there once
+    request-id: <uuid 1>
+    ");
+}
+
+#[tokio::test]
+async fn an_unknown_field_is_refused_and_not_repeated_in_a_header() {
+    for operation in operations() {
+        let body = json!({ "evil\r\nset-cookie": 1 }).to_string();
+        let answer = with_body(&operation, body).send().await;
+        assert_eq!(answer.status, 400, "{}", operation.name);
+        assert!(!answer.headers.contains_key("set-cookie"));
+        if operation.refuses_in_headers {
+            assert!(
+                !answer.header("error-message").contains("evil"),
+                "{}",
+                operation.name
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_names_of_fields_are_exact() {
+    let org = quiet_org();
+    let memory = org.main.memories.internal[0];
+    let operation = &operations()[0];
+    for body in [
+        json!({ "memory_ids": [memory], "audience_tag": "team:a" }),
+        json!({ "MemoryIds": [memory], "AudienceTag": "team:a" }),
+        json!({ "memoryIds": { "0": memory }, "audienceTag": "team:a" }),
+        json!({ "memoryIds": [memory], "audienceTag": { "scope": "team", "name": "a" } }),
+        json!({ "memoryIds": [[memory]], "audienceTag": "team:a" }),
+        json!({ "memoryIds": [memory], "audienceTag": "Team:a" }),
+        json!({ "memoryIds": [memory], "sensitivityLabel": "Public" }),
+        json!({ "memoryIds": [memory], "sensitivityLabel": 0 }),
+        json!({ "memoryIds": [format!(" {memory}")], "audienceTag": "team:a" }),
+    ] {
+        let answer = with_body(operation, body.to_string()).send().await;
+        assert_eq!(answer.status, 400, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_where_none_is_read() {
+    let org = quiet_org();
+    // A GET has no body to be read; what stands there is refused if it is no JSON, and not looked at otherwise.
+    for operation in Operation::all(org)
+        .into_iter()
+        .filter(|operation| matches!(operation.name, "dashboard" | "list roles"))
+    {
+        let answer = with_body(&operation, "{}").send().await;
+        assert_eq!(answer.status, 200, "{}", operation.name);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_lists_at_most_a_hundred_problems() {
+    let ids: Vec<_> = (0..900).collect();
+    let body = json!({ "memoryIds": ids, "audienceTag": "team:a" }).to_string();
+    let answer = with_body(&operations()[0], body).send().await;
+    assert_eq!(answer.status, 400);
+    let fields = answer.json()["details"]["fields"]
+        .as_array()
+        .expect("a list")
+        .clone();
+    assert_eq!(fields.len(), 100);
+    assert_eq!(fields[99]["path"], "memoryIds[99]");
+    insta::assert_snapshot!(answer.json()["message"], @r#""the request is not valid: memoryIds[0] must be a string, not a number (and 99 more)""#);
+}

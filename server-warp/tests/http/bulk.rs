@@ -1,0 +1,566 @@
+//! `PATCH /v1/memories/bulk`: what it does. Its idempotency has a module of its own.
+
+use std::collections::BTreeSet;
+
+use knowledge_core::model::MemoryId;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Answer, Show, bulk, dashboard, own_org, quiet_org};
+
+/// The items of a result, each with exactly one of `memory` and `error`, and with an audit entry of its own.
+fn items(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let body = answer.json();
+    let items = body["results"].as_array().expect("a list").clone();
+    let mut audit_ids = BTreeSet::new();
+    for item in &items {
+        assert_eq!(item["ok"], item.get("memory").is_some(), "{item}");
+        assert_ne!(item["ok"], item.get("error").is_some(), "{item}");
+        assert!(audit_ids.insert(item["auditLogId"].as_str().expect("an id").to_owned()));
+    }
+    let count = |ok: bool| items.iter().filter(|item| item["ok"] == ok).count();
+    assert_eq!(
+        body["summary"],
+        json!({ "requested": items.len(), "succeeded": count(true), "failed": count(false) })
+    );
+    items
+}
+
+/// What became of the one memory of a request: `ok`, or the code and the message of its error.
+fn only_outcome(answer: &Answer) -> String {
+    match &items(answer)[..] {
+        [item] if item["ok"] == true => "ok".to_owned(),
+        [item] => {
+            let text = |name: &str| item["error"][name].as_str().expect("a text").to_owned();
+            format!("{}: {}", text("code"), text("message"))
+        }
+        items => panic!("not one item: {items:?}"),
+    }
+}
+
+async fn backlog(token: &str, workspace: knowledge_core::model::WorkspaceId) -> u64 {
+    let summary = dashboard(token, workspace).send().await.json();
+    summary["review_backlog_count"].as_u64().expect("a number")
+}
+
+#[tokio::test]
+async fn every_attribute_can_be_set() {
+    let org = own_org();
+    let body = json!({
+        "memoryIds": org.main.memories.internal[..2],
+        "audienceTag": "team:platform",
+        "sensitivityLabel": "confidential",
+        "sourceId": org.sources[1],
+        "reviewStatus": "approved",
+    });
+    let token = &org.members.member.token;
+    let before = backlog(token, org.main.id).await;
+    let answer = bulk(token, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 700
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "operationId": "<uuid 2>",
+      "replayed": false,
+      "summary": {
+        "requested": 2,
+        "succeeded": 2,
+        "failed": 0
+      },
+      "results": [
+        {
+          "memoryId": "<uuid 3>",
+          "ok": true,
+          "memory": {
+            "id": "<uuid 3>",
+            "sourceId": "<uuid 4>",
+            "audienceTag": "team:platform",
+            "sensitivityLabel": "confidential"
+          },
+          "auditLogId": "<uuid 5>"
+        },
+        {
+          "memoryId": "<uuid 6>",
+          "ok": true,
+          "memory": {
+            "id": "<uuid 6>",
+            "sourceId": "<uuid 4>",
+            "audienceTag": "team:platform",
+            "sensitivityLabel": "confidential"
+          },
+          "auditLogId": "<uuid 7>"
+        }
+      ]
+    }
+    "#);
+    for (item, id) in items(&answer).iter().zip(&org.main.memories.internal) {
+        assert_eq!(item["memoryId"], json!(id));
+        assert_eq!(item["memory"]["id"], json!(id));
+        assert_eq!(item["memory"]["sourceId"], json!(org.sources[1]));
+    }
+    assert_eq!(backlog(token, org.main.id).await, before - 2);
+}
+
+#[tokio::test]
+async fn one_attribute_leaves_the_others_as_they_are() {
+    let org = own_org();
+    let memory = org.main.memories.confidential[0];
+    let set = async |attribute: &str, value: Value| {
+        let body = json!({ "memoryIds": [memory], attribute: value });
+        let answer = bulk(&org.members.member.token, &body).send().await;
+        items(&answer)[0]["memory"].clone()
+    };
+    let mut expected = json!({
+        "id": memory,
+        "sourceId": org.sources[0],
+        "audienceTag": "workspace:handbook",
+        "sensitivityLabel": "confidential",
+    });
+    assert_eq!(set("reviewStatus", json!("rejected")).await, expected);
+    expected["audienceTag"] = json!("user:member");
+    assert_eq!(set("audienceTag", json!("user:member")).await, expected);
+    expected["sourceId"] = json!(org.sources[2]);
+    assert_eq!(set("sourceId", json!(org.sources[2])).await, expected);
+    expected["sensitivityLabel"] = json!("restricted");
+    assert_eq!(set("sensitivityLabel", json!("restricted")).await, expected);
+}
+
+#[tokio::test]
+async fn every_value_of_a_label_can_be_set() {
+    let org = own_org();
+    let memory = org.main.memories.internal[0];
+    let labels = [
+        (
+            "sensitivityLabel",
+            vec!["public", "internal", "confidential", "restricted"],
+        ),
+        ("reviewStatus", vec!["rejected", "approved", "pending"]),
+        (
+            "audienceTag",
+            vec!["org:a", "workspace:b-1", "team:c_2", "user:d.3"],
+        ),
+    ];
+    for (label, values) in labels {
+        for value in values {
+            let body = json!({ "memoryIds": [memory], label: value });
+            let answer = bulk(&org.members.admin.token, &body).send().await;
+            assert_eq!(only_outcome(&answer), "ok", "{label} {value}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn setting_what_is_set_already_succeeds_and_changes_nothing() {
+    let org = own_org();
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "sensitivityLabel": "internal",
+        "reviewStatus": "pending",
+    });
+    let token = &org.members.member.token;
+    let before = backlog(token, org.main.id).await;
+    assert_eq!(only_outcome(&bulk(token, &body).send().await), "ok");
+    assert_eq!(backlog(token, org.main.id).await, before);
+}
+
+#[tokio::test]
+async fn results_stand_in_the_order_of_the_request() {
+    let org = own_org();
+    let known = org
+        .main
+        .memories
+        .internal
+        .iter()
+        .chain(&org.side.memories.internal)
+        .copied();
+    // Known and unknown ones of two workspaces by turns, the known ones from the last to the first.
+    let mixed: Vec<MemoryId> = known
+        .rev()
+        .flat_map(|id| [id, MemoryId(Uuid::from_u128(!id.0.as_u128()))])
+        .collect();
+    let body = json!({ "memoryIds": mixed, "audienceTag": "team:order" });
+    let answer = bulk(&org.members.member.token, &body).send().await;
+    for (index, (item, id)) in items(&answer).iter().zip(&mixed).enumerate() {
+        assert_eq!(item["memoryId"], json!(id));
+        assert_eq!(item["ok"], index % 2 == 0);
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_memories_are_taken() {
+    let org = own_org();
+    let ids: Vec<_> = (1..=1_000).map(Uuid::from_u128).collect();
+    let body = json!({ "memoryIds": ids, "audienceTag": "team:many" });
+    let answer = bulk(&org.members.member.token, &body).send().await;
+    let items = items(&answer);
+    assert!(
+        items
+            .iter()
+            .zip(&ids)
+            .all(|(item, id)| item["memoryId"] == json!(id))
+    );
+    assert_eq!(items.len(), ids.len());
+}
+
+#[tokio::test]
+async fn one_bad_memory_does_not_fail_the_others() {
+    let org = own_org();
+    // The guest relabels memories in the main workspace alone.
+    let ids = [
+        org.side.memories.internal[0].0,
+        Uuid::max(),
+        org.main.memories.internal[0].0,
+    ];
+    let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
+    let answer = bulk(&org.members.guest.token, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 785
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "operationId": "<uuid 2>",
+      "replayed": false,
+      "summary": {
+        "requested": 3,
+        "succeeded": 1,
+        "failed": 2
+      },
+      "results": [
+        {
+          "memoryId": "<uuid 3>",
+          "ok": false,
+          "auditLogId": "<uuid 4>",
+          "error": {
+            "code": "forbidden",
+            "message": "this needs the action memory:update"
+          }
+        },
+        {
+          "memoryId": "<uuid 5>",
+          "ok": false,
+          "auditLogId": "<uuid 6>",
+          "error": {
+            "code": "not_found",
+            "message": "there is no such memory"
+          }
+        },
+        {
+          "memoryId": "<uuid 7>",
+          "ok": true,
+          "memory": {
+            "id": "<uuid 7>",
+            "sourceId": "<uuid 8>",
+            "audienceTag": "team:platform",
+            "sensitivityLabel": "internal"
+          },
+          "auditLogId": "<uuid 9>"
+        }
+      ]
+    }
+    "#);
+    items(&answer);
+}
+
+#[tokio::test]
+async fn lowering_a_sensitivity_needs_an_action_of_its_own() {
+    let org = own_org();
+    let outcome = async |token: &str, memory: MemoryId, label: &str| {
+        let body = json!({ "memoryIds": [memory], "sensitivityLabel": label });
+        only_outcome(&bulk(token, &body).send().await)
+    };
+    let (member, admin) = (&org.members.member.token, &org.members.admin.token);
+    let memory = org.main.memories.restricted[0];
+    insta::assert_snapshot!(outcome(member, memory, "confidential").await, @"forbidden: this needs the action memory:declassify");
+    assert_eq!(outcome(member, memory, "restricted").await, "ok");
+    assert_eq!(outcome(admin, memory, "public").await, "ok");
+    assert_eq!(outcome(member, memory, "confidential").await, "ok");
+}
+
+#[tokio::test]
+async fn relabelling_needs_no_leave_to_read() {
+    let org = own_org();
+    // Neither covered by its audience nor allowed to read what is restricted.
+    for memory in [
+        org.main.memories.private[0],
+        org.main.memories.restricted[0],
+    ] {
+        let body = json!({ "memoryIds": [memory], "audienceTag": "team:platform" });
+        let answer = bulk(&org.members.member.token, &body).send().await;
+        assert_eq!(only_outcome(&answer), "ok");
+    }
+}
+
+#[tokio::test]
+async fn a_token_narrowed_to_a_workspace_works_there_alone() {
+    let org = own_org();
+    let ids = [org.main.memories.internal[0], org.side.memories.internal[0]];
+    let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
+    let answer = bulk(&org.tokens.side_only, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 617
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "operationId": "<uuid 2>",
+      "replayed": false,
+      "summary": {
+        "requested": 2,
+        "succeeded": 1,
+        "failed": 1
+      },
+      "results": [
+        {
+          "memoryId": "<uuid 3>",
+          "ok": false,
+          "auditLogId": "<uuid 4>",
+          "error": {
+            "code": "forbidden",
+            "message": "this credential is narrowed to other workspaces"
+          }
+        },
+        {
+          "memoryId": "<uuid 5>",
+          "ok": true,
+          "memory": {
+            "id": "<uuid 5>",
+            "sourceId": "<uuid 6>",
+            "audienceTag": "team:platform",
+            "sensitivityLabel": "internal"
+          },
+          "auditLogId": "<uuid 7>"
+        }
+      ]
+    }
+    "#);
+    items(&answer);
+}
+
+#[tokio::test]
+async fn roles_say_who_may_relabel_and_who_may_review() {
+    let org = own_org();
+    let memory = org.main.memories.internal[0];
+    let status = async |token: &str, label: &str, value: &str| {
+        let body = json!({ "memoryIds": [memory], label: value });
+        bulk(token, &body).send().await.status.as_u16()
+    };
+    let members = &org.members;
+    let relabels_and_reviews = [
+        ("owner", &members.owner, 200, 200),
+        ("admin", &members.admin, 200, 200),
+        ("member", &members.member, 200, 200),
+        ("a service account", &members.robot, 200, 200),
+        ("a role that allows both", &members.reviewer, 200, 200),
+        ("a role in one workspace", &members.guest, 200, 200),
+        ("viewer", &members.viewer, 403, 403),
+        (
+            "a role that denies relabelling, on a base that allows it",
+            &members.restrained,
+            403,
+            200,
+        ),
+        (
+            "an inactive role that would allow relabelling",
+            &members.deputy,
+            403,
+            403,
+        ),
+    ];
+    for (who, member, relabels, reviews) in relabels_and_reviews {
+        assert_eq!(
+            status(&member.token, "audienceTag", "team:a").await,
+            relabels,
+            "{who}"
+        );
+        assert_eq!(
+            status(&member.token, "reviewStatus", "approved").await,
+            reviews,
+            "{who}"
+        );
+    }
+    for token in [&org.tokens.reading_only, &org.tokens.mcp_key] {
+        assert_eq!(status(token, "audienceTag", "team:a").await, 403);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_may_do_it_nowhere_is_refused_as_a_whole() {
+    let org = quiet_org();
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "audienceTag": "team:platform",
+    });
+    let answer = bulk(&org.members.viewer.token, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 82
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "forbidden",
+      "message": "this needs the action memory:update"
+    }
+    "#);
+    let answer = bulk(&org.tokens.reading_only, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 82
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "forbidden",
+      "message": "this needs the action memory:update"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn the_body_is_refused_with_everything_that_is_wrong() {
+    let org = quiet_org();
+    let memory = org.main.memories.internal[0];
+    let body = json!({
+        "memoryIds": [memory, "one", 2, memory],
+        "audienceTag": "everybody",
+        "sensitivityLabel": "secret",
+        "sourceId": "wiki",
+        "reviewStatus": null,
+        "title": "Keys",
+    });
+    let answer = bulk(&org.members.member.token, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 886
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {
+        "fields": [
+          {
+            "code": "invalid_value",
+            "message": "must be a UUID",
+            "path": "memoryIds[1]"
+          },
+          {
+            "code": "invalid_type",
+            "message": "must be a string, not a number",
+            "path": "memoryIds[2]"
+          },
+          {
+            "code": "invalid_value",
+            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .",
+            "path": "audienceTag"
+          },
+          {
+            "code": "invalid_value",
+            "message": "must be one of public, internal, confidential, restricted",
+            "path": "sensitivityLabel"
+          },
+          {
+            "code": "invalid_value",
+            "message": "must be a UUID",
+            "path": "sourceId"
+          },
+          {
+            "code": "invalid_type",
+            "message": "must be a string, not null",
+            "path": "reviewStatus"
+          },
+          {
+            "code": "unknown_field",
+            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus",
+            "path": "title"
+          }
+        ]
+      },
+      "error": "invalid_request",
+      "message": "the request is not valid: memoryIds[1] must be a UUID (and 6 more)"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn the_list_of_memories_has_bounds_and_no_duplicates() {
+    let org = quiet_org();
+    let memory = org.main.memories.internal[0];
+    let refusal = async |ids: Value| {
+        let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
+        let answer = bulk(&org.members.member.token, &body).send().await;
+        assert_eq!(answer.status, 400);
+        answer.json()["details"].to_string()
+    };
+    insta::assert_snapshot!(refusal(json!([])).await, @r#"{"fields":[{"code":"too_small","message":"must have 1 to 1000 items, this has 0","path":"memoryIds"}]}"#);
+    let too_many: Vec<_> = (1..=1_001).map(Uuid::from_u128).collect();
+    insta::assert_snapshot!(refusal(json!(too_many)).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 1000 items, this has 1001","path":"memoryIds"}]}"#);
+    insta::assert_snapshot!(refusal(json!([memory, Uuid::max(), memory])).await, @r#"{"fields":[{"code":"duplicate","message":"must not name a memory that stands before it in the list","path":"memoryIds[2]"}]}"#);
+    insta::assert_snapshot!(refusal(json!(memory)).await, @r#"{"fields":[{"code":"invalid_type","message":"must be a list of UUIDs, not a string","path":"memoryIds"}]}"#);
+}
+
+#[tokio::test]
+async fn a_request_has_to_name_memories_and_something_to_set() {
+    let org = quiet_org();
+    let refusal = async |body: Value| {
+        let answer = bulk(&org.members.member.token, &body).send().await;
+        assert_eq!(answer.status, 400);
+        answer.json()["details"].to_string()
+    };
+    insta::assert_snapshot!(refusal(json!({})).await, @r#"{"fields":[{"code":"required","message":"is required","path":"memoryIds"}]}"#);
+    let memory = org.main.memories.internal[0];
+    insta::assert_snapshot!(refusal(json!({ "memoryIds": [memory] })).await, @r#"{"fields":[{"code":"required","message":"must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus","path":"body"}]}"#);
+    insta::assert_snapshot!(refusal(json!({ "audienceTag": "team:platform" })).await, @r#"{"fields":[{"code":"required","message":"is required","path":"memoryIds"}]}"#);
+}
+
+#[tokio::test]
+async fn an_unknown_source_is_refused() {
+    let org = quiet_org();
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "sourceId": Uuid::max(),
+    });
+    let answer = bulk(&org.members.member.token, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 222
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {
+        "fields": [
+          {
+            "code": "not_found",
+            "message": "must be a source of the organisation",
+            "path": "sourceId"
+          }
+        ]
+      },
+      "error": "invalid_request",
+      "message": "the request is not valid: sourceId must be a source of the organisation"
+    }
+    "#);
+}

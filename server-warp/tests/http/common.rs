@@ -1,0 +1,299 @@
+//! What all operations have in common: paths, methods, bodies that are too large or of another type, identifiers of
+//! requests.
+
+use std::collections::HashSet;
+
+use http::Method;
+use uuid::Uuid;
+
+use crate::support::{Call, Operation, Show, list_roles, quiet_org};
+
+/// Three times what a body may have.
+const LARGE_BODY_BYTES: usize = 3 * 1_024 * 1_024;
+
+/// An operation that refuses in its body, and one that refuses in headers.
+fn one_of_each_style() -> [Operation; 2] {
+    let operations = Operation::all(quiet_org());
+    let of_style = |in_headers: bool| {
+        let found = operations
+            .iter()
+            .find(|operation| operation.refuses_in_headers == in_headers);
+        found.expect("both styles").clone()
+    };
+    [of_style(false), of_style(true)]
+}
+
+#[tokio::test]
+async fn an_unknown_path() {
+    let org = quiet_org();
+    let unknown = Call::new(Method::GET, "/v1/nothing").send().await;
+    insta::assert_snapshot!(unknown.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 68
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "not_found",
+      "message": "there is no such path"
+    }
+    "#);
+    let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
+    let paths = [
+        "/".to_owned(),
+        "/v1".to_owned(),
+        "/v2/memories/bulk".to_owned(),
+        "/v1/memories/bulk/".to_owned(),
+        "/v1/Memories/bulk".to_owned(),
+        "//v1/memories/bulk".to_owned(),
+        "/v1/workspaces//dashboard-summary".to_owned(),
+        format!("{roles}/"),
+        format!("{roles}/{}/holders", org.roles.unheld),
+    ];
+    for path in paths {
+        for method in [Method::GET, Method::PATCH, Method::POST, Method::DELETE] {
+            let call = Call::new(method, path.clone()).bearer(&org.members.owner.token);
+            assert_eq!(call.send().await.show(), unknown.show(), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_method() {
+    let [in_body, in_headers] = one_of_each_style();
+    insta::assert_snapshot!(in_body.call.method(Method::POST).send().await.show(), @r#"
+    405 Method Not Allowed
+    allow: PATCH
+    cache-control: no-store
+    content-length: 107
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "method_not_allowed",
+      "message": "this path does not take that method; it takes PATCH"
+    }
+    "#);
+    insta::assert_snapshot!(in_headers.call.method(Method::DELETE).send().await.show(), @"
+    405 Method Not Allowed
+    allow: GET, HEAD
+    content-length: 0
+    date: <date>
+    error-code: method_not_allowed
+    error-message: this path does not take that method; it takes GET, HEAD
+    request-id: <uuid 1>
+    ");
+    for operation in Operation::all(quiet_org()) {
+        for method in [Method::PUT, Method::OPTIONS, Method::TRACE] {
+            let answer = operation.call.clone().method(method).send().await;
+            assert_eq!(answer.status, 405, "{}", operation.name);
+            assert_eq!(operation.refusal(&answer).0, "method_not_allowed");
+            let expected = match operation.name {
+                "delete role" | "update role" => "DELETE, PATCH",
+                "dashboard" | "list roles" => "GET, HEAD",
+                "bulk update" => "PATCH",
+                _ => "POST",
+            };
+            assert_eq!(answer.header("allow"), expected, "{}", operation.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn head_where_there_is_no_get() {
+    for operation in Operation::all(quiet_org())
+        .into_iter()
+        .filter(|operation| operation.has_body)
+    {
+        let answer = operation.call.method(Method::HEAD).body("").send().await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.body.len()),
+            (405, 0),
+            "{}",
+            operation.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_query_is_no_part_of_the_path() {
+    let org = quiet_org();
+    let plain = list_roles(&org.members.viewer.session, &org.slug)
+        .send()
+        .await;
+    let with_query = Call::new(
+        Method::GET,
+        format!("/v1/orgs/{}/custom-roles?page=2", org.slug),
+    )
+    .session(&org.members.viewer.session)
+    .send()
+    .await;
+    assert_eq!(
+        (with_query.status, with_query.body),
+        (plain.status, plain.body)
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large() {
+    let large = || "x".repeat(LARGE_BODY_BYTES);
+    let [in_body, in_headers] = one_of_each_style();
+    insta::assert_snapshot!(in_body.call.body(large()).send().await.show(), @r#"
+    413 Payload Too Large
+    cache-control: no-store
+    connection: close
+    content-length: 110
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {
+        "bytes_max": 1048576
+      },
+      "error": "payload_too_large",
+      "message": "the body has more than 1048576 bytes"
+    }
+    "#);
+    insta::assert_snapshot!(in_headers.call.body(large()).chunked().send().await.show(), @"
+    413 Payload Too Large
+    connection: close
+    content-length: 0
+    date: <date>
+    error-code: payload_too_large
+    error-message: the body has more than 1048576 bytes
+    request-id: <uuid 1>
+    ");
+    for operation in Operation::all(quiet_org()) {
+        for chunked in [false, true] {
+            let call = operation.call.clone().body(large());
+            let answer = if chunked { call.chunked() } else { call }.send().await;
+            assert_eq!(answer.status, 413, "{}", operation.name);
+            assert_eq!(operation.refusal(&answer).0, "payload_too_large");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_as_large_as_it_may_be() {
+    let org = quiet_org();
+    let [in_body, _] = one_of_each_style();
+    // White space counts, and does not matter otherwise.
+    let body = format!("{{{}}}", " ".repeat(1_024 * 1_024 - 2));
+    let answer = in_body
+        .by(&org.members.member.token)
+        .body(body.clone())
+        .send()
+        .await;
+    assert_eq!(answer.status, 400, "it is read, and lacks its fields");
+    let answer = in_body
+        .by(&org.members.member.token)
+        .body(body + " ")
+        .send()
+        .await;
+    assert_eq!(answer.status, 413);
+}
+
+#[tokio::test]
+async fn a_body_of_another_type() {
+    let [in_body, in_headers] = one_of_each_style();
+    let as_text = |operation: &Operation| {
+        let call = operation.call.clone().without("content-type");
+        call.header("content-type", "text/plain")
+            .body("memoryIds=1")
+    };
+    insta::assert_snapshot!(as_text(&in_body).send().await.show(), @r#"
+    415 Unsupported Media Type
+    cache-control: no-store
+    content-length: 147
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "unsupported_media_type",
+      "message": "the body must be JSON, sent as content type application/json without a content encoding"
+    }
+    "#);
+    for operation in Operation::all(quiet_org()) {
+        let answer = as_text(&operation).send().await;
+        assert_eq!(answer.status, 415, "{}", operation.name);
+        assert_eq!(operation.refusal(&answer).0, "unsupported_media_type");
+    }
+    let with = async |name: &str, value: &str| {
+        let call = in_headers
+            .anonymous()
+            .bearer(&quiet_org().members.viewer.token);
+        let call = call.without(name).header(name, value).body("{}");
+        call.send().await.status.as_u16()
+    };
+    for content_type in [
+        "",
+        "application/xml",
+        "application/jsonp",
+        "application/x-www-form-urlencoded",
+        "application/json; charset=utf-16",
+        "application/json, application/json",
+    ] {
+        assert_eq!(
+            with("content-type", content_type).await,
+            415,
+            "{content_type}"
+        );
+    }
+    let without = in_headers
+        .anonymous()
+        .bearer(&quiet_org().members.viewer.token);
+    assert_eq!(without.body("{}").send().await.status, 415);
+}
+
+#[tokio::test]
+async fn a_body_that_is_encoded() {
+    for operation in Operation::all(quiet_org()) {
+        for encoding in ["gzip", "br", "identity, gzip"] {
+            let call = operation.call.clone().without("content-type");
+            let call = call.header("content-type", "application/json").body("{}");
+            let answer = call.header("content-encoding", encoding).send().await;
+            assert_eq!(answer.status, 415, "{} {encoding}", operation.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn json_may_say_its_charset() {
+    let org = quiet_org();
+    let [operation, _] = one_of_each_style();
+    for content_type in [
+        "application/json; charset=utf-8",
+        "Application/JSON;charset=\"UTF-8\"",
+    ] {
+        let call = operation
+            .by(&org.members.viewer.token)
+            .without("content-type");
+        let answer = call.header("content-type", content_type).send().await;
+        assert_eq!(answer.status, 403, "read, and then refused: {content_type}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_has_an_identifier_of_its_own() {
+    let mut seen = HashSet::new();
+    for operation in Operation::all(quiet_org()) {
+        for call in [
+            operation.anonymous(),
+            operation.call.clone().method(Method::PUT),
+        ] {
+            // One that the client chose is not taken over.
+            let answer = call.header("request-id", "mine").send().await;
+            let id = answer.header("request-id").to_owned();
+            Uuid::parse_str(&id).expect("a UUID");
+            assert!(seen.insert(id));
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Who calls: which credentials are taken, and what those without one learn.
+
+use http::Method;
+
+use crate::support::{Operation, Show, foreign_org, quiet_org};
+
+const BEARER: &str = "Bearer realm=\"knowledge\"";
+const COOKIE: &str = "Cookie realm=\"knowledge\", cookie-name=\"service_session\"";
+
+/// Every operation refuses the credential, and says what it would take.
+async fn refused(operation: &Operation, call: crate::support::Call, why: &str) {
+    let answer = call.send().await;
+    assert_eq!(
+        answer.status, 401,
+        "{} with {why}: {answer:?}",
+        operation.name
+    );
+    let challenge = if operation.takes_session {
+        COOKIE
+    } else {
+        BEARER
+    };
+    assert_eq!(
+        answer.header("www-authenticate"),
+        challenge,
+        "{} with {why}",
+        operation.name
+    );
+    assert_eq!(
+        operation.refusal(&answer).0,
+        "unauthenticated",
+        "{}",
+        operation.name
+    );
+}
+
+#[tokio::test]
+async fn none() {
+    for operation in Operation::all(quiet_org()) {
+        refused(&operation, operation.anonymous(), "none").await;
+    }
+}
+
+#[tokio::test]
+async fn dead_ones_and_those_that_never_lived() {
+    let org = quiet_org();
+    for operation in Operation::all(org) {
+        let dead = if operation.takes_session {
+            &org.dead_sessions
+        } else {
+            &org.tokens.dead
+        };
+        let alive = if operation.takes_session {
+            &org.members.owner.session
+        } else {
+            &org.members.owner.token
+        };
+        let mut forged = alive.clone();
+        let last = forged.pop().expect("not empty");
+        // Two bits of the last character are padding: this changes one of the others.
+        forged.push(if last == 'A' { 'Q' } else { 'A' });
+        let other_org = alive.replace(
+            &org.id.0.simple().to_string(),
+            &foreign_org().id.0.simple().to_string(),
+        );
+        for (why, text) in [
+            ("an expired one", dead.expired.as_str()),
+            ("a revoked one", &dead.revoked),
+            ("a forged one", &forged),
+            ("one that says it is another organisation's", &other_org),
+            ("an empty one", ""),
+            ("one that cannot be one", "wkt_0_0"),
+            ("one with something behind it", &format!("{alive}0")),
+        ] {
+            refused(&operation, operation.by(text), why).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn those_of_the_other_kind() {
+    let org = quiet_org();
+    let owner = &org.members.owner;
+    for operation in Operation::all(org) {
+        let anonymous = operation.anonymous();
+        let (here, there) = if operation.takes_session {
+            (
+                anonymous.clone().bearer(&owner.token),
+                operation.by(&owner.token),
+            )
+        } else {
+            (
+                anonymous.clone().session(&owner.session),
+                operation.by(&owner.session),
+            )
+        };
+        refused(&operation, here, "the other kind, carried as such").await;
+        refused(&operation, there, "the other kind, carried as this one").await;
+    }
+}
+
+#[tokio::test]
+async fn how_a_token_is_carried() {
+    let org = quiet_org();
+    let token = &org.members.viewer.token;
+    let dashboard = &Operation::all(org)[1];
+    for scheme in ["bearer", "BEARER", "Bearer  "] {
+        let call = dashboard
+            .anonymous()
+            .header("authorization", format!("{scheme} {token}"));
+        assert_eq!(call.send().await.status, 200, "{scheme}");
+    }
+    for value in [
+        token.clone(),
+        format!("Basic {token}"),
+        format!("Bearer{token}"),
+        "Bearer".to_owned(),
+    ] {
+        refused(
+            dashboard,
+            dashboard.anonymous().header("authorization", &value),
+            &value,
+        )
+        .await;
+    }
+    let in_query = format!(
+        "/v1/workspaces/{}/dashboard-summary?access_token={token}",
+        org.main.id
+    );
+    let call = crate::support::Call::new(Method::GET, in_query);
+    refused(dashboard, call, "one in the query").await;
+}
+
+#[tokio::test]
+async fn a_session_is_found_among_other_cookies() {
+    let org = quiet_org();
+    let list = &Operation::all(org)[4];
+    let session = format!("service_session={}", org.members.viewer.session);
+    for cookies in [
+        format!("theme=dark; {session}; lang=en"),
+        format!("{session};theme=dark"),
+        format!("my_service_session=1; {session}"),
+    ] {
+        let answer = list.anonymous().header("cookie", &cookies).send().await;
+        assert_eq!(answer.status, 200, "{cookies}");
+    }
+    let two_headers = list
+        .anonymous()
+        .header("cookie", "theme=dark")
+        .header("cookie", session);
+    assert_eq!(two_headers.send().await.status, 200);
+}
+
+/// Nobody who is not recognised learns what exists, what is taken, or how.
+#[tokio::test]
+async fn who_calls_comes_before_what_is_wrong_with_the_call() {
+    let org = quiet_org();
+    for operation in Operation::all(org) {
+        let wrong = operation
+            .anonymous()
+            .without("content-type")
+            .without("idempotency-key");
+        refused(
+            &operation,
+            wrong.body("no JSON"),
+            "a body that is wrong in every way",
+        )
+        .await;
+    }
+    for path in [
+        "/v1/workspaces/x/dashboard-summary",
+        "/v1/workspaces/x/webhooks",
+    ] {
+        let method = if path.ends_with("webhooks") {
+            Method::POST
+        } else {
+            Method::GET
+        };
+        let answer = crate::support::Call::new(method, path).send().await;
+        assert_eq!(answer.status, 401, "{path}");
+    }
+    for path in ["/v1/orgs/x/custom-roles/x", "/v1/orgs/%00/custom-roles/x"] {
+        let answer = crate::support::Call::new(Method::DELETE, path).send().await;
+        assert_eq!(answer.status, 401, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn writes_with_a_session_from_another_site() {
+    let org = quiet_org();
+    let operations = Operation::all(org);
+    let update = &operations[3].call;
+    let answer = update
+        .clone()
+        .header("sec-fetch-site", "cross-site")
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 107
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "forbidden",
+      "message": "a page of another site may not do this with a session cookie"
+    }
+    "#);
+    let status = async |call: &crate::support::Call, headers: &[(&str, &str)]| {
+        let call = headers
+            .iter()
+            .fold(call.clone(), |call, (name, value)| call.header(name, value));
+        call.send().await.status.as_u16()
+    };
+    for headers in [
+        &[("origin", "https://evil.example")][..],
+        &[("origin", "null")],
+        &[
+            ("sec-fetch-site", "cross-site"),
+            ("origin", "https://evil.example"),
+        ],
+        &[
+            ("sec-fetch-site", "cross-site"),
+            ("origin", "http://knowledge.test"),
+            ("host", "knowledge.test"),
+        ],
+        &[("sec-fetch-site", "something new")],
+    ] {
+        for operation in &operations[2..4] {
+            assert_eq!(
+                status(&operation.call, headers).await,
+                403,
+                "{} {headers:?}",
+                operation.name
+            );
+        }
+        // Reading changes nothing, and a browser does not show the answer to the other site.
+        assert_eq!(
+            status(&operations[4].call, headers).await,
+            200,
+            "{headers:?}"
+        );
+        // A page of another site cannot make a browser send a token.
+        assert_eq!(
+            status(&operations[1].call, headers).await,
+            200,
+            "{headers:?}"
+        );
+    }
+    for headers in [
+        &[("sec-fetch-site", "same-origin")][..],
+        &[
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://app.knowledge.test"),
+        ],
+        &[("sec-fetch-site", "none")],
+        &[
+            ("origin", "https://knowledge.test"),
+            ("host", "knowledge.test"),
+        ],
+    ] {
+        assert_eq!(status(update, headers).await, 200, "{headers:?}");
+    }
+}

@@ -1,0 +1,555 @@
+//! `GET /v1/workspaces/{id}/dashboard-summary`
+
+use http::Method;
+use knowledge_core::testing::fixture::OrgFixture;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::support::{Answer, Call, Show, bulk, create_webhook, dashboard, own_org, quiet_org};
+
+fn main_dashboard(org: &OrgFixture) -> Call {
+    dashboard(&org.members.viewer.token, org.main.id)
+}
+
+async fn approve(org: &OrgFixture) {
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "reviewStatus": "approved",
+    });
+    assert_eq!(
+        bulk(&org.members.member.token, &body).send().await.status,
+        200
+    );
+}
+
+fn assert_not_modified(answer: &Answer) {
+    assert_eq!(answer.status, 304, "{answer:?}");
+    assert!(answer.body.is_empty());
+}
+
+#[tokio::test]
+async fn a_workspace_that_has_everything() {
+    let org = quiet_org();
+    let answer = main_dashboard(org).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    200 OK
+    cache-control: private, no-cache
+    content-length: 4029
+    content-type: application/json
+    date: <date>
+    etag: W/"<etag 1>"
+    request-id: <uuid 1>
+
+    {
+      "workspace": {
+        "id": "<uuid 2>",
+        "name": "Handbook",
+        "slug": "handbook",
+        "audience": "workspace:handbook",
+        "last_ingest_at": "<time>"
+      },
+      "review_backlog_count": 80,
+      "first_value_checklist": {
+        "required": [
+          {
+            "step_id": "connect_source",
+            "label": "Connect a source",
+            "cta_label": "Connect",
+            "completed": true,
+            "required": true,
+            "tier": "required",
+            "workspace_slug": "handbook"
+          },
+          {
+            "step_id": "ingest_first_memory",
+            "label": "Bring in the first memory",
+            "cta_label": "Import",
+            "completed": true,
+            "required": true,
+            "tier": "required",
+            "workspace_slug": "handbook"
+          },
+          {
+            "step_id": "create_mcp_key",
+            "label": "Create an MCP key",
+            "cta_label": "Create key",
+            "completed": true,
+            "required": true,
+            "tier": "required",
+            "workspace_slug": "handbook"
+          }
+        ],
+        "suggested": [
+          {
+            "step_id": "invite_teammate",
+            "label": "Invite a teammate",
+            "cta_label": "Invite",
+            "completed": true,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "handbook"
+          },
+          {
+            "step_id": "ask_first_question",
+            "label": "Ask the first question",
+            "cta_label": "Ask",
+            "completed": true,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "handbook"
+          },
+          {
+            "step_id": "add_webhook",
+            "label": "Add a webhook",
+            "cta_label": "Add webhook",
+            "completed": false,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "handbook"
+          },
+          {
+            "step_id": "clear_review_backlog",
+            "label": "Clear the review backlog",
+            "cta_label": "Review",
+            "completed": false,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "handbook"
+          }
+        ]
+      },
+      "connector_health": [
+        {
+          "service_account_id": "<uuid 3>",
+          "kind": "confluence",
+          "account_label": "pending@example.com",
+          "scope": "workspace",
+          "workspace_slug": "handbook",
+          "status": "pending",
+          "last_sync": null,
+          "last_error": null,
+          "last_success_at": null,
+          "next_sync_at": null,
+          "error_count_24h": 0
+        },
+        {
+          "service_account_id": "<uuid 4>",
+          "kind": "confluence",
+          "account_label": "healthy@example.com",
+          "scope": "workspace",
+          "workspace_slug": "handbook",
+          "status": "healthy",
+          "last_sync": "<time>",
+          "last_error": null,
+          "last_success_at": "<time>",
+          "next_sync_at": "<time>",
+          "error_count_24h": 0
+        },
+        {
+          "service_account_id": "<uuid 5>",
+          "kind": "confluence",
+          "account_label": "degraded@example.com",
+          "scope": "workspace",
+          "workspace_slug": "handbook",
+          "status": "degraded",
+          "last_sync": "<time>",
+          "last_error": null,
+          "last_success_at": "<time>",
+          "next_sync_at": "<time>",
+          "error_count_24h": 1
+        },
+        {
+          "service_account_id": "<uuid 6>",
+          "kind": "confluence",
+          "account_label": "failing@example.com",
+          "scope": "workspace",
+          "workspace_slug": "handbook",
+          "status": "failing",
+          "last_sync": "<time>",
+          "last_error": "the other end refused",
+          "last_success_at": null,
+          "next_sync_at": "<time>",
+          "error_count_24h": 3
+        },
+        {
+          "service_account_id": "<uuid 7>",
+          "kind": "confluence",
+          "account_label": "auth_required@example.com",
+          "scope": "workspace",
+          "workspace_slug": "handbook",
+          "status": "auth_required",
+          "last_sync": "<time>",
+          "last_error": "the other end refused",
+          "last_success_at": null,
+          "next_sync_at": "<time>",
+          "error_count_24h": 1
+        },
+        {
+          "service_account_id": "<uuid 8>",
+          "kind": "confluence",
+          "account_label": "paused@example.com",
+          "scope": "workspace",
+          "workspace_slug": "handbook",
+          "status": "paused",
+          "last_sync": "<time>",
+          "last_error": null,
+          "last_success_at": "<time>",
+          "next_sync_at": "<time>",
+          "error_count_24h": 0
+        }
+      ],
+      "mcp_keys": [
+        {
+          "id": "<uuid 9>",
+          "workspaceId": "<uuid 2>",
+          "name": "Laptop",
+          "client": "claude_code",
+          "audience": [
+            "org:<org>",
+            "workspace:handbook"
+          ],
+          "lastUsedAt": null,
+          "rotatesAt": "<time>"
+        }
+      ],
+      "recent_chats": [
+        {
+          "session_id": "<uuid 10>",
+          "title": "Leave",
+          "last_message_at": "<time>",
+          "snippet": "Who approves leave?"
+        },
+        {
+          "session_id": "<uuid 11>",
+          "title": "Keys",
+          "last_message_at": "<time>",
+          "snippet": "How do we rotate keys?"
+        }
+      ]
+    }
+    "#);
+    let summary = answer.json();
+    assert_eq!(summary["workspace"]["id"], json!(org.main.id));
+    assert_eq!(summary["mcp_keys"][0]["id"], json!(org.mcp_key_id));
+    for (shown, id) in summary["connector_health"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(&org.connectors)
+    {
+        assert_eq!(shown["service_account_id"], json!(id));
+    }
+    let newest_first = org.chats.iter().rev();
+    for (shown, id) in summary["recent_chats"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(newest_first)
+    {
+        assert_eq!(shown["session_id"], json!(id));
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_that_has_nothing() {
+    let org = quiet_org();
+    let answer = dashboard(&org.members.viewer.token, org.empty.id)
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    200 OK
+    cache-control: private, no-cache
+    content-length: 1399
+    content-type: application/json
+    date: <date>
+    etag: W/"<etag 1>"
+    request-id: <uuid 1>
+
+    {
+      "workspace": {
+        "id": "<uuid 2>",
+        "name": "Empty",
+        "slug": "empty",
+        "audience": "workspace:empty",
+        "last_ingest_at": null
+      },
+      "review_backlog_count": 0,
+      "first_value_checklist": {
+        "required": [
+          {
+            "step_id": "connect_source",
+            "label": "Connect a source",
+            "cta_label": "Connect",
+            "completed": false,
+            "required": true,
+            "tier": "required",
+            "workspace_slug": "empty"
+          },
+          {
+            "step_id": "ingest_first_memory",
+            "label": "Bring in the first memory",
+            "cta_label": "Import",
+            "completed": false,
+            "required": true,
+            "tier": "required",
+            "workspace_slug": "empty"
+          },
+          {
+            "step_id": "create_mcp_key",
+            "label": "Create an MCP key",
+            "cta_label": "Create key",
+            "completed": false,
+            "required": true,
+            "tier": "required",
+            "workspace_slug": "empty"
+          }
+        ],
+        "suggested": [
+          {
+            "step_id": "invite_teammate",
+            "label": "Invite a teammate",
+            "cta_label": "Invite",
+            "completed": true,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "empty"
+          },
+          {
+            "step_id": "ask_first_question",
+            "label": "Ask the first question",
+            "cta_label": "Ask",
+            "completed": false,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "empty"
+          },
+          {
+            "step_id": "add_webhook",
+            "label": "Add a webhook",
+            "cta_label": "Add webhook",
+            "completed": false,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "empty"
+          },
+          {
+            "step_id": "clear_review_backlog",
+            "label": "Clear the review backlog",
+            "cta_label": "Review",
+            "completed": false,
+            "required": false,
+            "tier": "suggested",
+            "workspace_slug": "empty"
+          }
+        ]
+      },
+      "connector_health": [],
+      "mcp_keys": [],
+      "recent_chats": []
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn what_is_done_shows() {
+    let org = own_org();
+    let step = async |step_id: &str| {
+        let summary = main_dashboard(org).send().await.json();
+        let steps = summary["first_value_checklist"]["suggested"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let step = steps
+            .iter()
+            .find(|step| step["step_id"] == step_id)
+            .unwrap()
+            .clone();
+        (
+            step["completed"].as_bool().unwrap(),
+            summary["review_backlog_count"].as_u64().unwrap(),
+        )
+    };
+    assert_eq!(step("add_webhook").await, (false, 80));
+    let webhook = json!({ "event_type": "webhook.ping", "url": "https://example.com" });
+    let created = create_webhook(&org.members.admin.token, org.main.id, &webhook)
+        .send()
+        .await;
+    assert_eq!(created.status, 201);
+    assert_eq!(step("add_webhook").await, (true, 80));
+
+    let memories = &org.main.memories;
+    let all = [
+        &memories.internal,
+        &memories.confidential,
+        &memories.restricted,
+        &memories.private,
+    ];
+    let all: Vec<_> = all.into_iter().flatten().collect();
+    let approve = json!({ "memoryIds": all, "reviewStatus": "approved" });
+    assert_eq!(
+        bulk(&org.members.member.token, &approve)
+            .send()
+            .await
+            .status,
+        200
+    );
+    assert_eq!(step("clear_review_backlog").await, (true, 0));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_current_is_not_sent_again() {
+    let org = own_org();
+    let first = main_dashboard(org).send().await;
+    let etag = first.header("etag").to_owned();
+    let again = main_dashboard(org)
+        .header("if-none-match", &etag)
+        .send()
+        .await;
+    insta::assert_snapshot!(again.show(), @r#"
+    304 Not Modified
+    cache-control: private, no-cache
+    date: <date>
+    etag: W/"<etag 1>"
+    request-id: <uuid 1>
+    "#);
+    assert_eq!(again.header("etag"), etag);
+
+    let strong = etag.trim_start_matches("W/");
+    for tags in [strong, "*", &format!("\"a\", {etag}")] {
+        assert_not_modified(
+            &main_dashboard(org)
+                .header("if-none-match", tags)
+                .send()
+                .await,
+        );
+    }
+    let two_headers = main_dashboard(org)
+        .header("if-none-match", "\"a\"")
+        .header("if-none-match", &etag);
+    assert_not_modified(&two_headers.send().await);
+    let other = main_dashboard(org)
+        .header("if-none-match", "\"a\"")
+        .send()
+        .await;
+    assert_eq!((other.status.as_u16(), other.body), (200, first.body));
+}
+
+#[tokio::test]
+async fn the_entity_tag_changes_with_the_answer_and_only_then() {
+    let org = own_org();
+    let etag = async || main_dashboard(org).send().await.header("etag").to_owned();
+    let before = etag().await;
+    assert_eq!(etag().await, before);
+    // Whoever looks, and whatever happens elsewhere.
+    let by_owner = dashboard(&org.members.owner.token, org.main.id)
+        .send()
+        .await;
+    assert_eq!(by_owner.header("etag"), before);
+    let elsewhere = json!({
+        "memoryIds": [org.side.memories.internal[0]],
+        "reviewStatus": "approved",
+    });
+    assert_eq!(
+        bulk(&org.members.member.token, &elsewhere)
+            .send()
+            .await
+            .status,
+        200
+    );
+    assert_eq!(etag().await, before);
+    approve(org).await;
+    let after = main_dashboard(org)
+        .header("if-none-match", &before)
+        .send()
+        .await;
+    assert_eq!(after.status, 200);
+    assert_ne!(after.header("etag"), before);
+    let side = dashboard(&org.members.viewer.token, org.side.id)
+        .send()
+        .await;
+    assert_ne!(side.header("etag"), after.header("etag"));
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let org = quiet_org();
+    let get = main_dashboard(org).send().await;
+    let head = main_dashboard(org).method(Method::HEAD).send().await;
+    insta::assert_snapshot!(head.show(), @r#"
+    200 OK
+    cache-control: private, no-cache
+    content-length: 4029
+    content-type: application/json
+    date: <date>
+    etag: W/"<etag 1>"
+    request-id: <uuid 1>
+    "#);
+    assert_eq!(head.header("etag"), get.header("etag"));
+    assert_eq!(head.header("content-length"), get.body.len().to_string());
+}
+
+#[tokio::test]
+async fn unauthenticated() {
+    let org = quiet_org();
+    let answer = main_dashboard(org).without("authorization").send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    401 Unauthorized
+    content-length: 0
+    date: <date>
+    error-code: unauthenticated
+    error-message: an access token is needed: Authorization: Bearer wkt_...
+    request-id: <uuid 1>
+    www-authenticate: Bearer realm="knowledge"
+    "#);
+}
+
+#[tokio::test]
+async fn forbidden() {
+    let org = quiet_org();
+    let narrowed_elsewhere = dashboard(&org.tokens.side_only, org.main.id).send().await;
+    insta::assert_snapshot!(narrowed_elsewhere.show(), @"
+    403 Forbidden
+    content-length: 0
+    date: <date>
+    error-code: forbidden
+    error-message: this credential is narrowed to other workspaces
+    request-id: <uuid 1>
+    ");
+    let without_the_action = dashboard(&org.tokens.mcp_key, org.main.id).send().await;
+    insta::assert_snapshot!(without_the_action.show(), @"
+    403 Forbidden
+    content-length: 0
+    date: <date>
+    error-code: forbidden
+    error-message: this needs the action dashboard:read
+    request-id: <uuid 1>
+    ");
+    for token in [&org.tokens.reading_only, &org.members.guest.token] {
+        assert_eq!(dashboard(token, org.main.id).send().await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn not_found() {
+    let org = quiet_org();
+    let path = |id: &str| format!("/v1/workspaces/{id}/dashboard-summary");
+    let get = async |id: &str| {
+        Call::new(Method::GET, path(id))
+            .bearer(&org.members.viewer.token)
+            .send()
+            .await
+    };
+    let unknown = get(&Uuid::max().to_string()).await;
+    insta::assert_snapshot!(unknown.show(), @"
+    404 Not Found
+    content-length: 0
+    date: <date>
+    error-code: not_found
+    error-message: there is no such workspace
+    request-id: <uuid 1>
+    ");
+    for malformed in ["handbook", "0", "%00", "%2e%2e", &Uuid::nil().to_string()] {
+        let answer = get(malformed).await;
+        assert_eq!(answer.show(), unknown.show(), "{malformed}");
+    }
+}

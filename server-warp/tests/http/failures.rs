@@ -1,0 +1,235 @@
+//! What the operations answer when the store fails: the server's library over a store that fails on purpose.
+
+use std::sync::Arc;
+
+use knowledge_core::model::RoleId;
+use knowledge_core::store::{Commit, Key, MemoryStore, Store, keys};
+use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_core::testing::fixture::OrgFixture;
+
+use crate::support::{InProcess, Operation, Show, bulk_with_key, new_key};
+
+/// A server whose store fails as `plan` says, once told to.
+async fn failing(plan: FaultPlan) -> (InProcess, Arc<FaultStore>) {
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
+    store.heal();
+    let server = InProcess::start(store.clone()).await;
+    (server, store)
+}
+
+/// Every commit meets another one.
+fn contention() -> FaultPlan {
+    let rates = FaultRates {
+        conflict: 1.0,
+        ..FaultRates::default()
+    };
+    FaultPlan::seeded(1, rates)
+}
+
+/// The operations on an organisation, each with a request that commits, but for those that read.
+fn operations(org: &OrgFixture) -> Vec<Operation> {
+    let mut operations = Operation::all(org);
+    let rename = serde_json::json!({ "name": "Renamed" });
+    let update = operations
+        .iter_mut()
+        .find(|operation| operation.name == "update role");
+    let update = update.expect("the operation");
+    update.call = update.call.clone().json(&rename);
+    operations
+}
+
+#[tokio::test]
+async fn contention_is_a_conflict_where_that_is_documented() {
+    let (server, store) = failing(contention()).await;
+    let org = &server.fixture.orgs[0];
+    store.relapse();
+    for operation in operations(org) {
+        let answer = operation.call.clone().send_to(&server.base_url).await;
+        let expected = match operation.name {
+            "bulk update" | "update role" | "delete role" => (409, "conflict"),
+            "dashboard" | "list roles" => {
+                assert_eq!(answer.status, 200, "{}", operation.name);
+                continue;
+            }
+            _ => (503, "unavailable"),
+        };
+        let shown = (answer.status.as_u16(), &*operation.refusal(&answer).0);
+        assert_eq!(shown, expected, "{}", operation.name);
+    }
+    let calls = operations(org);
+    insta::assert_snapshot!(calls[0].call.clone().send_to(&server.base_url).await.show(), @r#"
+    409 Conflict
+    cache-control: no-store
+    content-length: 113
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "conflict",
+      "message": "others are changing the same things; nothing was changed, try again"
+    }
+    "#);
+    insta::assert_snapshot!(calls[6].call.clone().send_to(&server.base_url).await.show(), @"
+    503 Service Unavailable
+    content-length: 0
+    date: <date>
+    error-code: unavailable
+    error-message: the service cannot answer now; try again in 1 s
+    request-id: <uuid 1>
+    retry-after: 1
+    ");
+}
+
+#[tokio::test]
+async fn nothing_of_a_conflict_is_kept() {
+    let (server, store) = failing(contention()).await;
+    let org = &server.fixture.orgs[0];
+    let body = serde_json::json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "reviewStatus": "approved",
+    });
+    let key = new_key();
+    let send = || bulk_with_key(&org.members.member.token, &key, &body).send_to(&server.base_url);
+    store.relapse();
+    assert_eq!(send().await.status, 409);
+    store.heal();
+    assert_eq!(send().await.json()["replayed"], false);
+    store.relapse();
+    // A replay needs no commit.
+    assert_eq!(send().await.json()["replayed"], true);
+}
+
+#[tokio::test]
+async fn unavailable() {
+    let (server, store) = failing(FaultPlan::none()).await;
+    let org = &server.fixture.orgs[0];
+    store.close();
+    for operation in operations(org) {
+        let answer = operation.call.clone().send_to(&server.base_url).await;
+        assert_eq!(answer.status, 503, "{}", operation.name);
+        assert_eq!(answer.header("retry-after"), "1", "{}", operation.name);
+        assert_eq!(
+            operation.refusal(&answer).0,
+            "unavailable",
+            "{}",
+            operation.name
+        );
+    }
+    let calls = operations(org);
+    insta::assert_snapshot!(calls[0].call.clone().send_to(&server.base_url).await.show(), @r#"
+    503 Service Unavailable
+    cache-control: no-store
+    content-length: 119
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+    retry-after: 1
+
+    {
+      "details": {
+        "retry_after_seconds": 1
+      },
+      "error": "unavailable",
+      "message": "the service cannot answer now; try again in 1 s"
+    }
+    "#);
+    insta::assert_snapshot!(calls[1].call.clone().send_to(&server.base_url).await.show(), @"
+    503 Service Unavailable
+    content-length: 0
+    date: <date>
+    error-code: unavailable
+    error-message: the service cannot answer now; try again in 1 s
+    request-id: <uuid 1>
+    retry-after: 1
+    ");
+}
+
+#[tokio::test]
+async fn unavailable_in_the_middle_of_a_request() {
+    let rates = FaultRates {
+        unavailable: 1.0,
+        ..FaultRates::default()
+    };
+    let (server, store) = failing(FaultPlan::seeded(1, rates)).await;
+    let org = &server.fixture.orgs[0];
+    store.relapse();
+    for operation in operations(org) {
+        let answer = operation.call.clone().send_to(&server.base_url).await;
+        let expected = if matches!(operation.name, "dashboard" | "list roles") {
+            200
+        } else {
+            503
+        };
+        assert_eq!(answer.status, expected, "{}", operation.name);
+    }
+    store.heal();
+    for operation in operations(org) {
+        let answer = operation.call.clone().send_to(&server.base_url).await;
+        assert!(answer.status.is_success(), "{}: {answer:?}", operation.name);
+    }
+}
+
+/// The record that the operation cannot do without, by the name of the operation.
+fn record_behind(operation: &str, org: &OrgFixture) -> Key {
+    let role = |role: RoleId| keys::role(org.id, role);
+    match operation {
+        "bulk update" => keys::memory(org.id, org.main.memories.internal[0]),
+        "delete role" => role(org.roles.unheld),
+        "update role" => role(org.roles.guest),
+        "list roles" => role(org.roles.keeper),
+        "subscribe" => keys::recall(org.id, org.recall),
+        _ => keys::workspace(org.id, org.main.id),
+    }
+}
+
+#[tokio::test]
+async fn internal() {
+    let (server, store) = failing(FaultPlan::none()).await;
+    for (index, operation) in operations(&server.fixture.orgs[0]).iter().enumerate() {
+        // Each operation meets its damage in an organisation of its own.
+        let org = &server.fixture.orgs[index];
+        let operation = operations(org)
+            .into_iter()
+            .find(|other| other.name == operation.name)
+            .expect("the same operation");
+        let damage = Commit::builder().put(record_behind(operation.name, org), "damaged by a test");
+        store
+            .commit(damage.build().expect("a commit"))
+            .await
+            .expect("committed");
+        let answer = operation.call.clone().send_to(&server.base_url).await;
+        assert_eq!(answer.status, 500, "{}", operation.name);
+        let (code, message) = operation.refusal(&answer);
+        assert_eq!(
+            (&*code, &*message),
+            ("internal", "something went wrong on our side")
+        );
+        match operation.name {
+            "bulk update" => insta::assert_snapshot!(answer.show(), @r#"
+            500 Internal Server Error
+            cache-control: no-store
+            content-length: 78
+            content-type: application/json
+            date: <date>
+            request-id: <uuid 1>
+
+            {
+              "details": {},
+              "error": "internal",
+              "message": "something went wrong on our side"
+            }
+            "#),
+            "dashboard" => insta::assert_snapshot!(answer.show(), @"
+            500 Internal Server Error
+            content-length: 0
+            date: <date>
+            error-code: internal
+            error-message: something went wrong on our side
+            request-id: <uuid 1>
+            "),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! `Idempotency-Key`: a bulk update changes data once, however often and however concurrently it is sent.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use knowledge_core::store::{Direction, MemoryStore, Store, keys};
+use knowledge_core::testing::fixture::OrgFixture;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, new_key, own_org, quiet_org, target,
+};
+
+/// How many calls are under way at once with one key.
+const CONCURRENT_CALLS: usize = 64;
+
+fn approve(org: &OrgFixture) -> Value {
+    json!({ "memoryIds": org.main.memories.internal[..2], "reviewStatus": "approved" })
+}
+
+/// The answer but for what tells a replay.
+fn without_replayed(answer: &Answer) -> Value {
+    let mut body = answer.json();
+    body.as_object_mut().expect("an object").remove("replayed");
+    body
+}
+
+fn is_replay(answer: &Answer) -> bool {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let replayed = answer.json()["replayed"].as_bool().expect("a boolean");
+    let header = answer.headers.get("idempotent-replayed");
+    assert_eq!(
+        header.is_some_and(|value| value == "true"),
+        replayed,
+        "{answer:?}"
+    );
+    replayed
+}
+
+#[tokio::test]
+async fn a_replay_is_the_stored_result() {
+    let org = own_org();
+    let unknown = uuid::Uuid::max();
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0].0, unknown],
+        "sensitivityLabel": "confidential",
+    });
+    let (token, key) = (&org.members.member.token, new_key());
+    let first = bulk_with_key(token, &key, &body).send().await;
+    // What is stored is what was true then.
+    let later = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "sensitivityLabel": "restricted",
+    });
+    assert_eq!(bulk(token, &later).send().await.status, 200);
+    let second = bulk_with_key(token, &key, &body).send().await;
+    insta::assert_snapshot!(second.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 601
+    content-type: application/json
+    date: <date>
+    idempotent-replayed: true
+    request-id: <uuid 1>
+
+    {
+      "operationId": "<uuid 2>",
+      "replayed": true,
+      "summary": {
+        "requested": 2,
+        "succeeded": 1,
+        "failed": 1
+      },
+      "results": [
+        {
+          "memoryId": "<uuid 3>",
+          "ok": true,
+          "memory": {
+            "id": "<uuid 3>",
+            "sourceId": "<uuid 4>",
+            "audienceTag": "workspace:handbook",
+            "sensitivityLabel": "confidential"
+          },
+          "auditLogId": "<uuid 5>"
+        },
+        {
+          "memoryId": "<uuid 6>",
+          "ok": false,
+          "auditLogId": "<uuid 7>",
+          "error": {
+            "code": "not_found",
+            "message": "there is no such memory"
+          }
+        }
+      ]
+    }
+    "#);
+    assert!(!is_replay(&first));
+    assert!(is_replay(&second));
+    assert_eq!(without_replayed(&first), without_replayed(&second));
+}
+
+#[tokio::test]
+async fn the_body_is_compared_as_it_was_understood() {
+    let org = own_org();
+    let (token, key) = (&org.members.member.token, new_key());
+    let memory = org.main.memories.internal[0];
+    let send = async |body: String| {
+        bulk_with_key(token, &key, &json!({}))
+            .body(body)
+            .send()
+            .await
+    };
+    let first = send(format!(
+        r#"{{"memoryIds":["{memory}"],"audienceTag":"team:a","reviewStatus":"approved"}}"#
+    ));
+    assert!(!is_replay(&first.await));
+    let upper = memory.to_string().to_uppercase();
+    let same = send(format!(
+        "\t{{ \"reviewStatus\" : \"approved\",\r\n \"audienceTag\":\"team:\\u0061\", \"memoryIds\": [ \"{upper}\" ] }}\n"
+    ));
+    assert!(is_replay(&same.await));
+}
+
+#[tokio::test]
+async fn a_key_stands_for_one_request() {
+    let org = own_org();
+    let (token, key) = (&org.members.member.token, new_key());
+    assert!(!is_replay(
+        &bulk_with_key(token, &key, &approve(org)).send().await
+    ));
+    let reject = json!({
+        "memoryIds": org.main.memories.internal[..2],
+        "reviewStatus": "rejected",
+    });
+    let answer = bulk_with_key(token, &key, &reject).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    422 Unprocessable Entity
+    cache-control: no-store
+    content-length: 127
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "idempotency_key_reused",
+      "message": "this Idempotency-Key was used for another request; choose a new one"
+    }
+    "#);
+    // The order of the memories is part of the request: the results stand in it.
+    let reversed: Vec<_> = org.main.memories.internal[..2].iter().rev().collect();
+    let reversed = json!({ "memoryIds": reversed, "reviewStatus": "approved" });
+    assert_eq!(
+        bulk_with_key(token, &key, &reversed).send().await.status,
+        422
+    );
+    assert!(is_replay(
+        &bulk_with_key(token, &key, &approve(org)).send().await
+    ));
+}
+
+#[tokio::test]
+async fn a_key_is_one_key_bare_and_quoted() {
+    let org = own_org();
+    let token = &org.members.member.token;
+    let key = new_key();
+    let quoted = format!("\"{key}\"");
+    assert!(!is_replay(
+        &bulk_with_key(token, &quoted, &approve(org)).send().await
+    ));
+    assert!(is_replay(
+        &bulk_with_key(token, &key, &approve(org)).send().await
+    ));
+
+    let odd = r#"a\b"c"#;
+    let odd_quoted = r#""a\\b\"c""#;
+    assert!(!is_replay(
+        &bulk_with_key(token, odd, &approve(org)).send().await
+    ));
+    assert!(is_replay(
+        &bulk_with_key(token, odd_quoted, &approve(org)).send().await
+    ));
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_the_member_behind_the_credential() {
+    let org = own_org();
+    let (member, key) = (&org.members.member, new_key());
+    assert!(!is_replay(
+        &bulk_with_key(&member.token, &key, &approve(org))
+            .send()
+            .await
+    ));
+    assert!(is_replay(
+        &bulk_with_key(&member.second_token, &key, &approve(org))
+            .send()
+            .await
+    ));
+    for other in [&org.members.admin.token, &org.members.robot.token] {
+        assert!(!is_replay(
+            &bulk_with_key(other, &key, &approve(org)).send().await
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_may_not_is_refused_before_anything_is_replayed() {
+    let org = own_org();
+    let key = new_key();
+    let first = bulk_with_key(&org.members.admin.token, &key, &approve(org))
+        .send()
+        .await;
+    assert!(!is_replay(&first));
+    // The same member, with a token that may not.
+    let answer = bulk_with_key(&org.tokens.reading_only, &key, &approve(org))
+        .send()
+        .await;
+    assert_eq!(answer.status, 403);
+}
+
+#[tokio::test]
+async fn only_a_success_is_kept() {
+    let org = own_org();
+    let key = new_key();
+    let token = &org.members.admin.token;
+    let wrong = json!({ "memoryIds": [], "reviewStatus": "approved" });
+    assert_eq!(bulk_with_key(token, &key, &wrong).send().await.status, 400);
+    let unknown_source = json!({
+        "memoryIds": org.main.memories.internal[..2],
+        "sourceId": uuid::Uuid::max(),
+    });
+    assert_eq!(
+        bulk_with_key(token, &key, &unknown_source)
+            .send()
+            .await
+            .status,
+        400
+    );
+    let refused = bulk_with_key(&org.tokens.reading_only, &key, &approve(org))
+        .send()
+        .await;
+    assert_eq!(refused.status, 403);
+    assert!(!is_replay(
+        &bulk_with_key(token, &key, &approve(org)).send().await
+    ));
+}
+
+#[tokio::test]
+async fn a_key_is_required() {
+    let org = quiet_org();
+    let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
+    insta::assert_snapshot!(call.send().await.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 164
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "idempotency_key_required",
+      "message": "the header Idempotency-Key is required: 1 to 255 visible ASCII characters, chosen anew for each update"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_key_has_a_form() {
+    let org = own_org();
+    let send = async |key: &[u8]| {
+        let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
+        call.header("idempotency-key", key).send().await
+    };
+    insta::assert_snapshot!(send("k".repeat(256).as_bytes()).await.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 310
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {
+        "fields": [
+          {
+            "code": "invalid_value",
+            "message": "must have 1 to 255 visible ASCII characters, bare or as a quoted string",
+            "path": "Idempotency-Key"
+          }
+        ]
+      },
+      "error": "invalid_request",
+      "message": "the request is not valid: Idempotency-Key must have 1 to 255 visible ASCII characters, bare or as a quoted string"
+    }
+    "#);
+    for bad in [
+        &b""[..],
+        b"\"\"",
+        b"\"open",
+        b"\"closed\" twice\"",
+        b"two words",
+        b"\xc3\xa4",
+        b"\xff",
+        b"tab\there",
+    ] {
+        assert_eq!(
+            send(bad).await.status,
+            400,
+            "{}",
+            String::from_utf8_lossy(bad)
+        );
+    }
+    assert!(!is_replay(&send("k".repeat(255).as_bytes()).await));
+    assert!(is_replay(
+        &send(format!("\"{}\"", "k".repeat(255)).as_bytes()).await
+    ));
+}
+
+#[tokio::test]
+async fn a_key_stands_in_one_header() {
+    let org = quiet_org();
+    let call = bulk(&org.members.member.token, &approve(org));
+    let answer = call.header("idempotency-key", "another").send().await;
+    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"invalid_value","message":"must be sent once","path":"Idempotency-Key"}]}"#);
+    assert_eq!(answer.status, 400);
+}
+
+/// Sends one request many times at once; one of them has to do it and all to say the same. Returns its operation.
+async fn send_at_once(base_url: &str, org: &OrgFixture) -> String {
+    let key = new_key();
+    let body = json!({
+        "memoryIds": org.main.memories.internal[..40],
+        "reviewStatus": "approved",
+    });
+    let tokens = [&org.members.member.token, &org.members.member.second_token];
+    let calls = (0..CONCURRENT_CALLS)
+        .map(|number| bulk_with_key(tokens[number % 2], &key, &body).send_to(base_url));
+    let answers = join_all(calls).await;
+    assert_eq!(
+        answers.iter().filter(|answer| !is_replay(answer)).count(),
+        1
+    );
+    let expected = without_replayed(&answers[0]);
+    for answer in &answers {
+        assert_eq!(without_replayed(answer), expected);
+    }
+    let summary = dashboard(&org.members.member.token, org.main.id)
+        .send_to(base_url)
+        .await;
+    // Eighty waited for review.
+    assert_eq!(summary.json()["review_backlog_count"], 40);
+    expected["operationId"].as_str().expect("an id").to_owned()
+}
+
+#[tokio::test]
+async fn of_many_calls_at_once_one_changes_data() {
+    send_at_once(&target().base_url, own_org()).await;
+}
+
+#[tokio::test]
+async fn of_many_calls_at_once_one_is_in_the_audit_log() {
+    let store = Arc::new(MemoryStore::new());
+    let server = InProcess::start(store.clone()).await;
+    let org = &server.fixture.orgs[0];
+    let operation = send_at_once(&server.base_url, org).await;
+    let pages = store
+        .scan(&keys::audits(org.id), usize::MAX, Direction::Forward)
+        .await
+        .expect("the audit log");
+    let pages: Vec<Value> = pages
+        .iter()
+        .map(|page| serde_json::from_slice(&page.entry.value).expect("JSON"))
+        .filter(|page: &Value| page["actor_id"] == json!(org.members.member.id))
+        .collect();
+    assert_eq!(pages.len(), 1, "one operation, one page");
+    assert_eq!(pages[0]["operation_id"], json!(operation));
+}

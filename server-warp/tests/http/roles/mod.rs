@@ -1,0 +1,5 @@
+//! The custom roles of an organisation.
+
+mod delete;
+mod list;
+mod update;

@@ -1,0 +1,535 @@
+//! `PATCH /v1/orgs/{orgSlug}/custom-roles/{roleId}`
+
+use http::Method;
+use knowledge_core::testing::fixture::OrgFixture;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Answer, Call, Show, bulk, own_org, quiet_org, role, update_role};
+
+/// An update of the role that nobody holds, by an administrator.
+fn update(org: &OrgFixture, body: &Value) -> Call {
+    update_role(
+        &org.members.admin.session,
+        &org.slug,
+        org.roles.unheld,
+        body,
+    )
+}
+
+/// The problems that a refused body has.
+async fn problems(body: Value) -> String {
+    let answer = update(quiet_org(), &body).send().await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert_eq!(answer.json()["error"], "invalid_request");
+    answer.json()["details"].to_string()
+}
+
+#[tokio::test]
+async fn every_field_can_be_set() {
+    let org = own_org();
+    let body = json!({
+        "name": "Archivist",
+        "slug": "archivist",
+        "description": "Keeps what is old.",
+        "base_role": "member",
+        "is_active": false,
+        "actions": { "allow": ["memory:delete", "memory:read"], "deny": ["chat:write"] },
+    });
+    let answer = update(org, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 440
+    content-type: application/json
+    date: <date>
+    etag: "<etag 1>"
+    request-id: <uuid 1>
+
+    {
+      "data": {
+        "actions": {
+          "allow": [
+            "memory:read",
+            "memory:delete"
+          ],
+          "deny": [
+            "chat:write"
+          ]
+        },
+        "base_role": "member",
+        "created_at": "<time>",
+        "created_by": "<uuid 2>",
+        "description": "Keeps what is old.",
+        "id": "<uuid 3>",
+        "is_active": false,
+        "name": "Archivist",
+        "org_id": "<uuid 4>",
+        "slug": "archivist",
+        "updated_at": "<time>",
+        "workspace_id": null
+      }
+    }
+    "#);
+    assert_eq!(answer.json()["data"], role(org, "archivist").await);
+    assert_eq!(answer.json()["data"]["id"], json!(org.roles.unheld));
+}
+
+#[tokio::test]
+async fn one_field_leaves_the_others_as_they_are() {
+    let org = own_org();
+    let mut expected = role(org, "unheld").await;
+    let fields = [
+        ("name", json!("N")),
+        ("description", json!("")),
+        ("base_role", json!("member")),
+        ("is_active", json!(false)),
+        ("actions", json!({ "allow": [], "deny": ["memory:read"] })),
+    ];
+    for (field, value) in fields {
+        expected[field] = value.clone();
+        let answer = update(org, &json!({ field: value })).send().await;
+        let changed = answer.json()["data"].clone();
+        expected["updated_at"] = changed["updated_at"].clone();
+        assert_eq!(changed, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_update_that_sets_nothing_returns_the_role() {
+    let org = own_org();
+    let before = role(org, "unheld").await;
+    let empty = update(org, &json!({})).send().await;
+    insta::assert_snapshot!(empty.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 416
+    content-type: application/json
+    date: <date>
+    etag: "<etag 1>"
+    request-id: <uuid 1>
+
+    {
+      "data": {
+        "actions": {
+          "allow": [
+            "audit:read"
+          ],
+          "deny": []
+        },
+        "base_role": "viewer",
+        "created_at": "<time>",
+        "created_by": "<uuid 2>",
+        "description": "What a unheld may do.",
+        "id": "<uuid 3>",
+        "is_active": true,
+        "name": "The unheld role",
+        "org_id": "<uuid 4>",
+        "slug": "unheld",
+        "updated_at": "<time>",
+        "workspace_id": null
+      }
+    }
+    "#);
+    let no_body = update(org, &json!({}))
+        .without("content-type")
+        .body("")
+        .send()
+        .await;
+    let as_it_is = json!({ "name": before["name"], "is_active": true });
+    let as_it_is = update(org, &as_it_is).send().await;
+    for answer in [&empty, &no_body, &as_it_is] {
+        assert_eq!(answer.json(), json!({ "data": before }));
+        assert_eq!(answer.header("etag"), empty.header("etag"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_role_denies_its_holders_lose_at_once() {
+    let org = own_org();
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "audienceTag": "team:platform",
+    });
+    let relabels = async || {
+        bulk(&org.members.reviewer.token, &body)
+            .send()
+            .await
+            .status
+            .as_u16()
+    };
+    let change = async |body: Value| {
+        let call = update_role(
+            &org.members.admin.session,
+            &org.slug,
+            org.roles.reviewer,
+            &body,
+        );
+        assert_eq!(call.send().await.status, 200);
+    };
+    assert_eq!(relabels().await, 200);
+    change(json!({ "actions": { "deny": ["memory:update"] } })).await;
+    assert_eq!(relabels().await, 403);
+    // Whatever the base allows.
+    change(json!({ "base_role": "member" })).await;
+    assert_eq!(relabels().await, 403);
+    change(json!({ "actions": {} })).await;
+    assert_eq!(relabels().await, 200);
+    change(json!({ "base_role": "viewer", "actions": { "allow": ["memory:update"] } })).await;
+    assert_eq!(relabels().await, 200);
+    change(json!({ "is_active": false })).await;
+    assert_eq!(relabels().await, 403);
+}
+
+#[tokio::test]
+async fn an_inactive_role_still_denies() {
+    let org = own_org();
+    let body = json!({
+        "memoryIds": [org.main.memories.internal[0]],
+        "audienceTag": "team:platform",
+    });
+    let off = json!({ "is_active": false });
+    let call = update_role(
+        &org.members.admin.session,
+        &org.slug,
+        org.roles.restrained,
+        &off,
+    );
+    assert_eq!(call.send().await.status, 200);
+    assert_eq!(
+        bulk(&org.members.restrained.token, &body)
+            .send()
+            .await
+            .status,
+        403
+    );
+}
+
+#[tokio::test]
+async fn a_change_can_be_bound_to_a_version() {
+    let org = own_org();
+    let etag = |answer: &Answer| answer.header("etag").to_owned();
+    let first = etag(&update(org, &json!({})).send().await);
+    let rename = |name: &str, if_match: &str| {
+        update(org, &json!({ "name": name })).header("if-match", if_match)
+    };
+    let changed = rename("Second", &first).send().await;
+    assert_eq!(changed.status, 200);
+    let second = etag(&changed);
+    assert_ne!(second, first);
+
+    let outdated = rename("Third", &first).send().await;
+    insta::assert_snapshot!(outdated.show(), @r#"
+    412 Precondition Failed
+    cache-control: no-store
+    content-length: 122
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "precondition_failed",
+      "message": "it has changed since the version named in If-Match; read it again"
+    }
+    "#);
+    // A weak tag never matches strongly (RFC 9110, 8.8.3.2).
+    for not_it in [
+        format!("W/{second}"),
+        "\"\"".to_owned(),
+        "second".to_owned(),
+    ] {
+        assert_eq!(
+            rename("Third", &not_it).send().await.status,
+            412,
+            "{not_it}"
+        );
+    }
+    // Nor does an update that would change nothing pass.
+    assert_eq!(rename("Second", &first).send().await.status, 412);
+    assert_eq!(role(org, "unheld").await["name"], "Second");
+    for it in [format!("{first}, {second}"), "*".to_owned(), second] {
+        assert_eq!(rename("Second", &it).send().await.status, 200, "{it}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_request() {
+    let org = quiet_org();
+    let body = json!({
+        "name": " ",
+        "slug": "Not a slug",
+        "description": 7,
+        "base_role": "admin",
+        "is_active": "yes",
+        "actions": { "allow": ["memory:read", "memory:own"], "deny": "memory:read", "keep": [] },
+        "workspace_id": null,
+    });
+    let answer = update(org, &body).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 1190
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {
+        "fields": [
+          {
+            "code": "invalid_type",
+            "message": "must be a string, not a number",
+            "path": "description"
+          },
+          {
+            "code": "invalid_value",
+            "message": "must be one of viewer, member",
+            "path": "base_role"
+          },
+          {
+            "code": "invalid_type",
+            "message": "must be true or false, not a string",
+            "path": "is_active"
+          },
+          {
+            "code": "invalid_value",
+            "message": "must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, audit:read",
+            "path": "actions.allow[1]"
+          },
+          {
+            "code": "invalid_type",
+            "message": "must be a list of action names, not a string",
+            "path": "actions.deny"
+          },
+          {
+            "code": "unknown_field",
+            "message": "is not known here; known are allow, deny",
+            "path": "actions.keep"
+          },
+          {
+            "code": "unknown_field",
+            "message": "is not known here; known are name, slug, description, base_role, is_active, actions",
+            "path": "workspace_id"
+          }
+        ]
+      },
+      "error": "invalid_request",
+      "message": "the request is not valid: description must be a string, not a number (and 6 more)"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn fields_have_bounds() {
+    insta::assert_snapshot!(problems(json!({ "name": "n".repeat(129) })).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 128 characters, not white space alone and no control characters","path":"name"}]}"#);
+    insta::assert_snapshot!(problems(json!({ "name": "tab\there" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 128 characters, not white space alone and no control characters","path":"name"}]}"#);
+    insta::assert_snapshot!(problems(json!({ "slug": "" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
+    insta::assert_snapshot!(problems(json!({ "slug": "s".repeat(65) })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
+    insta::assert_snapshot!(problems(json!({ "description": "d".repeat(1_025) })).await, @r#"{"fields":[{"code":"too_large","message":"must have at most 1024 characters","path":"description"}]}"#);
+}
+
+#[tokio::test]
+async fn an_action_stands_in_one_list() {
+    let both = json!({ "actions": { "allow": ["memory:read"], "deny": ["memory:read"] } });
+    insta::assert_snapshot!(problems(both).await, @r#"{"fields":[{"code":"duplicate","message":"must not have memory:read in both lists","path":"actions"}]}"#);
+    let twice = json!({ "actions": { "allow": ["memory:read", "memory:read"] } });
+    let answer = update(own_org(), &twice).send().await;
+    assert_eq!(answer.status, 200, "a list of actions is a set");
+}
+
+#[tokio::test]
+async fn null_is_no_value() {
+    for field in [
+        "name",
+        "slug",
+        "description",
+        "base_role",
+        "is_active",
+        "actions",
+    ] {
+        let shown = problems(json!({ field: null })).await;
+        assert!(shown.contains(&format!("\"path\":\"{field}\"")), "{shown}");
+        assert!(shown.contains("invalid_type"), "{shown}");
+    }
+    insta::assert_snapshot!(problems(json!({ "is_active": null })).await, @r#"{"fields":[{"code":"invalid_type","message":"must be true or false, not null","path":"is_active"}]}"#);
+}
+
+#[tokio::test]
+async fn unauthenticated() {
+    let answer = update(quiet_org(), &json!({}))
+        .without("cookie")
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    401 Unauthorized
+    cache-control: no-store
+    content-length: 105
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+    www-authenticate: Cookie realm="knowledge", cookie-name="service_session"
+
+    {
+      "details": {},
+      "error": "unauthenticated",
+      "message": "a session is needed: Cookie: service_session=wks_..."
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn forbidden_without_the_action() {
+    let org = quiet_org();
+    let answer = update(org, &json!({ "name": "Mine" }))
+        .without("cookie")
+        .session(&org.members.member.session)
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 80
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "forbidden",
+      "message": "this needs the action role:manage"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn nobody_can_grant_what_they_do_not_hold() {
+    let org = quiet_org();
+    let by_keeper = async |role, body: Value| {
+        update_role(&org.members.keeper.session, &org.slug, role, &body)
+            .send()
+            .await
+    };
+    let escalation = json!({ "actions": { "allow": ["memory:delete"] } });
+    let answer = by_keeper(org.roles.keeper, escalation).await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 100
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "forbidden",
+      "message": "nobody can grant what they do not hold: memory:delete"
+    }
+    "#);
+    // Nor can a role that holds more be changed in any other way.
+    let rename = by_keeper(org.roles.unheld, json!({ "name": "Mine" })).await;
+    assert_eq!(rename.status, 403);
+    let member_base = json!({ "base_role": "member" });
+    assert_eq!(by_keeper(own_role(org), member_base).await.status, 403);
+}
+
+/// A role that allows what the keeper lacks.
+fn own_role(org: &OrgFixture) -> knowledge_core::model::RoleId {
+    org.roles.unheld
+}
+
+#[tokio::test]
+async fn not_found() {
+    let org = quiet_org();
+    let send = async |slug: &str, role: &str| {
+        Call::new(
+            Method::PATCH,
+            format!("/v1/orgs/{slug}/custom-roles/{role}"),
+        )
+        .session(&org.members.admin.session)
+        .json(&json!({}))
+        .send()
+        .await
+    };
+    let unknown = send(&org.slug, &Uuid::max().to_string()).await;
+    insta::assert_snapshot!(unknown.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 75
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "not_found",
+      "message": "there is no such custom role"
+    }
+    "#);
+    for malformed in ["unheld", "0", &Uuid::nil().to_string()] {
+        assert_eq!(
+            send(&org.slug, malformed).await.show(),
+            unknown.show(),
+            "{malformed}"
+        );
+    }
+    let unknown_org = send("nobody", &org.roles.unheld.to_string()).await;
+    insta::assert_snapshot!(unknown_org.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 76
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "not_found",
+      "message": "there is no such organisation"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn slug_taken() {
+    let org = quiet_org();
+    let answer = update(org, &json!({ "slug": "keeper" })).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    409 Conflict
+    cache-control: no-store
+    content-length: 88
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "details": {},
+      "error": "slug_taken",
+      "message": "the slug is taken by another custom role"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_slug_that_was_given_up_is_free() {
+    let org = own_org();
+    assert_eq!(
+        update(org, &json!({ "slug": "other" })).send().await.status,
+        200
+    );
+    let admin = &org.members.admin.session;
+    let take = update_role(
+        admin,
+        &org.slug,
+        org.roles.guest,
+        &json!({ "slug": "unheld" }),
+    );
+    assert_eq!(take.send().await.status, 200);
+    assert_eq!(
+        update(org, &json!({ "slug": "unheld" }))
+            .send()
+            .await
+            .status,
+        409
+    );
+}

@@ -1,0 +1,20 @@
+//! What the tests share: the service that they ask, requests as its callers send them, and answers as they show.
+
+mod in_process;
+mod operations;
+mod show;
+mod target;
+
+#[path = "../../support/client.rs"]
+mod client;
+#[path = "../../support/knowledge.rs"]
+mod knowledge;
+
+pub(crate) use self::client::{Answer, Call};
+pub(crate) use self::in_process::InProcess;
+pub(crate) use self::operations::{
+    Operation, bulk, bulk_with_key, create_inbound_webhook, create_webhook, dashboard, delete_role,
+    list_roles, new_key, role, roles_by_slug, subscribe, update_role,
+};
+pub(crate) use self::show::Show;
+pub(crate) use self::target::{foreign_org, own_org, quiet_org, target};

@@ -1,0 +1,220 @@
+//! The eight operations, as their callers send them.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use knowledge_core::model::{RoleId, WorkspaceId};
+use knowledge_core::testing::fixture::OrgFixture;
+use serde_json::{Value, json};
+
+use super::client::{Answer, Call};
+use super::target::target;
+
+impl Call {
+    /// Sends the request to the service under test.
+    pub(crate) async fn send(self) -> Answer {
+        self.send_to(&target().base_url).await
+    }
+}
+
+/// An idempotency key that was never used.
+pub(crate) fn new_key() -> String {
+    knowledge_server::system::system_env().uuid().to_string()
+}
+
+pub(crate) fn bulk_with_key(token: &str, key: &str, body: &Value) -> Call {
+    Call::new(Method::PATCH, "/v1/memories/bulk")
+        .bearer(token)
+        .key(key)
+        .json(body)
+}
+
+pub(crate) fn bulk(token: &str, body: &Value) -> Call {
+    bulk_with_key(token, &new_key(), body)
+}
+
+pub(crate) fn dashboard(token: &str, workspace: WorkspaceId) -> Call {
+    Call::new(
+        Method::GET,
+        format!("/v1/workspaces/{workspace}/dashboard-summary"),
+    )
+    .bearer(token)
+}
+
+pub(crate) fn list_roles(session: &str, org_slug: &str) -> Call {
+    Call::new(Method::GET, format!("/v1/orgs/{org_slug}/custom-roles")).session(session)
+}
+
+pub(crate) fn update_role(session: &str, org_slug: &str, role: RoleId, body: &Value) -> Call {
+    Call::new(Method::PATCH, role_path(org_slug, role))
+        .session(session)
+        .json(body)
+}
+
+/// Without a body.
+pub(crate) fn delete_role(session: &str, org_slug: &str, role: RoleId) -> Call {
+    Call::new(Method::DELETE, role_path(org_slug, role)).session(session)
+}
+
+fn role_path(org_slug: &str, role: RoleId) -> String {
+    format!("/v1/orgs/{org_slug}/custom-roles/{role}")
+}
+
+pub(crate) fn subscribe(token: &str, body: &Value) -> Call {
+    Call::new(Method::POST, "/v1/citation-subscriptions")
+        .bearer(token)
+        .json(body)
+}
+
+pub(crate) fn create_webhook(token: &str, workspace: WorkspaceId, body: &Value) -> Call {
+    Call::new(Method::POST, format!("/v1/workspaces/{workspace}/webhooks"))
+        .bearer(token)
+        .json(body)
+}
+
+pub(crate) fn create_inbound_webhook(token: &str, workspace: WorkspaceId, body: &Value) -> Call {
+    Call::new(
+        Method::POST,
+        format!("/v1/workspaces/{workspace}/inbound-webhooks"),
+    )
+    .bearer(token)
+    .json(body)
+}
+
+/// The custom roles of an organisation as its owner sees them, by slug.
+pub(crate) async fn roles_by_slug(base_url: &str, org: &OrgFixture) -> BTreeMap<String, Value> {
+    let list = list_roles(&org.members.owner.session, &org.slug)
+        .send_to(base_url)
+        .await
+        .json();
+    let roles = list["data"].as_array().expect("a list").clone();
+    roles
+        .into_iter()
+        .map(|role| (role["slug"].as_str().expect("a slug").to_owned(), role))
+        .collect()
+}
+
+/// One custom role as the owner sees it in the list.
+pub(crate) async fn role(org: &OrgFixture, slug: &str) -> Value {
+    roles_by_slug(&target().base_url, org).await[slug].clone()
+}
+
+/// One of the eight operations with a request that would succeed, by the owner of the organisation. For what all
+/// operations have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    pub(crate) call: Call,
+    pub(crate) takes_session: bool,
+    pub(crate) has_body: bool,
+    /// Whether refusals have no body but headers.
+    pub(crate) refuses_in_headers: bool,
+}
+
+impl Operation {
+    /// All eight, in the order of the interface.
+    pub(crate) fn all(org: &OrgFixture) -> Vec<Self> {
+        let (token, session) = (&org.members.owner.token, &org.members.owner.session);
+        let (main, slug) = (org.main.id, org.slug.as_str());
+        let memory = org.main.memories.internal[0];
+        let url = "https://example.com/hook";
+        let relabel = json!({ "memoryIds": [memory], "sensitivityLabel": "internal" });
+        vec![
+            Self::new("bulk update", bulk(token, &relabel)).with_body(),
+            Self::new("dashboard", dashboard(token, main)).refusing_in_headers(),
+            Self::new("delete role", delete_role(session, slug, org.roles.unheld)).with_session(),
+            Self::new(
+                "update role",
+                update_role(session, slug, org.roles.guest, &json!({})),
+            )
+            .with_session()
+            .with_body(),
+            Self::new("list roles", list_roles(session, slug)).with_session(),
+            Self::new(
+                "subscribe",
+                subscribe(
+                    token,
+                    &json!({ "recall_id": org.recall, "webhook_url": url }),
+                ),
+            )
+            .with_body()
+            .refusing_in_headers(),
+            Self::new(
+                "create webhook",
+                create_webhook(
+                    token,
+                    main,
+                    &json!({ "event_type": "chunk.created", "url": url }),
+                ),
+            )
+            .with_body()
+            .refusing_in_headers(),
+            Self::new(
+                "create inbound webhook",
+                create_inbound_webhook(token, main, &json!({ "name": "Tickets" })),
+            )
+            .with_body()
+            .refusing_in_headers(),
+        ]
+    }
+
+    fn new(name: &'static str, call: Call) -> Self {
+        Self {
+            name,
+            call,
+            takes_session: false,
+            has_body: false,
+            refuses_in_headers: false,
+        }
+    }
+
+    fn with_body(mut self) -> Self {
+        self.has_body = true;
+        self
+    }
+
+    fn with_session(mut self) -> Self {
+        self.takes_session = true;
+        self
+    }
+
+    fn refusing_in_headers(mut self) -> Self {
+        self.refuses_in_headers = true;
+        self
+    }
+
+    /// The request with another credential of the kind that it takes.
+    pub(crate) fn by(&self, credential: &str) -> Call {
+        let anonymous = self.anonymous();
+        if self.takes_session {
+            anonymous.session(credential)
+        } else {
+            anonymous.bearer(credential)
+        }
+    }
+
+    /// The request without a credential.
+    pub(crate) fn anonymous(&self) -> Call {
+        self.call.clone().without("cookie").without("authorization")
+    }
+
+    /// What an answer says is wrong: the code and the message, wherever they stand. Fails where they stand in the wrong
+    /// place.
+    pub(crate) fn refusal(&self, answer: &Answer) -> (String, String) {
+        if self.refuses_in_headers {
+            assert!(answer.body.is_empty(), "{}: {answer:?}", self.name);
+            let text = |name: &str| answer.header(name).to_owned();
+            return (text("error-code"), text("error-message"));
+        }
+        let body = answer.json();
+        let fields: Vec<_> = body.as_object().expect("an object").keys().collect();
+        assert_eq!(fields, ["details", "error", "message"], "{}", self.name);
+        assert!(
+            !answer.headers.contains_key("error-code"),
+            "{}: {answer:?}",
+            self.name
+        );
+        let text = |name: &str| body[name].as_str().expect("a text").to_owned();
+        (text("error"), text("message"))
+    }
+}

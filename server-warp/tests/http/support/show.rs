@@ -1,0 +1,169 @@
+//! Answers as text, the same at every run.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::client::Answer;
+
+/// Shows an answer in full.
+pub(crate) trait Show {
+    /// The status, the headers in alphabetical order, and the body; JSON with line breaks and indentation, otherwise
+    /// as it came. What differs from run to run is replaced, everywhere and by these rules alone:
+    ///
+    /// | what | is shown as |
+    /// | --- | --- |
+    /// | a UUID | `<uuid 1>`, numbered in the order of appearance: one UUID keeps its number |
+    /// | an entity tag (32 hexadecimal digits in quotes) | `"<etag 1>"`, likewise |
+    /// | a timestamp in UTC with milliseconds | `<time>` |
+    /// | the header `date` | `<date>` |
+    /// | a signing secret (`whsec_` and the base64 of 32 bytes) | `<secret>` |
+    /// | the slug of one of the fixture's organisations | `<org>` |
+    fn show(&self) -> String;
+
+    /// [`show`](Show::show) without the header that no two answers share.
+    fn show_without_request_id(&self) -> String;
+}
+
+impl Show for Answer {
+    fn show(&self) -> String {
+        show(self, |_| true)
+    }
+
+    fn show_without_request_id(&self) -> String {
+        show(self, |name| name != "request-id")
+    }
+}
+
+fn show(answer: &Answer, shows: impl Fn(&str) -> bool) -> String {
+    let mut headers: Vec<_> = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| shows(name.as_str()))
+        .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
+        .collect();
+    headers.sort();
+    let body = String::from_utf8_lossy(&answer.body);
+    let is_json = answer
+        .headers
+        .get("content-type")
+        .is_some_and(|value| value == "application/json");
+    let body = if is_json {
+        indented(&body)
+    } else {
+        body.into_owned()
+    };
+    stable(&format!(
+        "{}\n{}\n\n{body}",
+        answer.status,
+        headers.join("\n")
+    ))
+}
+
+static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?x)
+        (?<uuid> \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b )
+        | "(?<etag> [0-9a-f]{32} )"
+        | (?<time> \b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z )
+        | (?<date> \n date:\x20[^\n]+ )
+        | (?<secret> \b whsec_[A-Za-z0-9+/]{43}= )
+        | (?<org> \b org-[0-9]{2}\b )
+        "#,
+    )
+    .expect("a regular expression")
+});
+
+/// The text without what differs from run to run.
+fn stable(text: &str) -> String {
+    let mut numbers = HashMap::new();
+    let mut number = |kind: &'static str, found: &str| {
+        let of_kind = numbers.keys().filter(|(other, _)| *other == kind).count();
+        *numbers
+            .entry((kind, found.to_owned()))
+            .or_insert(of_kind + 1)
+    };
+    let replaced = VOLATILE.replace_all(text, |found: &Captures<'_>| {
+        if let Some(uuid) = found.name("uuid") {
+            format!("<uuid {}>", number("uuid", uuid.as_str()))
+        } else if let Some(etag) = found.name("etag") {
+            format!("\"<etag {}>\"", number("etag", etag.as_str()))
+        } else if found.name("time").is_some() {
+            "<time>".to_owned()
+        } else if found.name("date").is_some() {
+            "\ndate: <date>".to_owned()
+        } else if found.name("secret").is_some() {
+            "<secret>".to_owned()
+        } else {
+            "<org>".to_owned()
+        }
+    });
+    replaced.trim_end().to_owned()
+}
+
+/// JSON with line breaks and indentation, everything else as it came: the order of fields, numbers, escapes.
+fn indented(json: &str) -> String {
+    let mut text = String::new();
+    let mut depth = 0;
+    let mut chars = json.chars().peekable();
+    let mut is_in_string = false;
+    while let Some(char) = chars.next() {
+        let line = |depth: usize| format!("\n{}", "  ".repeat(depth));
+        text.push(char);
+        match char {
+            '"' => is_in_string = !is_in_string,
+            '\\' if is_in_string => text.extend(chars.next()),
+            '{' | '[' if !is_in_string => match chars.next_if(|next| matches!(next, '}' | ']')) {
+                Some(end) => text.push(end),
+                None => {
+                    depth += 1;
+                    text += &line(depth);
+                }
+            },
+            ',' if !is_in_string => text += &line(depth),
+            ':' if !is_in_string => text.push(' '),
+            _ => {}
+        }
+        if !is_in_string && chars.peek().is_some_and(|next| matches!(next, '}' | ']')) {
+            depth -= 1;
+            text += &line(depth);
+        }
+    }
+    text
+}
+
+#[test]
+fn json_is_indented_and_otherwise_as_it_came() {
+    let json = r#"{"b":[],"a":[1,{"c":"x,:{\"}"}],"d":{}}"#;
+    insta::assert_snapshot!(indented(json), @r#"
+    {
+      "b": [],
+      "a": [
+        1,
+        {
+          "c": "x,:{\"}"
+        }
+      ],
+      "d": {}
+    }
+    "#);
+}
+
+#[test]
+fn what_differs_from_run_to_run_is_replaced() {
+    let text = r#"
+date: Tue, 14 Jul 2026 09:00:00 GMT
+etag: W/"0123456789abcdef0123456789abcdef"
+"id": "01981a2b-0000-7000-8000-000000000001", "other": "01981a2b-0000-7000-8000-000000000002",
+"again": "01981a2b-0000-7000-8000-000000000001", "at": "2026-07-14T09:00:00.123Z", "slug": "org-07",
+"secret": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=""#;
+    insta::assert_snapshot!(stable(text), @r#"
+
+    date: <date>
+    etag: W/"<etag 1>"
+    "id": "<uuid 1>", "other": "<uuid 2>",
+    "again": "<uuid 1>", "at": "<time>", "slug": "<org>",
+    "secret": "<secret>"
+    "#);
+}

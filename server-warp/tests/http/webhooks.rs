@@ -1,0 +1,199 @@
+//! `POST /v1/workspaces/{id}/webhooks`
+
+use http::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Call, Show, create_webhook, own_org, quiet_org};
+
+const URL: &str = "https://example.com/hook";
+
+fn body() -> Value {
+    json!({ "event_type": "chunk.created", "url": URL })
+}
+
+#[tokio::test]
+async fn created() {
+    let org = own_org();
+    let answer = create_webhook(&org.members.admin.token, org.main.id, &body())
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 371
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "id": "<uuid 2>",
+      "org_id": "<uuid 3>",
+      "workspace_id": "<uuid 4>",
+      "event_type": "chunk.created",
+      "url": "https://example.com/hook",
+      "signing_secret": "<secret>",
+      "created_by": "<uuid 5>",
+      "created_at": "<time>"
+    }
+    "#);
+    let created = answer.json();
+    let expected = [
+        ("org_id", json!(org.id)),
+        ("workspace_id", json!(org.main.id)),
+        ("created_by", json!(org.members.admin.id)),
+    ];
+    for (field, value) in expected {
+        assert_eq!(created[field], value, "{field}");
+    }
+    let again = create_webhook(&org.members.admin.token, org.main.id, &body())
+        .send()
+        .await
+        .json();
+    for field in ["id", "signing_secret"] {
+        assert_ne!(again[field], created[field], "{field}");
+    }
+}
+
+#[tokio::test]
+async fn every_event_type_is_taken() {
+    let org = own_org();
+    let event_types = [
+        "chunk.created",
+        "chunk.deleted",
+        "memory.updated",
+        "citation.changed",
+        "ingest.completed",
+        "ingest.failed",
+        "connector.status_changed",
+        "webhook.ping",
+    ];
+    for event_type in event_types {
+        let body = json!({ "event_type": event_type, "url": URL });
+        let answer = create_webhook(&org.members.owner.token, org.side.id, &body)
+            .send()
+            .await;
+        assert_eq!(answer.status, 201, "{event_type}");
+        assert_eq!(answer.json()["event_type"], event_type);
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_has_a_bounded_number_of_webhooks() {
+    let org = own_org();
+    for _ in 0..50 {
+        let answer = create_webhook(&org.members.admin.token, org.side.id, &body())
+            .send()
+            .await;
+        assert_eq!(answer.status, 201);
+    }
+    let answer = create_webhook(&org.members.admin.token, org.side.id, &body())
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @"
+    400 Bad Request
+    content-length: 0
+    date: <date>
+    error-code: invalid_request
+    error-message: body the workspace has 50 webhooks, as many as it may have
+    request-id: <uuid 1>
+    ");
+    let elsewhere = create_webhook(&org.members.admin.token, org.main.id, &body())
+        .send()
+        .await;
+    assert_eq!(elsewhere.status, 201);
+}
+
+#[tokio::test]
+async fn invalid_request() {
+    let org = quiet_org();
+    let send = async |body: Value| {
+        create_webhook(&org.members.admin.token, org.main.id, &body)
+            .send()
+            .await
+    };
+    insta::assert_snapshot!(send(json!({})).await.show(), @"
+    400 Bad Request
+    content-length: 0
+    date: <date>
+    error-code: invalid_request
+    error-message: event_type is required; url is required
+    request-id: <uuid 1>
+    ");
+    let message = async |event_type: Value, url: Value| {
+        let answer = send(json!({ "event_type": event_type, "url": url })).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.body.len()),
+            (400, 0),
+            "{answer:?}"
+        );
+        answer.header("error-message").to_owned()
+    };
+    insta::assert_snapshot!(message(json!("chunk.moved"), json!("/hook")).await, @"event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping; url must be an absolute URL that begins with https://, for example https://example.com/hooks");
+    insta::assert_snapshot!(message(json!("chunk.created"), json!("http://example.com")).await, @"url must begin with https://");
+    insta::assert_snapshot!(message(json!(["chunk.created"]), json!(null)).await, @"event_type must be a string, not a list; url must be a string, not null");
+    let unknown = json!({ "event_type": "chunk.created", "url": URL, "secret": "mine" });
+    insta::assert_snapshot!(send(unknown).await.header("error-message"), @"a field of the body is not known here; known are event_type, url");
+}
+
+#[tokio::test]
+async fn unauthenticated() {
+    let org = quiet_org();
+    let answer = create_webhook("", org.main.id, &body())
+        .without("authorization")
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    401 Unauthorized
+    content-length: 0
+    date: <date>
+    error-code: unauthenticated
+    error-message: an access token is needed: Authorization: Bearer wkt_...
+    request-id: <uuid 1>
+    www-authenticate: Bearer realm="knowledge"
+    "#);
+}
+
+#[tokio::test]
+async fn forbidden() {
+    let org = quiet_org();
+    for token in [&org.members.member.token, &org.members.viewer.token] {
+        let answer = create_webhook(token, org.main.id, &body()).send().await;
+        assert_eq!(answer.status, 403);
+    }
+    let answer = create_webhook(&org.members.member.token, org.main.id, &body())
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @"
+    403 Forbidden
+    content-length: 0
+    date: <date>
+    error-code: forbidden
+    error-message: this needs the action webhook:manage
+    request-id: <uuid 1>
+    ");
+}
+
+#[tokio::test]
+async fn not_found() {
+    let org = quiet_org();
+    let send = async |id: &str| {
+        Call::new(Method::POST, format!("/v1/workspaces/{id}/webhooks"))
+            .bearer(&org.members.admin.token)
+            .json(&body())
+            .send()
+            .await
+    };
+    let unknown = send(&Uuid::max().to_string()).await;
+    insta::assert_snapshot!(unknown.show(), @"
+    404 Not Found
+    content-length: 0
+    date: <date>
+    error-code: not_found
+    error-message: there is no such workspace
+    request-id: <uuid 1>
+    ");
+    for malformed in ["handbook", "0", &Uuid::nil().to_string()] {
+        assert_eq!(send(malformed).await.show(), unknown.show(), "{malformed}");
+    }
+}

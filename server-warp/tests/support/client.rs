@@ -1,0 +1,203 @@
+//! An HTTP client that sends what it is told and shows what it gets.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// Ends a test that would hang.
+pub(crate) const GUARD: Duration = Duration::from_secs(60);
+
+/// How large the pieces of a body without a length are.
+const CHUNK_BYTES: usize = 64 * 1_024;
+
+/// An answer as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
+    }
+
+    /// The text of a header that is there once.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let mut values = self.headers.get_all(name).into_iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) => value.to_str().expect("visible ASCII"),
+            _ => panic!("{name} is not there once: {self:?}"),
+        }
+    }
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+    has_length: bool,
+}
+
+impl Call {
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            has_length: true,
+        }
+    }
+
+    /// Adds a header, beside one of the same name if there is one.
+    pub(crate) fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        let name = HeaderName::from_bytes(name.as_ref()).expect("a name");
+        let value = HeaderValue::from_bytes(value.as_ref()).expect("a value");
+        self.headers.append(name, value);
+        self
+    }
+
+    /// Leaves a header out.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.remove(name);
+        self
+    }
+
+    /// With an access token.
+    pub(crate) fn bearer(self, token: &str) -> Self {
+        self.header(header::AUTHORIZATION, format!("Bearer {token}"))
+    }
+
+    /// With a session.
+    pub(crate) fn session(self, session: &str) -> Self {
+        self.header(header::COOKIE, format!("service_session={session}"))
+    }
+
+    /// With an idempotency key in place of any that is there.
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.without("idempotency-key")
+            .header("idempotency-key", key)
+    }
+
+    /// With this body, whatever it is.
+    pub(crate) fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// With this JSON, and the content type that says so.
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.without("content-type")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body.to_string())
+    }
+
+    /// With another method.
+    pub(crate) fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// Sends the body in chunks, without saying how long it is.
+    pub(crate) fn chunked(mut self) -> Self {
+        self.has_length = false;
+        self
+    }
+
+    /// Sends the request on a connection of its own.
+    pub(crate) async fn try_send_to(self, base_url: &str) -> Result<Answer, Failed> {
+        tokio::time::timeout(GUARD, self.exchange(base_url))
+            .await
+            .unwrap_or_else(|_| panic!("no answer within {GUARD:?}"))
+    }
+
+    /// The same, where there must be an answer.
+    pub(crate) async fn send_to(self, base_url: &str) -> Answer {
+        let shown = format!("{} {}", self.method, self.path);
+        self.try_send_to(base_url)
+            .await
+            .unwrap_or_else(|failed| panic!("{shown}: {failed:?}"))
+    }
+
+    async fn exchange(self, base_url: &str) -> Result<Answer, Failed> {
+        let authority = base_url.strip_prefix("http://").expect("an http URL");
+        let stream = TcpStream::connect(authority).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let connection = tokio::spawn(connection);
+        let response = sender.send_request(self.request(authority)).await?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        connection.abort();
+        Ok(Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        })
+    }
+
+    fn request(self, authority: &str) -> Request<BoxBody<Bytes, Infallible>> {
+        let body = if self.has_length {
+            Full::new(self.body).boxed()
+        } else {
+            let pieces: Vec<_> = self
+                .body
+                .chunks(CHUNK_BYTES)
+                .map(Bytes::copy_from_slice)
+                .collect();
+            let frames = stream::iter(pieces).map(|piece| Ok(Frame::data(piece)));
+            BodyExt::boxed(StreamBody::new(frames))
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method;
+        *request.uri_mut() = self.path.parse().expect("a path");
+        *request.headers_mut() = self.headers;
+        if !self.has_length {
+            // Said expressly: hyper takes a GET without a length for one without a body.
+            let chunked = HeaderValue::from_static("chunked");
+            request
+                .headers_mut()
+                .insert(header::TRANSFER_ENCODING, chunked);
+        }
+        if !request.headers().contains_key(header::HOST) {
+            let host = HeaderValue::from_str(authority).expect("a host");
+            request.headers_mut().insert(header::HOST, host);
+        }
+        request
+    }
+}
+
+/// There was no whole answer.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Io(#[expect(dead_code, reason = "shown by Debug")] std::io::Error),
+    Http(#[expect(dead_code, reason = "shown by Debug")] hyper::Error),
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<hyper::Error> for Failed {
+    fn from(error: hyper::Error) -> Self {
+        Self::Http(error)
+    }
+}

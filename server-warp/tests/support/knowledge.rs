@@ -1,0 +1,78 @@
+//! The real binary, serving a directory of data.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use knowledge_core::limits::Limits;
+use knowledge_core::service::KnowledgeService;
+use knowledge_server::data::DataConfig;
+use knowledge_server::system::system_env;
+
+use super::client::GUARD;
+
+/// A running `knowledge serve`. It is killed when dropped.
+pub(crate) struct Knowledge {
+    process: Child,
+    pub(crate) base_url: String,
+}
+
+impl Knowledge {
+    /// Starts it on a free port, and waits until it listens.
+    pub(crate) fn serve(data_dir: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])
+            .args(["--log-format", "text", "--data-dir"])
+            .arg(data_dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the binary");
+        let lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
+        let (listening, listens) = mpsc::channel();
+        // To the end: a process whose log nobody reads stands still.
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                match line.split_once("listening on ") {
+                    Some((_, url)) => drop(listening.send(url.trim().to_owned())),
+                    None => eprintln!("knowledge: {line}"),
+                }
+            }
+        });
+        let base_url = match listens.recv_timeout(GUARD) {
+            Ok(url) => url,
+            Err(_) => {
+                let _ = process.kill();
+                panic!("the binary does not listen: {:?}", process.wait());
+            }
+        };
+        Self { process, base_url }
+    }
+
+    /// `kill -9`, and waits until the process is gone.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("kill the binary");
+        self.process.wait().expect("wait for the binary");
+    }
+}
+
+impl Drop for Knowledge {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The service over a directory that no process serves, through the library.
+pub(crate) async fn open(data_dir: &Path) -> KnowledgeService {
+    let data = DataConfig::at(data_dir)
+        .open()
+        .await
+        .expect("open the data");
+    let options = data.options(Limits::default());
+    data.service(system_env(), options)
+        .await
+        .expect("open the service")
+}
