@@ -1,12 +1,23 @@
-//! The workspace knowledge service as an HTTP server.
+//! The workspace knowledge service as an HTTP server, and its command line.
 //!
 //! What the service means is in `knowledge-core`; this crate owns what a network server owns:
 //!
+//! - [`app`]: the whole server over any store, for the command line and for tests.
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
-//!   [`Responder`](net::Responder) that answers the requests.
+//!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
+//! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
+//!   owner alone may read.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
+//! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
 
+pub mod app;
+pub mod cli;
+pub mod data;
+pub mod demo;
 pub mod logging;
 pub mod net;
+pub mod private_file;
+pub mod responder;
+pub mod sealing;
 pub mod system;

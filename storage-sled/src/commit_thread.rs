@@ -2,8 +2,10 @@
 //! then tells readers and callers.
 
 use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use futures::channel::oneshot;
@@ -14,8 +16,7 @@ use crate::group::{Changes, Group};
 use crate::mark::{self, Mark};
 use crate::options::SyncFn;
 use crate::record::Ledger;
-use crate::stats::Meters;
-use crate::timeline::Timeline;
+use crate::shared::Shared;
 
 /// The most commits of one group.
 const GROUP_COMMITS_MAX: usize = 1_024;
@@ -31,30 +32,14 @@ pub(crate) struct Request {
     pub(crate) answer: oneshot::Sender<Answer>,
 }
 
-/// What the commit thread shares with the readers.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub(crate) timeline: Timeline,
-    pub(crate) meters: Meters,
-    /// Why the store refuses everything, once it does.
-    pub(crate) closed: OnceLock<String>,
-}
-
-impl Shared {
-    pub(crate) fn refuse_if_closed(&self) -> Result<(), StoreError> {
-        match self.closed.get() {
-            Some(reason) => Err(closed(reason)),
-            None => Ok(()),
-        }
-    }
-}
-
 /// What the commit thread owns.
 pub(crate) struct Committer {
     pub(crate) tree: sled::Tree,
+    pub(crate) path: PathBuf,
     /// A handle of our own to sled's file.
     pub(crate) file: File,
     pub(crate) sync: SyncFn,
+    pub(crate) free_bytes_min: u64,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
     pub(crate) shared: Arc<Shared>,
@@ -64,20 +49,40 @@ impl Committer {
     /// Works until every sender is gone and nothing waits any more.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
         while let Some(waiting) = self.next_group(requests) {
-            match self.shared.closed.get() {
+            match self.refusal() {
                 None => self.commit(waiting),
-                Some(reason) => {
+                Some(error) => {
                     for request in waiting {
-                        let _ = request.answer.send(Err(closed(reason)));
+                        let _ = request.answer.send(Err(error.clone()));
                     }
                 }
             }
         }
-        if self.shared.closed.get().is_none()
+        if self.shared.refuse_if_closed().is_ok()
             && let Err(error) = self.mark.sync()
         {
             tracing::warn!(%error, "the mark of the last commit could not be synced");
         }
+    }
+
+    /// Why nothing may be written now.
+    fn refusal(&self) -> Option<StoreError> {
+        if let Err(closed) = self.shared.refuse_if_closed() {
+            return Some(closed);
+        }
+        // Where the system does not tell, the write has to.
+        let free_bytes = self.file_system_free_bytes().unwrap_or(u64::MAX);
+        (free_bytes < self.free_bytes_min).then(|| {
+            let message = format!(
+                "{free_bytes} bytes are free on the disk, {} have to stay free",
+                self.free_bytes_min
+            );
+            StoreError::new(StoreErrorKind::Full, message)
+        })
+    }
+
+    fn file_system_free_bytes(&self) -> io::Result<u64> {
+        fs4::available_space(&self.path)
     }
 
     /// Waits for a commit and takes those that wait with it; `None` at the end.
@@ -100,13 +105,13 @@ impl Committer {
     }
 
     fn wait(&mut self, requests: &Receiver<Request>) -> Option<Request> {
-        if !self.mark.is_synced() && self.shared.closed.get().is_none() {
+        if !self.mark.is_synced() && self.shared.refuse_if_closed().is_ok() {
             match requests.recv_timeout(mark::SYNC_INTERVAL) {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(error) = self.mark.sync() {
-                        self.close(&error.into());
+                        self.shared.close(&error.into());
                     }
                 }
             }
@@ -116,7 +121,7 @@ impl Committer {
 
     /// Decides a group, makes it durable, and answers.
     fn commit(&mut self, waiting: Vec<Request>) {
-        let mut group = Group::new(&self.tree, self.ledger);
+        let mut group = Group::new(&self.tree, self.ledger, &self.shared);
         let mut answers = Vec::with_capacity(waiting.len());
         for Request { commit, answer } in waiting {
             answers.push((group.admit(commit), answer));
@@ -129,7 +134,7 @@ impl Committer {
             Ok(changes) => self.write(changes).err(),
         };
         if let Some(failure) = &failure {
-            self.close(failure);
+            self.shared.close(failure);
         }
         for (outcome, answer) in answers {
             let outcome = match &failure {
@@ -148,6 +153,11 @@ impl Committer {
             before,
             ledger,
         } = changes;
+        // A read of this group's may have closed the store.
+        self.shared
+            .refuse_if_closed()
+            .map_err(EngineError::Closed)?;
+        let _watched = self.shared.watch.begin();
         let moment = self.shared.timeline.begin(before);
         let mut sync_began = Instant::now();
         guarded(|| {
@@ -158,6 +168,10 @@ impl Committer {
             (self.sync)(&self.file)?;
             Ok(())
         })?;
+        // A write that took too long has closed the store meanwhile: nothing is made visible any more.
+        if self.shared.closed_because().is_some() {
+            return Err(EngineError::Hangs);
+        }
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
         self.shared.timeline.publish(moment);
@@ -174,16 +188,12 @@ impl Committer {
         }
         outcome
     }
-
-    fn close(&self, failure: &EngineError) {
-        tracing::error!(error = %failure, "a write failed: the store refuses everything until it is opened again");
-        let _ = self.shared.closed.set(failure.to_string());
-    }
 }
 
 /// What a commit is told when its group was not brought to the disk for certain.
 fn after_failure(outcome: Answer, failure: &EngineError) -> Answer {
     match outcome {
+        Ok(_) if let EngineError::Closed(error) = failure => Err(error.clone()),
         Ok(CommitOutcome::Committed(_)) => Err(StoreError::new(
             StoreErrorKind::Unknown,
             format!("it is not known whether the commit was applied: {failure}"),

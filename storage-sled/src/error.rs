@@ -11,7 +11,8 @@ use knowledge_core::store::{StoreError, StoreErrorKind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another store has the directory open: end that process, or choose another directory.
+    /// Another store has the directory open: end that process, or choose another directory. Without a known holder it
+    /// may be what is left of a store that failed: end the process that had it.
     #[error("{} is in use by {}", path.display(), holder_name(*.holder))]
     InUse {
         /// The directory.
@@ -58,7 +59,7 @@ pub enum OpenError {
 fn holder_name(holder: Option<u32>) -> String {
     match holder {
         Some(pid) => format!("process {pid}"),
-        None => "another process".to_owned(),
+        None => "a process that is not known".to_owned(),
     }
 }
 
@@ -90,6 +91,10 @@ pub(crate) enum EngineError {
     Damaged(String),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("a write does not end")]
+    Hangs,
+    #[error("{0}")]
+    Closed(StoreError),
 }
 
 impl EngineError {
@@ -99,16 +104,17 @@ impl EngineError {
                 error.kind() == io::ErrorKind::UnexpectedEof
             }
             Self::Sled(_) | Self::Panicked(_) | Self::Damaged(_) => true,
+            Self::Hangs | Self::Closed(_) => false,
         }
     }
 
     /// The error of a read.
-    pub(crate) fn into_read_error(self) -> StoreError {
+    pub(crate) fn to_read_error(&self) -> StoreError {
         let kind = match self.is_corruption() {
             true => StoreErrorKind::Corrupt,
             false => StoreErrorKind::Unavailable,
         };
-        StoreError::new(kind, format!("a read failed: {self}")).with_source(self)
+        StoreError::new(kind, format!("a read failed: {self}"))
     }
 }
 

@@ -8,6 +8,7 @@ use knowledge_core::store::{Commit, CommitOutcome, Entry, Key, Mutation, StoreEr
 use crate::error::{EngineError, guarded};
 use crate::record;
 use crate::record::{LEDGER_KEY, Ledger, encode, entry_key};
+use crate::shared::Shared;
 use crate::timeline::Before;
 
 /// What a group knows of one key.
@@ -32,6 +33,7 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Group<'t> {
     tree: &'t sled::Tree,
+    shared: &'t Shared,
     ledger: Ledger,
     slots: HashMap<Key, Slot>,
     is_changed: bool,
@@ -47,9 +49,10 @@ pub(crate) struct Changes {
 
 impl<'t> Group<'t> {
     /// A group behind everything that is in `tree`, with its ledger.
-    pub(crate) fn new(tree: &'t sled::Tree, ledger: Ledger) -> Self {
+    pub(crate) fn new(tree: &'t sled::Tree, ledger: Ledger, shared: &'t Shared) -> Self {
         Self {
             tree,
+            shared,
             ledger,
             slots: HashMap::new(),
             is_changed: false,
@@ -92,7 +95,7 @@ impl<'t> Group<'t> {
     fn current(&mut self, key: &Key) -> Result<Option<&Entry>, StoreError> {
         // Looked up twice where it is there: the entry API would need the key cloned on every look.
         if !self.slots.contains_key(key) {
-            let before = read(self.tree, key).map_err(EngineError::into_read_error)?;
+            let before = read(self.tree, key).map_err(|error| self.shared.read_error(&error))?;
             let slot = Slot {
                 before,
                 after: None,

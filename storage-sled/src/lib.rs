@@ -8,6 +8,7 @@ mod mark;
 mod open;
 mod options;
 mod record;
+mod shared;
 mod stats;
 mod store;
 mod timeline;

@@ -7,12 +7,13 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::commit_thread::{Committer, Shared};
+use crate::commit_thread::Committer;
 use crate::directory::Directory;
 use crate::error::{EngineError, OpenError, guarded};
 use crate::options::{Mode, SledOptions};
 use crate::record::{LEDGER_KEY, Ledger, decode, decode_key};
-use crate::store::SledStore;
+use crate::shared::Shared;
+use crate::store::{Running, SledStore};
 
 /// The most commits that wait for the commit thread; more are refused.
 const COMMITS_WAITING_MAX: usize = 4_096;
@@ -50,13 +51,15 @@ pub(crate) fn open(path: &Path, options: SledOptions) -> Result<SledStore, OpenE
         .and_then(|()| mark.sync())
         .map_err(OpenError::io(path))?;
 
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared::new(options.write_time_max));
     shared.meters.set_entries(ledger.entries);
     let (sender, requests) = sync_channel(COMMITS_WAITING_MAX);
     let committer = Committer {
         tree: tree.clone(),
+        path: path.to_owned(),
         file: file.try_clone().map_err(OpenError::io(&database_path))?,
         sync: options.sync,
+        free_bytes_min: options.free_bytes_min,
         mark,
         ledger,
         shared: Arc::clone(&shared),
@@ -67,9 +70,11 @@ pub(crate) fn open(path: &Path, options: SledOptions) -> Result<SledStore, OpenE
         .map_err(OpenError::io(path))?;
     Ok(SledStore {
         shared,
-        requests: Some(sender),
-        thread: Some(thread),
-        tree,
+        running: Some(Running {
+            requests: sender,
+            thread,
+            tree,
+        }),
         file,
         directory,
     })
@@ -101,11 +106,16 @@ fn open_engine(path: &Path, options: &SledOptions) -> Result<sled::Tree, OpenErr
     loop {
         match guarded(|| Ok(config.open()?)) {
             Ok(database) => return Ok((*database).clone()),
-            // We hold the directory: if sled's file is locked, then by what is left of a store closed just now.
+            // We hold the directory: if sled's file is locked, then by what is left of a store that was closed.
             Err(EngineError::Sled(sled::Error::Io(error)))
-                if error.to_string().contains("could not acquire lock")
-                    && began.elapsed() < RELEASE_TIME_MAX =>
+                if error.to_string().contains("could not acquire lock") =>
             {
+                if began.elapsed() > RELEASE_TIME_MAX {
+                    return Err(OpenError::InUse {
+                        path: path.to_owned(),
+                        holder: None,
+                    });
+                }
                 thread::sleep(Duration::from_millis(5));
             }
             Err(error) => return Err(damaged(path)(error)),

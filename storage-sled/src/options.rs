@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What sled favours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct SledOptions {
     pub(crate) cache_capacity_bytes: u64,
     pub(crate) mode: Mode,
     pub(crate) verifies_entries: bool,
+    pub(crate) free_bytes_min: u64,
+    pub(crate) write_time_max: Duration,
     pub(crate) sync: SyncFn,
 }
 
@@ -32,6 +35,8 @@ impl Default for SledOptions {
             cache_capacity_bytes: 256 * 1024 * 1024,
             mode: Mode::default(),
             verifies_entries: true,
+            free_bytes_min: 64 * 1024 * 1024,
+            write_time_max: Duration::from_secs(60),
             sync: Arc::new(File::sync_data),
         }
     }
@@ -43,6 +48,8 @@ impl fmt::Debug for SledOptions {
             .field("cache_capacity_bytes", &self.cache_capacity_bytes)
             .field("mode", &self.mode)
             .field("verifies_entries", &self.verifies_entries)
+            .field("free_bytes_min", &self.free_bytes_min)
+            .field("write_time_max", &self.write_time_max)
             .finish_non_exhaustive()
     }
 }
@@ -67,6 +74,23 @@ impl SledOptions {
     #[must_use]
     pub fn verify_entries(mut self, verifies: bool) -> Self {
         self.verifies_entries = verifies;
+        self
+    }
+
+    /// How much of the file system stays free, in bytes; 64 MiB unless told. With less, commits are refused as `Full`, and
+    /// nothing of them is applied; reads go on. It keeps sled from meeting a full disk, which it does not survive: below
+    /// the size of two groups, 32 MiB, that is not certain any more.
+    #[must_use]
+    pub fn free_bytes_min(mut self, bytes: u64) -> Self {
+        self.free_bytes_min = bytes;
+        self
+    }
+
+    /// How long one group of commits may take to reach the disk; a minute unless told. After an error of the device sled may wait
+    /// for ever. The next call after this time finds that, and closes the store as after any failed write.
+    #[must_use]
+    pub fn write_time_max(mut self, time: Duration) -> Self {
+        self.write_time_max = time;
         self
     }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{SyncSender, TrySendError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::oneshot;
@@ -15,14 +16,18 @@ use knowledge_core::store::{
     StoreErrorKind,
 };
 
-use crate::commit_thread::{Request, Shared};
+use crate::commit_thread::Request;
 use crate::directory::Directory;
 use crate::error::{EngineError, OpenError, guarded};
 use crate::open::open;
 use crate::options::SledOptions;
 use crate::record::{decode, decode_key, entry_range, write_entry_key};
+use crate::shared::Shared;
 use crate::stats::StoreStats;
 use crate::timeline::Moment;
+
+/// How long a store that closed itself may take to let go of sled, when it is dropped.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A store in a directory of its own, kept by sled.
 ///
@@ -51,19 +56,35 @@ use crate::timeline::Moment;
 pub struct SledStore {
     pub(crate) shared: Arc<Shared>,
     /// `None` once it is being dropped.
-    pub(crate) requests: Option<SyncSender<Request>>,
-    pub(crate) thread: Option<JoinHandle<()>>,
-    pub(crate) tree: sled::Tree,
+    pub(crate) running: Option<Running>,
     pub(crate) file: File,
     // Last, so that the directory is free when everything in it is closed.
     pub(crate) directory: Directory,
+}
+
+/// What works until the store is dropped.
+pub(crate) struct Running {
+    pub(crate) requests: SyncSender<Request>,
+    pub(crate) thread: JoinHandle<()>,
+    pub(crate) tree: sled::Tree,
+}
+
+impl Running {
+    /// Writes what waits, and lets go of sled.
+    fn end(self) {
+        // Without senders the thread ends after the last commit.
+        drop(self.requests);
+        if self.thread.join().is_err() {
+            tracing::error!("the commit thread panicked");
+        }
+    }
 }
 
 impl fmt::Debug for SledStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SledStore")
             .field("path", &self.directory.path())
-            .field("closed", &self.shared.closed.get())
+            .field("closed_because", &self.closed_because())
             .finish_non_exhaustive()
     }
 }
@@ -88,16 +109,21 @@ impl SledStore {
     /// Why the store refuses every call until it is opened again; `None` while it works.
     #[must_use]
     pub fn closed_because(&self) -> Option<&str> {
-        self.shared.closed.get().map(String::as_str)
+        self.shared.closed_because()
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("it is taken by drop alone")
     }
 
     fn read_keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+        let tree = &self.running().tree;
         let moment = self.shared.timeline.present();
         let mut buffer = Vec::new();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             write_entry_key(&mut buffer, key);
-            let stored = self.tree.get(&buffer)?;
+            let stored = tree.get(&buffer)?;
             found.push(stored.map(|stored| decode(&stored)).transpose()?);
         }
         if !moment.is_untouched() {
@@ -154,7 +180,7 @@ impl SledStore {
                 entry: decode(&entry)?,
             })
         };
-        let found = self.tree.range(entry_range(range));
+        let found = self.running().tree.range(entry_range(range));
         match direction {
             Direction::Forward => found.take(limit).map(entry).collect(),
             Direction::Reverse => found.rev().take(limit).map(entry).collect(),
@@ -213,7 +239,7 @@ fn as_it_stood(
 impl Store for SledStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         self.shared.refuse_if_closed()?;
-        guarded(|| self.read_keys(keys)).map_err(EngineError::into_read_error)
+        guarded(|| self.read_keys(keys)).map_err(|error| self.shared.read_error(&error))
     }
 
     async fn scan(
@@ -223,15 +249,15 @@ impl Store for SledStore {
         direction: Direction,
     ) -> Result<Vec<KeyEntry>, StoreError> {
         self.shared.refuse_if_closed()?;
-        guarded(|| self.read_range(range, limit, direction)).map_err(EngineError::into_read_error)
+        guarded(|| self.read_range(range, limit, direction))
+            .map_err(|error| self.shared.read_error(&error))
     }
 
     /// Once it was polled, the commit goes its way also if the future is dropped.
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
         self.shared.refuse_if_closed()?;
         let (answer, answered) = oneshot::channel();
-        let requests = self.requests.as_ref().expect("it is taken by drop alone");
-        match requests.try_send(Request { commit, answer }) {
+        match self.running().requests.try_send(Request { commit, answer }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 let message = "too many commits are waiting";
@@ -251,12 +277,23 @@ impl Store for SledStore {
 
 impl Drop for SledStore {
     fn drop(&mut self) {
-        // Without senders the thread writes what waits, and ends.
-        self.requests = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the commit thread panicked");
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        if self.closed_because().is_none() {
+            return running.end();
+        }
+        // After an error of the device sled may never let go, and whoever drops a store must not wait for that.
+        let (ended, end) = channel();
+        let release = move || {
+            running.end();
+            let _ = ended.send(());
+        };
+        let spawned = thread::Builder::new()
+            .name("knowledge-release".to_owned())
+            .spawn(release);
+        if spawned.is_err() || end.recv_timeout(RELEASE_TIME_MAX).is_err() {
+            tracing::error!("sled keeps its file until this process ends");
         }
     }
 }

@@ -300,10 +300,10 @@ async fn entries_that_do_not_add_up_are_refused() {
             );
         }),
         ("too short", |database| {
-            drop(database.insert("db", "x").unwrap())
+            drop(database.insert("db", "x").unwrap());
         }),
         ("not ours", |database| {
-            drop(database.insert("x", "x").unwrap())
+            drop(database.insert("x", "x").unwrap());
         }),
     ];
     for (what, change) in changes {

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -219,16 +220,17 @@ async fn a_closed_store_can_be_opened_again() {
     committed(store.commit(put("kept", "1")).await);
     drop(store);
 
-    let fails = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let fails = Arc::new(AtomicBool::new(false));
     let is_failing = Arc::clone(&fails);
-    let options = options().sync_with(move |file: &File| {
-        match is_failing.load(std::sync::atomic::Ordering::Relaxed) {
-            true => Err(io::Error::other("the device is gone")),
-            false => file.sync_data(),
-        }
-    });
+    let options =
+        options().sync_with(
+            move |file: &File| match is_failing.load(Ordering::Relaxed) {
+                true => Err(io::Error::other("the device is gone")),
+                false => file.sync_data(),
+            },
+        );
     let store = SledStore::open(directory.path(), options).unwrap();
-    fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    fails.store(true, Ordering::Relaxed);
     let unknown = store.commit(put("unknown", "1")).await.unwrap_err();
     assert_eq!(unknown.kind(), StoreErrorKind::Unknown);
     drop(store);
@@ -238,6 +240,60 @@ async fn a_closed_store_can_be_opened_again() {
     // It was written, if not synced: here it is found, after a power cut it might not be.
     assert_eq!(value(&store, "unknown").await.as_deref(), Some("1"));
     committed(store.commit(put("more", "1")).await);
+}
+
+/// sled may wait for ever after an error of the device: a write that does not end closes the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_never_ends_closes_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let (hangs, hang) = channel::<()>();
+    let (hang, syncs) = (Mutex::new(hang), AtomicU32::new(0));
+    let options = options()
+        .write_time_max(Duration::from_millis(100))
+        .sync_with(move |file: &File| {
+            if syncs.fetch_add(1, Ordering::Relaxed) == 1 {
+                let _ = hang.lock().unwrap().recv();
+            }
+            file.sync_data()
+        });
+    let store = Arc::new(SledStore::open(directory.path(), options).unwrap());
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            store
+                .commit(put("a", "1"))
+                .await
+                .map_err(|error| error.kind())
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(value(&store, "a").await, None);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let late = store.commit(put("b", "1")).await.unwrap_err();
+    assert_eq!(late.kind(), StoreErrorKind::Unavailable);
+    assert_eq!(store.closed_because(), Some("a write does not end"));
+
+    // Even if it ends after all, nothing is told as committed any more.
+    drop(hangs);
+    assert_eq!(waiting.await.unwrap(), Err(StoreErrorKind::Unknown));
+    assert!(store.get(&[key("a")]).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_nearly_full_refuses_commits_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = common::open(directory.path());
+    committed(store.commit(put("a", "1")).await);
+    drop(store);
+
+    let options = options().free_bytes_min(u64::MAX);
+    let store = SledStore::open(directory.path(), options).unwrap();
+    let error = store.commit(put("a", "2")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Full);
+    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+    assert_eq!(store.closed_because(), None);
+    drop(store);
+    committed(common::open(directory.path()).commit(put("a", "2")).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -209,17 +209,12 @@ fn fuzz() -> Result {
     run(ci_cargo("clippy")
         .args(["--all-targets", "--manifest-path", FUZZ_MANIFEST])
         .args(["--", "-D", "warnings"]))?;
-    let targets = read(CARGO_FUZZ.command()?.arg("list"))?;
+    run(&mut cargo_fuzz("build")?)?;
+    let targets = read(&mut cargo_fuzz("list")?)?;
     let mut failed = Vec::new();
     for target in targets.lines() {
-        let ran = run(CARGO_FUZZ
-            .command()?
-            .args(["run", target, "--"])
-            .arg(format!("-max_total_time={FUZZ_SECONDS}"))
-            // Of this toolchain, as is the cargo that it would otherwise take from the environment.
-            .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
-            .env_remove("CARGO"));
-        if ran.is_err() {
+        let seconds = format!("-max_total_time={FUZZ_SECONDS}");
+        if run(cargo_fuzz("run")?.args([target, "--", &seconds])).is_err() {
             failed.push(target);
         }
     }
@@ -228,4 +223,14 @@ fn fuzz() -> Result {
     } else {
         Err(format!("found by fuzzing: {}", failed.join(", ")).into())
     }
+}
+
+fn cargo_fuzz(subcommand: &str) -> Result<Command> {
+    let mut command = CARGO_FUZZ.command()?;
+    command
+        .arg(subcommand)
+        // The cargo in the environment is the one that runs this, of another toolchain.
+        .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
+        .env_remove("CARGO");
+    Ok(command)
 }

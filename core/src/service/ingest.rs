@@ -66,8 +66,19 @@ pub struct IngestedMemory {
 }
 
 impl NewMemory {
-    fn check(&self, index: usize, limits: &Limits, problems: &mut Problems) {
-        let path = |field: &str| format!("memories[{index}].{field}");
+    /// What is wrong with the memory, all of it: for callers that sort out what [`KnowledgeService::ingest`] would
+    /// refuse together with the rest of its batch.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`].
+    pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
+        let mut problems = Problems::default();
+        self.check("", limits, &mut problems);
+        problems.into_result()
+    }
+
+    fn check(&self, prefix: &str, limits: &Limits, problems: &mut Problems) {
+        let path = |field: &str| format!("{prefix}{field}");
         problems.name(&path("title"), &self.title);
         if self.content.is_empty() || self.content.len() > limits.content_bytes_max {
             let message = format!("must have 1 to {} bytes", limits.content_bytes_max);
@@ -92,7 +103,7 @@ fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
     problems.count("memories", memories.len(), INGEST_MEMORIES_MAX);
     let mut seen = HashMap::new();
     for (index, memory) in memories.iter().enumerate() {
-        memory.check(index, limits, &mut problems);
+        memory.check(&format!("memories[{index}]."), limits, &mut problems);
         if let Some(first) = memory
             .source_key
             .as_ref()

@@ -16,7 +16,7 @@ use crate::access::{
 use crate::error::{Error, ProblemCode};
 use crate::model::{
     AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemberKind, OrgId, Organization,
-    Timestamp, Workspace, WorkspaceId, is_label_name,
+    Source, Timestamp, Workspace, WorkspaceId, is_label_name,
 };
 use crate::store::{KeyRange, StoreExt, Transaction, decode_value, keys};
 
@@ -256,6 +256,14 @@ impl Provisioning<'_> {
     /// Those of the store.
     pub async fn members(&self, org: OrgId) -> Result<Vec<Member>, Error> {
         self.list(&keys::members(org)).await
+    }
+
+    /// The sources of an organisation, in the order they were made.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn sources(&self, org: OrgId) -> Result<Vec<Source>, Error> {
+        self.list(&keys::sources(org)).await
     }
 
     /// Makes a bearer token or a session.

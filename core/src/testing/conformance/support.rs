@@ -43,7 +43,7 @@ pub(super) fn fail<T>(message: impl Into<String>) -> Outcome<T> {
 pub(super) fn expect(holds: bool, what: impl fmt::Display) -> Outcome {
     match holds {
         true => Ok(()),
-        false => fail(format!("expected that {what}")),
+        false => fail(format!("expected that {}", cut(what.to_string()))),
     }
 }
 
@@ -63,12 +63,16 @@ pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
 }
 
 fn shortened(value: &impl fmt::Debug) -> String {
+    cut(format!("{value:?}"))
+}
+
+fn cut(mut message: String) -> String {
     const CHARS_MAX: usize = 400;
-    let full = format!("{value:?}");
-    match full.char_indices().nth(CHARS_MAX) {
-        Some((cut, _)) => format!("{}…", &full[..cut]),
-        None => full,
+    if let Some((end, _)) = message.char_indices().nth(CHARS_MAX) {
+        message.truncate(end);
+        message.push('…');
     }
+    message
 }
 
 /// One run of one case.

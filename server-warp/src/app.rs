@@ -1,0 +1,171 @@
+//! The whole server over any store: core's service behind the network, and the work in its background.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+//! use knowledge_core::store::MemoryStore;
+//! use knowledge_server::app::App;
+//! use knowledge_server::net::NetConfig;
+//! use knowledge_server::system::system_env;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let env = system_env();
+//! let options = Options::new(SealingKey::generate(&env));
+//! let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
+//! let net = NetConfig { address: "127.0.0.1:0".parse()?, ..NetConfig::default() };
+//! let app = App::bind(service, net).await?;
+//! println!("listening on {}", app.base_url());
+//! app.run(async { /* until a signal comes */ }).await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use knowledge_core::Error;
+use knowledge_core::api::Api;
+use knowledge_core::env::Env;
+use knowledge_core::service::{KnowledgeService, OpenError, Options};
+use knowledge_core::store::Store;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::net::{BindError, NetConfig, Server, ShutdownReport};
+use crate::responder::ApiResponder;
+
+/// Time between two looks for what is due in the background.
+pub const MAINTENANCE_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
+
+/// A service behind its network, bound and not yet accepting.
+#[derive(Debug)]
+pub struct App {
+    service: KnowledgeService,
+    server: Server<ApiResponder>,
+    maintenance_interval: Duration,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The service does not take the store.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The network does not take the address or the configuration.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+}
+
+impl App {
+    /// Binds the address of the configuration. From here on clients can connect; they are answered by
+    /// [`run`](Self::run).
+    ///
+    /// # Errors
+    /// Those of [`Server::bind`].
+    pub async fn bind(service: KnowledgeService, config: NetConfig) -> Result<Self, BindError> {
+        let responder = ApiResponder::new(Api::new(service.clone()));
+        Ok(Self {
+            server: Server::bind(config, responder).await?,
+            service,
+            maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+        })
+    }
+
+    /// Looks this often for what is due in the background; [`MAINTENANCE_INTERVAL_DEFAULT`] unless told.
+    #[must_use]
+    pub fn maintain_every(mut self, interval: Duration) -> Self {
+        self.maintenance_interval = interval;
+        self
+    }
+
+    /// The address that the server listens on, with the port that it was given.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// Where clients on this machine find the server, without a slash at the end.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        let mut address = self.local_addr();
+        // An address that stands for all of the machine's is none to connect to.
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("http://{address}")
+    }
+
+    /// The service behind the network.
+    #[must_use]
+    pub fn service(&self) -> &KnowledgeService {
+        &self.service
+    }
+
+    /// Serves until `shutdown` resolves, then finishes what is in work, see [`Server::run`]. Beside it the service is
+    /// maintained: what expired is swept and what time alone changes is announced.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
+        let mut background = JoinSet::new();
+        background.spawn(maintain(self.service, self.maintenance_interval));
+        let report = self.server.run(shutdown).await;
+        // Stopped between two steps or within one, which then counts as not done: each is one commit.
+        background.shutdown().await;
+        report
+    }
+}
+
+/// Opens a service over the store and serves it until `shutdown` resolves.
+///
+/// # Errors
+/// - [`StartError::Open`]: the service does not take the store.
+/// - [`StartError::Bind`]: the network does not take the address or the configuration.
+pub async fn serve(
+    store: Arc<dyn Store>,
+    env: Env,
+    options: Options,
+    config: NetConfig,
+    shutdown: impl Future<Output = ()>,
+) -> Result<ShutdownReport, StartError> {
+    let service = KnowledgeService::open(store, env, options).await?;
+    Ok(App::bind(service, config).await?.run(shutdown).await)
+}
+
+/// Does what is due, now and at every interval, for ever.
+async fn maintain(service: KnowledgeService, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = maintain_until_done(&service).await {
+            let detail = crate::cli::explain(&error);
+            tracing::warn!(
+                detail,
+                "maintenance stopped early; it goes on at the next turn"
+            );
+        }
+    }
+}
+
+async fn maintain_until_done(service: &KnowledgeService) -> Result<(), Error> {
+    loop {
+        let done = service.maintain(service.env().now()).await?;
+        if done.swept > 0 || done.holders_rewritten > 0 {
+            tracing::debug!(
+                swept = done.swept,
+                holders_rewritten = done.holders_rewritten,
+                "maintained"
+            );
+        }
+        if !done.has_more {
+            return Ok(());
+        }
+        // Requests come first where there is much to do.
+        tokio::task::yield_now().await;
+    }
+}

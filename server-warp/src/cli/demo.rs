@@ -1,0 +1,179 @@
+//! `knowledge demo`: something to look at, from nothing, in one command.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use knowledge_core::access::Credential;
+use knowledge_core::limits::Limits;
+use knowledge_core::service::KnowledgeService;
+
+use super::args::{LogFormatArg, OutputFormat};
+use super::failure::Failure;
+use super::output::{has_colours, print, print_json};
+use super::serve::shutdown_signal;
+use crate::app::App;
+use crate::data::{Data, DataConfig};
+use crate::demo::{
+    self, Demo, DemoState, Plan, Screen, StateError, read_state, state_path, write_state,
+};
+use crate::logging::{self, LogConfig};
+use crate::net::{ADDRESS_DEFAULT, NetConfig};
+use crate::system::system_env;
+
+/// What the texts of the demo follow from.
+const SEED: u64 = 2_026;
+
+/// Make an organisation with two weeks of history, and serve it
+///
+/// Prints tokens and a curl line for each operation, then serves. The next start on the same directory serves the same
+/// data, and its tokens go on working. Beside the directory stand DIR.demo.json, which has the tokens, and DIR.key;
+/// remove the three to begin anew.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The directory of the demo's store
+    #[arg(long, value_name = "DIR", default_value = "./knowledge-demo")]
+    data_dir: PathBuf,
+
+    /// The address to listen on; port 0 takes a free port
+    #[arg(long, value_name = "ADDR", default_value_t = ADDRESS_DEFAULT)]
+    listen: SocketAddr,
+
+    /// How many memories to make, at the first start
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(3..=10_000_000))]
+    memories: u64,
+
+    /// What to print on standard output: a screen for people, or one line of JSON once connections are accepted
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    /// What to log, see `knowledge serve --help`; info shows the requests
+    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    log_level: String,
+
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormatArg::Auto)]
+    log_format: LogFormatArg,
+}
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    logging::init(&LogConfig {
+        level: args.log_level.clone(),
+        format: args.log_format.into(),
+    })?;
+    let (service, demo) = prepare(&args.data_dir, args.memories).await?;
+    let net = NetConfig {
+        address: args.listen,
+        ..NetConfig::default()
+    };
+    let app = App::bind(service.clone(), net).await?;
+    let base_url = app.base_url();
+    let shutdown = shutdown_signal()?;
+    let serving = tokio::spawn(app.run(shutdown));
+    show(&service, &demo, base_url, &args).await?;
+    serving
+        .await
+        .map_err(|error| Failure::new(format!("the server ended: {error}")))?;
+    Ok(())
+}
+
+/// Opens the demo that is there, or makes it.
+async fn prepare(data_dir: &Path, memories: u64) -> Result<(KnowledgeService, Demo), Failure> {
+    let state_path = state_path(data_dir);
+    let config = DataConfig::at(data_dir);
+    let mut data = config.open().await?;
+    let mut service = open_service(&data).await?;
+    let mut state = read_state(&state_path)?;
+    if demo::is_empty(&service).await? {
+        state = None; // Whatever an earlier demo wrote is not about this store.
+    } else if demo::holds_other_data(&service).await? || state.is_none() {
+        return Err(Failure::new(format!(
+            "{} has data that no demo made, or whose {} is gone: choose another --data-dir",
+            data_dir.display(),
+            state_path.display()
+        )));
+    }
+    if state == Some(DemoState::Seeding) {
+        eprintln!("the last start was interrupted while it made the demo: beginning anew");
+        drop((service, data)); // The last holders of the store: its directory is free now.
+        fs::remove_dir_all(data_dir).map_err(|error| {
+            Failure::new(format!("cannot remove {}: {error}", data_dir.display()))
+        })?;
+        data = config.open().await?;
+        service = open_service(&data).await?;
+        state = None;
+    }
+    let is_made = matches!(state, Some(DemoState::Ready(_)));
+    let mut demo = match state {
+        Some(DemoState::Ready(demo)) => *demo,
+        _ => make(&data, &state_path, memories).await?,
+    };
+    if is_made && demo.counts.memories != memories {
+        let made = demo.counts.memories;
+        tracing::info!(
+            made,
+            memories,
+            "the demo keeps the memories that it was made with"
+        );
+    }
+    if is_made {
+        demo::report_syncs(&service, &demo).await?;
+    }
+    if demo::log_in(&service, &mut demo).await? || !is_made {
+        write_state(&state_path, &DemoState::Ready(Box::new(demo.clone())))?;
+    }
+    Ok((service, demo))
+}
+
+async fn open_service(data: &Data) -> Result<KnowledgeService, Failure> {
+    let options = data.options(Limits::default());
+    Ok(data.service(system_env(), options).await?)
+}
+
+/// Makes the demo. Until it is whole the state says so: a crash is found by the next start.
+async fn make(data: &Data, state_path: &Path, memories: u64) -> Result<Demo, Failure> {
+    write_state(state_path, &DemoState::Seeding)?;
+    let plan = Plan {
+        memories,
+        seed: SEED,
+        now: system_env().now(),
+    };
+    let options = data.options(Limits::default());
+    Ok(demo::seed(Arc::clone(&data.store), options, plan).await?)
+}
+
+async fn show(
+    service: &KnowledgeService,
+    demo: &Demo,
+    base_url: String,
+    args: &Args,
+) -> Result<(), Failure> {
+    let operator = Credential::Trusted {
+        org: demo.org_id,
+        member: demo.bearer_member,
+    };
+    let dashboard = service
+        .dashboard_summary(&operator, demo.workspace_id)
+        .await?;
+    let roles = demo::custom_roles(service, demo).await?;
+    let screen = Screen {
+        base_url,
+        demo,
+        roles: &roles,
+        backlog: dashboard.value.review_backlog_count,
+        data_dir: args.data_dir.display().to_string(),
+        key: service.env().uuid(),
+    };
+    match args.output {
+        OutputFormat::Json => print_json(&screen.json()),
+        OutputFormat::Text => print(&screen.text(has_colours())),
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -1,0 +1,118 @@
+//! What ends a command, in words for the person who typed it.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use knowledge_core::Error;
+
+use crate::app::StartError;
+use crate::data::DataError;
+use crate::logging::LogError;
+use crate::net::BindError;
+use crate::private_file::PrivateFileError;
+
+/// Something failed; the message says what, and where it can what to do.
+#[derive(Debug)]
+pub(super) struct Failure {
+    message: String,
+    exit_code: u8,
+}
+
+/// The exit code where something failed.
+const FAILED: u8 = 1;
+/// The exit code where the command line asks for something impossible.
+const USAGE: u8 = 2;
+
+impl Failure {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            exit_code: FAILED,
+        }
+    }
+
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            exit_code: USAGE,
+        }
+    }
+
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit_code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// An error of the service with everything that an operator may know, which is more than a client may.
+pub(crate) fn explain(error: &Error) -> String {
+    match error {
+        Error::InvalidRequest { fields } => {
+            let problems = fields
+                .iter()
+                .map(|problem| format!("{} {}", problem.path, problem.message));
+            problems.collect::<Vec<_>>().join("; ")
+        }
+        Error::Internal { detail } | Error::Unavailable { detail, .. } => {
+            format!("{error} ({detail})")
+        }
+        other => other.to_string(),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(explain(&error))
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<PrivateFileError> for Failure {
+    fn from(error: PrivateFileError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Level { .. } => Self::usage(error.to_string()),
+            _ => Self::new(error.to_string()),
+        }
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        match &error {
+            BindError::Address { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
+                Self::new(format!(
+                    "cannot listen on {address}: another process does; end it, or choose another \
+                     address with --listen"
+                ))
+            }
+            BindError::Config(invalid) => Self::usage(invalid.to_string()),
+            _ => Self::new(error.to_string()),
+        }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Bind(error) => error.into(),
+            StartError::Open(error) => Self::new(error.to_string()),
+        }
+    }
+}

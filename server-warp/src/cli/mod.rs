@@ -1,0 +1,70 @@
+//! The command line `knowledge`.
+//!
+//! Results go to standard output; everything else (progress, explanations, the log, errors) to standard error. Exit
+//! codes: 0 for success, 1 where something failed, 2 where the command line cannot be understood.
+
+mod args;
+mod demo;
+mod failure;
+mod output;
+mod progress;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::failure::Failure;
+pub(crate) use self::failure::explain;
+pub(crate) use self::progress::{Progress, Unit, grouped};
+
+/// Governance for the memory of AI assistants: who may see it, how sensitive it is, what waits for review.
+#[derive(Debug, Parser)]
+#[command(name = "knowledge", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Ends the process with 2 where the command line cannot be understood.
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::run(args).await,
+            Command::Demo(args) => demo::run(args).await,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

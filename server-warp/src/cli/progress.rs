@@ -1,0 +1,170 @@
+//! Progress of long work on standard error: a bar on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Time between two plain lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// What a bar counts on its way to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// The memories themselves.
+    Memories,
+    /// The bytes of the file that they are read from.
+    Bytes,
+}
+
+/// Shows how far some work on memories is. What is shown goes with it.
+pub(crate) struct Progress {
+    what: &'static str,
+    unit: Unit,
+    total: Option<u64>,
+    position: u64,
+    memories: u64,
+    began: Instant,
+    shown: Shown,
+}
+
+enum Shown {
+    Bar(ProgressBar),
+    Lines { last: Instant },
+}
+
+impl Progress {
+    /// Begins to show work that ends at `total`, or at an unknown point.
+    pub(crate) fn begin(what: &'static str, unit: Unit, total: Option<u64>) -> Self {
+        let began = Instant::now();
+        let shown = if std::io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+            bar.set_style(style(unit, total.is_some()));
+            bar.set_prefix(what);
+            Shown::Bar(bar)
+        } else {
+            Shown::Lines { last: began }
+        };
+        Self {
+            what,
+            unit,
+            total,
+            position: 0,
+            memories: 0,
+            began,
+            shown,
+        }
+    }
+
+    /// Shows that the work is at `position` of the total, with this many memories behind it.
+    pub(crate) fn advance(&mut self, position: u64, memories: u64) {
+        (self.position, self.memories) = (position, memories);
+        let (rate, line) = (self.rate(), self.line());
+        match &mut self.shown {
+            Shown::Bar(bar) => {
+                bar.set_message(format!("{} memories, {rate}", grouped(memories)));
+                bar.set_position(position);
+            }
+            Shown::Lines { last } if last.elapsed() >= LINE_INTERVAL => {
+                *last = Instant::now();
+                eprintln!("{line}");
+            }
+            Shown::Lines { .. } => {}
+        }
+    }
+
+    /// Writes a line about the work without disturbing the bar.
+    pub(crate) fn note(&self, line: &str) {
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(|| eprintln!("{line}")),
+            Shown::Lines { .. } => eprintln!("{line}"),
+        }
+    }
+
+    /// Ends the showing.
+    pub(crate) fn end(self) {
+        match &self.shown {
+            Shown::Bar(bar) => bar.finish_and_clear(),
+            Shown::Lines { .. } => eprintln!("{}", self.line()),
+        }
+    }
+
+    fn rate(&self) -> String {
+        let seconds = self.began.elapsed().as_secs_f64().max(0.001);
+        format!(
+            "{} a second",
+            grouped((self.memories as f64 / seconds) as u64)
+        )
+    }
+
+    /// `importing: 12,000 memories, 4,000 a second, 37 %, 6s left`
+    fn line(&self) -> String {
+        let (what, memories, rate) = (self.what, grouped(self.memories), self.rate());
+        let line = format!("{what}: {memories} memories, {rate}");
+        let Some(total) = self.total.filter(|total| *total > 0) else {
+            return line;
+        };
+        let done = self.position.min(total) as f64 / total as f64;
+        let percent = (done * 100.0) as u64;
+        if self.position >= total || done <= 0.0 {
+            return format!("{line}, {percent} %");
+        }
+        let left = self.began.elapsed().mul_f64((1.0 - done) / done);
+        let left = humantime::format_duration(Duration::from_secs(left.as_secs()));
+        format!("{line}, {percent} %, {left} left")
+    }
+}
+
+fn style(unit: Unit, has_end: bool) -> ProgressStyle {
+    let template = match (unit, has_end) {
+        (_, false) => "{prefix} {spinner} {msg}, {elapsed}",
+        (Unit::Memories, true) => {
+            "{prefix} {bar:32.cyan/dim} {human_pos}/{human_len}, {per_sec}, {eta} left"
+        }
+        (Unit::Bytes, true) => {
+            "{prefix} {bar:32.cyan/dim} {binary_bytes}/{binary_total_bytes}, {msg}, {eta} left"
+        }
+    };
+    ProgressStyle::with_template(template)
+        .expect("the templates are tested")
+        .progress_chars("━╸─")
+}
+
+/// A number with commas between its thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_style_has_a_template_that_is_one() {
+        for unit in [Unit::Memories, Unit::Bytes] {
+            for has_end in [false, true] {
+                let _ = style(unit, has_end);
+            }
+        }
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The directory with the data: opened by one process at a time, together with the key that seals its secrets.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use knowledge_core::env::Env;
+use knowledge_core::limits::Limits;
+use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
+use knowledge_core::store::{Store, StoreError, keys};
+use knowledge_storage_sled::{SledOptions, SledStore};
+
+use crate::sealing::{self, KeyFileError};
+use crate::system::system_env;
+
+/// Where the data is when nothing else is said.
+pub const DATA_DIR_DEFAULT: &str = "./knowledge-data";
+
+/// Which store, and which key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataConfig {
+    /// The directory of the store; it belongs to the store alone.
+    pub directory: PathBuf,
+    /// The file of the sealing key. Without one it is [`sealing::default_path`], and made when the store is.
+    pub sealing_key_file: Option<PathBuf>,
+}
+
+/// Why the data cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// There is no store in the directory, and none was to be made.
+    #[error(
+        "there is no store in {}: `knowledge init` makes one, `knowledge serve` too",
+        path.display()
+    )]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The path names no directory that could have a file beside it, such as `/`.
+    #[error("{} cannot be a data directory", path.display())]
+    Unnamed {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] knowledge_storage_sled::OpenError),
+    /// The store opens and cannot be read.
+    #[error("the store cannot be read: {0}")]
+    Read(#[from] StoreError),
+    /// There is no sealing key.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// The service does not take the store, for example because of another sealing key.
+    #[error("{}: {source}", path.display())]
+    Service {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: OpenError,
+    },
+}
+
+/// An open store and its key.
+pub struct Data {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The key.
+    pub sealing_key: SealingKey,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for Data {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Data")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DataConfig {
+    /// A directory, and the key beside it.
+    #[must_use]
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            sealing_key_file: None,
+        }
+    }
+
+    /// Opens the store, and makes it where the directory is missing or empty. Blocks until all is verified.
+    ///
+    /// # Errors
+    /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
+    pub async fn open(&self) -> Result<Data, DataError> {
+        let path = named(&self.directory)?;
+        let store: Arc<dyn Store> = Arc::new(SledStore::open(&path, SledOptions::default())?);
+        let sealing_key = self.key(&path, &store).await?;
+        Ok(Data {
+            store,
+            sealing_key,
+            path: self.directory.clone(),
+        })
+    }
+
+    /// Opens the store that is there.
+    ///
+    /// # Errors
+    /// [`DataError`], one by one, but for [`DataError::Service`].
+    pub async fn open_existing(&self) -> Result<Data, DataError> {
+        if is_missing_or_empty(&self.directory) {
+            return Err(DataError::Missing {
+                path: self.directory.clone(),
+            });
+        }
+        self.open().await
+    }
+
+    /// The key. One is made where nothing can be sealed yet: never beside a store whose key is only not there.
+    async fn key(&self, path: &Path, store: &Arc<dyn Store>) -> Result<SealingKey, DataError> {
+        if let Some(file) = &self.sealing_key_file {
+            return Ok(sealing::read(file)?);
+        }
+        let file = sealing::default_path(path);
+        let is_new = store
+            .get(&[keys::meta()])
+            .await?
+            .iter()
+            .all(Option::is_none);
+        Ok(if is_new {
+            sealing::read_or_make(&file, &system_env())?
+        } else {
+            sealing::read(&file)?
+        })
+    }
+}
+
+impl Data {
+    /// The service over the store.
+    ///
+    /// # Errors
+    /// [`DataError::Service`].
+    pub async fn service(&self, env: Env, options: Options) -> Result<KnowledgeService, DataError> {
+        KnowledgeService::open(Arc::clone(&self.store), env, options)
+            .await
+            .map_err(|source| DataError::Service {
+                path: self.path.clone(),
+                source,
+            })
+    }
+
+    /// What a service over the store is opened with: the key, and everything else at its default but the limits.
+    #[must_use]
+    pub fn options(&self, limits: Limits) -> Options {
+        Options {
+            limits,
+            ..Options::new(self.sealing_key.clone())
+        }
+    }
+}
+
+/// The directory under a name of its own, so that a file can stand beside it: `.` and `..` are resolved.
+fn named(directory: &Path) -> Result<PathBuf, DataError> {
+    let unnamed = || DataError::Unnamed {
+        path: directory.to_owned(),
+    };
+    if directory.file_name().is_some() {
+        return Ok(directory.to_owned());
+    }
+    let resolved = directory.canonicalize().map_err(|_| unnamed())?;
+    resolved.file_name().ok_or_else(unnamed)?;
+    Ok(resolved)
+}
+
+fn is_missing_or_empty(directory: &Path) -> bool {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => entries.next().is_none(),
+        // Whatever else is wrong, opening says it better.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_a_name() {
+        assert_eq!(named(Path::new("data/")).unwrap(), Path::new("data/"));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(named(Path::new(".")).unwrap().file_name(), here.file_name());
+        assert!(matches!(
+            named(Path::new("/")),
+            Err(DataError::Unnamed { .. })
+        ));
+    }
+}

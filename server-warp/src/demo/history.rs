@@ -1,0 +1,371 @@
+//! What happened besides the memories: connectors in every status, MCP keys, chats, a webhook, a recall.
+
+use std::time::Duration;
+
+use knowledge_core::Error;
+use knowledge_core::access::Credential;
+use knowledge_core::model::{
+    AudienceLabel, ConnectorId, ConnectorScope, EventType, McpClient, MemoryId, NewWebhook,
+    RecallId, WorkspaceId,
+};
+use knowledge_core::service::{NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport};
+
+use super::cast;
+use super::chats::{CUSTOMER_CHATS, Chat, OPERATIONS_CHATS};
+use super::seed::{CITED, Stage};
+
+/// What a degraded connector says.
+pub(super) const DEGRADED_ERROR: &str =
+    "429 Too Many Requests: 214 of 5,120 pages were left for the next sync";
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
+}
+
+const fn hours(hours: u64) -> Duration {
+    minutes(hours * 60)
+}
+
+const fn days(days: u64) -> Duration {
+    hours(days * 24)
+}
+
+/// What was made.
+pub(super) struct Made {
+    pub(super) recall: RecallId,
+    pub(super) healthy_connector: ConnectorId,
+    pub(super) degraded_connector: ConnectorId,
+    pub(super) connectors: u64,
+    pub(super) mcp_keys: u64,
+    pub(super) chats: u64,
+}
+
+/// Makes all of it. `memories` are those of the first workspace, the first of them known to everybody in it.
+pub(super) async fn make(stage: &Stage, memories: &[MemoryId]) -> Result<Made, Error> {
+    let connectors = make_connectors(stage).await?;
+    make_mcp_keys(stage).await?;
+    let mut chats = 0;
+    for (workspace, list) in [
+        (stage.operations.id, OPERATIONS_CHATS),
+        (stage.customers.id, CUSTOMER_CHATS),
+    ] {
+        for chat in list {
+            make_chat(stage, workspace, chat).await?;
+            chats += 1;
+        }
+    }
+    make_webhook(stage).await?;
+    Ok(Made {
+        recall: make_recall(stage, memories).await?,
+        // In the order of `CONNECTORS`.
+        healthy_connector: connectors[0],
+        degraded_connector: connectors[1],
+        connectors: connectors.len() as u64,
+        mcp_keys: MCP_KEYS.len() as u64,
+        chats,
+    })
+}
+
+/// What a connector reported, and how long ago.
+enum Report {
+    Success(Duration),
+    Failure(Duration, &'static str),
+    Refusal(Duration, &'static str),
+    Pause(Duration),
+}
+
+struct Connector {
+    kind: &'static str,
+    account: &'static str,
+    scope: ConnectorScope,
+    interval: Duration,
+    made: Duration,
+    reports: &'static [Report],
+}
+
+/// One in each status: healthy, degraded, stale, failing, auth_required, paused, pending.
+const CONNECTORS: [Connector; 7] = [
+    Connector {
+        kind: "confluence",
+        account: "wiki.lumen-freight.example",
+        scope: ConnectorScope::Organization,
+        interval: days(1),
+        made: days(14),
+        reports: &[
+            Report::Success(days(2)),
+            Report::Success(days(1)),
+            Report::Success(minutes(18)),
+        ],
+    },
+    Connector {
+        kind: "zendesk",
+        account: "support@lumen-freight.example",
+        scope: ConnectorScope::Workspace,
+        interval: days(1),
+        made: days(13),
+        reports: &[
+            Report::Success(days(2)),
+            Report::Failure(hours(5), DEGRADED_ERROR),
+            Report::Success(minutes(42)),
+        ],
+    },
+    Connector {
+        kind: "google_drive",
+        account: "finance-shared",
+        scope: ConnectorScope::Workspace,
+        interval: hours(6),
+        made: days(12),
+        reports: &[Report::Success(days(5)), Report::Success(days(3))],
+    },
+    Connector {
+        kind: "github",
+        account: "lumen-freight/dispatch",
+        scope: ConnectorScope::Organization,
+        interval: hours(1),
+        made: days(11),
+        reports: &[
+            Report::Success(hours(7)),
+            Report::Failure(hours(3), "502 Bad Gateway from api.github.example"),
+            Report::Failure(hours(2), "502 Bad Gateway from api.github.example"),
+            Report::Failure(hours(1), "connection timed out after 30 s"),
+        ],
+    },
+    Connector {
+        kind: "slack",
+        account: "jonas.weber",
+        scope: ConnectorScope::Personal,
+        interval: hours(1),
+        made: days(10),
+        reports: &[
+            Report::Success(days(2)),
+            Report::Refusal(hours(6), "401 token_revoked: connect the account again"),
+        ],
+    },
+    Connector {
+        kind: "notion",
+        account: "people-handbook",
+        scope: ConnectorScope::Organization,
+        interval: hours(12),
+        made: days(9),
+        reports: &[Report::Success(days(6)), Report::Pause(days(4))],
+    },
+    Connector {
+        kind: "gmail",
+        account: "maya.okafor@lumen-freight.example",
+        scope: ConnectorScope::Personal,
+        interval: hours(2),
+        made: minutes(20),
+        reports: &[],
+    },
+];
+
+async fn make_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
+    let admin = stage.act_as(cast::ADMIN.handle);
+    let workspace = stage.operations.id;
+    let mut made = Vec::with_capacity(CONNECTORS.len());
+    for connector in &CONNECTORS {
+        stage.ago(connector.made);
+        let new = NewConnector {
+            kind: connector.kind.to_owned(),
+            account_label: connector.account.to_owned(),
+            scope: connector.scope,
+            sync_interval: connector.interval,
+        };
+        let id = stage
+            .service
+            .create_connector(&admin, workspace, &new)
+            .await?
+            .id;
+        for report in connector.reports {
+            carry_out(stage, &admin, id, report).await?;
+        }
+        made.push(id);
+    }
+    Ok(made)
+}
+
+async fn carry_out(
+    stage: &Stage,
+    admin: &Credential,
+    connector: ConnectorId,
+    report: &Report,
+) -> Result<(), Error> {
+    let workspace = stage.operations.id;
+    let failure = |error: &str, is_authentication| SyncOutcome::Failure {
+        error: error.to_owned(),
+        is_authentication,
+    };
+    let (ago, outcome) = match *report {
+        Report::Success(ago) => (ago, SyncOutcome::Success),
+        Report::Failure(ago, error) => (ago, failure(error, false)),
+        Report::Refusal(ago, error) => (ago, failure(error, true)),
+        Report::Pause(ago) => {
+            stage.ago(ago);
+            let service = &stage.service;
+            service
+                .pause_connector(admin, workspace, connector, true)
+                .await?;
+            return Ok(());
+        }
+    };
+    stage.ago(ago);
+    let report = SyncReport {
+        outcome,
+        next_sync_at: None,
+    };
+    let bot = stage.act_as(cast::SYNC_BOT);
+    stage
+        .service
+        .report_sync(&bot, workspace, connector, &report)
+        .await
+}
+
+struct McpKey {
+    name: &'static str,
+    client: McpClient,
+    audience: &'static [&'static str],
+    made: Duration,
+    used: Option<Duration>,
+    is_of_operations: bool,
+}
+
+const MCP_KEYS: [McpKey; 6] = [
+    McpKey {
+        name: "Jonas's laptop",
+        client: McpClient::ClaudeDesktop,
+        audience: &["workspace:operations", "org:lumen-freight", "team:platform"],
+        made: days(13),
+        used: Some(minutes(9)),
+        is_of_operations: true,
+    },
+    McpKey {
+        name: "Platform team, in the terminal",
+        client: McpClient::ClaudeCode,
+        audience: &["workspace:operations", "team:platform"],
+        made: days(12),
+        used: Some(minutes(31)),
+        is_of_operations: true,
+    },
+    McpKey {
+        name: "Dispatch on-call",
+        client: McpClient::Cursor,
+        audience: &["workspace:operations"],
+        made: days(8),
+        used: Some(hours(20)),
+        is_of_operations: true,
+    },
+    McpKey {
+        name: "Trial for the sales floor",
+        client: McpClient::Chatgpt,
+        audience: &["org:lumen-freight"],
+        made: days(2),
+        used: None,
+        is_of_operations: true,
+    },
+    McpKey {
+        name: "Support desk assistant",
+        client: McpClient::Other,
+        audience: &["workspace:customer-success", "team:support"],
+        made: days(11),
+        used: Some(minutes(3)),
+        is_of_operations: false,
+    },
+    McpKey {
+        name: "Priya's editor",
+        client: McpClient::Vscode,
+        audience: &["workspace:customer-success"],
+        made: days(5),
+        used: None,
+        is_of_operations: false,
+    },
+];
+
+async fn make_mcp_keys(stage: &Stage) -> Result<(), Error> {
+    let admin = stage.act_as(cast::ADMIN.handle);
+    for key in &MCP_KEYS {
+        let workspace = if key.is_of_operations {
+            stage.operations.id
+        } else {
+            stage.customers.id
+        };
+        stage.ago(key.made);
+        let audience = key
+            .audience
+            .iter()
+            .map(|label| label.parse::<AudienceLabel>());
+        let new = NewMcpKey {
+            name: key.name.to_owned(),
+            client: key.client,
+            audience: audience
+                .collect::<Result<_, _>>()
+                .map_err(|error| Error::internal(format!("an audience label {error}")))?,
+            rotation: days(90),
+        };
+        let issued = stage
+            .service
+            .create_mcp_key(&admin, workspace, &new)
+            .await?;
+        if let Some(ago) = key.used {
+            stage.ago(ago);
+            let presented = Credential::from(issued.secret);
+            stage
+                .service
+                .note_mcp_key_use(&presented, workspace)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Time between two messages of a chat.
+const MESSAGE_INTERVAL: Duration = minutes(2);
+
+async fn make_chat(stage: &Stage, workspace: WorkspaceId, chat: &Chat) -> Result<(), Error> {
+    let (first, _) = chat.messages[0];
+    stage.ago(minutes(chat.minutes_ago));
+    let service = &stage.service;
+    let opened = service
+        .create_chat(&stage.act_as(first), workspace, chat.title)
+        .await?;
+    let last = u32::try_from(chat.messages.len() - 1).unwrap_or(u32::MAX);
+    for (left, (author, text)) in (0..=last).rev().zip(chat.messages) {
+        stage.ago(minutes(chat.minutes_ago) + left * MESSAGE_INTERVAL);
+        let author = stage.act_as(author);
+        service
+            .post_chat_message(&author, workspace, opened.id, text)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The second workspace has a webhook; adding one to the first is left to whoever plays with the demo.
+async fn make_webhook(stage: &Stage) -> Result<(), Error> {
+    stage.ago(days(6));
+    let new = NewWebhook {
+        event_type: EventType::MemoryUpdated,
+        url: "https://hooks.example.com/lumen-freight/memories"
+            .parse()
+            .map_err(|error| Error::internal(format!("a webhook URL {error}")))?,
+    };
+    let admin = stage.act_as(cast::ADMIN.handle);
+    stage
+        .service
+        .create_webhook(&admin, stage.customers.id, &new)
+        .await?;
+    Ok(())
+}
+
+async fn make_recall(stage: &Stage, memories: &[MemoryId]) -> Result<RecallId, Error> {
+    stage.ago(minutes(12));
+    let new = NewRecall {
+        query: "Why did label printing stop in the Rotterdam hub, and what did we change?"
+            .to_owned(),
+        memory_ids: memories.iter().copied().take(CITED).collect(),
+    };
+    let admin = stage.act_as(cast::ADMIN.handle);
+    Ok(stage
+        .service
+        .create_recall(&admin, stage.operations.id, &new)
+        .await?
+        .id)
+}

@@ -1,0 +1,214 @@
+//! What the demo prints: the screen for people and the line for programs.
+
+use std::fmt::Write as _;
+
+use knowledge_core::model::{CustomRole, MemoryId, RecallId, RoleId, WorkspaceId};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::state::Demo;
+use crate::cli::grouped;
+
+/// The operations, each as a line to paste into a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walkthrough {
+    /// What a line does, and the line; in an order in which all of them work.
+    pub steps: Vec<(&'static str, String)>,
+}
+
+impl Walkthrough {
+    /// The lines for a demo that is served at `base_url`, with the custom roles that it has now. `key` is a new
+    /// idempotency key.
+    #[must_use]
+    pub fn new(base_url: &str, demo: &Demo, roles: &[CustomRole], key: Uuid) -> Self {
+        let api = format!("{base_url}/v1");
+        let bearer = format!("-H 'Authorization: Bearer {}'", demo.bearer_token);
+        let session = format!("-H 'Cookie: service_session={}'", demo.session_token);
+        let json = "-H 'Content-Type: application/json'";
+        let workspace = format!("{api}/workspaces/{}", demo.workspace_id);
+        let roles_url = format!("{api}/orgs/{}/custom-roles", demo.org_slug);
+        let three: Vec<_> = demo
+            .memory_ids
+            .iter()
+            .take(3)
+            .map(|id| format!("\"{id}\""))
+            .collect();
+        let mut steps = vec![
+            (
+                "Relabel and approve three memories in one call, exactly once (paste it twice)",
+                format!(
+                    "curl -sS -X PATCH {api}/memories/bulk {bearer} -H 'Idempotency-Key: {key}' {json} \
+                     -d '{{\"memoryIds\":[{}],\"sensitivityLabel\":\"confidential\",\"reviewStatus\":\"approved\"}}'",
+                    three.join(",")
+                ),
+            ),
+            (
+                "The dashboard of the workspace",
+                format!("curl -sS {workspace}/dashboard-summary {bearer}"),
+            ),
+            (
+                "The custom roles",
+                format!("curl -sS {roles_url} {session}"),
+            ),
+        ];
+        if let Some(first) = roles.first() {
+            steps.push((
+                "Change a custom role",
+                format!(
+                    "curl -sS -X PATCH {roles_url}/{} {session} {json} \
+                     -d '{{\"description\":\"Changed from the command line\"}}'",
+                    first.id
+                ),
+            ));
+            steps.push((
+                "Delete it; whoever holds it becomes a member",
+                format!(
+                    "curl -sS -i -X DELETE {roles_url}/{} {session} {json} -d '{{\"reassign_to\":\"member\"}}'",
+                    first.id
+                ),
+            ));
+        }
+        steps.extend([
+            (
+                "Hear when a memory changes that an answer cites",
+                format!(
+                    "curl -sS -X POST {api}/citation-subscriptions {bearer} {json} \
+                     -d '{{\"recall_id\":\"{}\",\"webhook_url\":\"https://example.com/hooks/citations\"}}'",
+                    demo.recall_id
+                ),
+            ),
+            (
+                "Hear of new memories in the workspace",
+                format!(
+                    "curl -sS -X POST {workspace}/webhooks {bearer} {json} \
+                     -d '{{\"event_type\":\"chunk.created\",\"url\":\"https://example.com/hooks/chunks\"}}'"
+                ),
+            ),
+            (
+                "Let another system send memories",
+                format!(
+                    "curl -sS -X POST {workspace}/inbound-webhooks {bearer} {json} \
+                     -d '{{\"name\":\"Status page\"}}'"
+                ),
+            ),
+        ]);
+        Self { steps }
+    }
+}
+
+/// Everything that is printed of a demo that is being served.
+#[derive(Clone, Debug)]
+pub struct Screen<'d> {
+    /// Where it is served, without a slash at the end.
+    pub base_url: String,
+    /// The demo.
+    pub demo: &'d Demo,
+    /// Its custom roles as they are now, in the order of their list.
+    pub roles: &'d [CustomRole],
+    /// How many memories of the first workspace wait for review.
+    pub backlog: u64,
+    /// Where its data is, for people.
+    pub data_dir: String,
+    /// A new idempotency key.
+    pub key: Uuid,
+}
+
+/// The line for programs.
+#[derive(Debug, Serialize)]
+struct Line<'d> {
+    base_url: &'d str,
+    bearer_token: &'d str,
+    session_token: &'d str,
+    org_slug: &'d str,
+    workspace_id: WorkspaceId,
+    custom_role_ids: Vec<RoleId>,
+    recall_id: RecallId,
+    memory_ids: &'d [MemoryId],
+}
+
+impl Screen<'_> {
+    /// The line for programs: one JSON object.
+    #[must_use]
+    pub fn json(&self) -> impl Serialize + '_ {
+        Line {
+            base_url: &self.base_url,
+            bearer_token: &self.demo.bearer_token,
+            session_token: &self.demo.session_token,
+            org_slug: &self.demo.org_slug,
+            workspace_id: self.demo.workspace_id,
+            custom_role_ids: self.roles.iter().map(|role| role.id).collect(),
+            recall_id: self.demo.recall_id,
+            memory_ids: &self.demo.memory_ids,
+        }
+    }
+
+    /// The screen for people.
+    #[must_use]
+    pub fn text(&self, has_colours: bool) -> String {
+        let style = |style: console::Style| style.force_styling(has_colours);
+        let strong = style(console::Style::new().bold());
+        let faint = style(console::Style::new().dim());
+        let accent = style(console::Style::new().cyan());
+        let (demo, counts) = (self.demo, &self.demo.counts);
+        let mut text = String::new();
+        let mut line = |content: String| {
+            let _ = writeln!(text, "{content}");
+        };
+        line(String::new());
+        line(format!(
+            "  {}  {}",
+            strong.apply_to(&demo.org_name),
+            faint.apply_to("a demo of the workspace knowledge service")
+        ));
+        line(String::new());
+        let facts = [
+            (
+                "memories",
+                format!(
+                    "{}, {} of them in {} ({} wait for review)",
+                    grouped(counts.memories),
+                    grouped(counts.memories_in_first),
+                    demo.workspace_slug,
+                    grouped(self.backlog)
+                ),
+            ),
+            (
+                "around them",
+                format!(
+                    "{} members, {} sources, {} connectors, {} MCP keys, {} chats, {} custom roles",
+                    counts.members,
+                    counts.sources,
+                    counts.connectors,
+                    counts.mcp_keys,
+                    counts.chats,
+                    self.roles.len()
+                ),
+            ),
+            ("data", self.data_dir.clone()),
+            ("bearer token", demo.bearer_token.clone()),
+            ("session", demo.session_token.clone()),
+            ("listening on", self.base_url.clone()),
+        ];
+        for (name, value) in facts {
+            let name = format!("{name:>14}");
+            line(format!("{}  {value}", faint.apply_to(name)));
+        }
+        line(String::new());
+        let walkthrough = Walkthrough::new(&self.base_url, demo, self.roles, self.key);
+        for (number, (title, command)) in (1..).zip(&walkthrough.steps) {
+            line(format!(
+                "  {} {}",
+                accent.apply_to(format!("{number}.")),
+                strong.apply_to(title)
+            ));
+            line(command.clone());
+            line(String::new());
+        }
+        line(format!(
+            "  {}",
+            faint.apply_to("Ctrl-C stops it; the next start serves the same again.")
+        ));
+        line(String::new());
+        text
+    }
+}

@@ -1,0 +1,386 @@
+//! Making the demo: two weeks of an organisation, by the operations of the service.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use knowledge_core::Error;
+use knowledge_core::access::{Credential, RoleRef};
+use knowledge_core::env::Env;
+use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
+use knowledge_core::model::{
+    BulkUpdate, CustomRoleUpdate, Member, MemberId, MemoryChange, MemoryId, NewCustomRole, OrgId,
+    ReviewStatus, RoleActions, SensitivityLabel, SourceId, Timestamp, Workspace,
+};
+use knowledge_core::service::{
+    IdempotencyKey, KnowledgeService, MemberAssignment, NewMember, NewSource, NewWorkspace,
+    OpenError, Options,
+};
+use knowledge_core::store::Store;
+
+use super::cast::{self, Person, Place};
+use super::clock::HistoryClock;
+use super::history;
+use super::state::{Counts, Demo, MEMORY_IDS_MAX};
+use super::text::{Draft, Writer};
+use crate::cli::{Progress, Unit};
+use crate::system::OsRandomness;
+
+/// How long before now the history begins.
+const HISTORY: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// How long before now the last memories came in, and how long after the beginning the first ones.
+const LAST_INGEST: Duration = Duration::from_secs(18 * 60);
+/// How long behind the memories their reviews are.
+const REVIEW_DELAY: Duration = Duration::from_secs(3 * 60 * 60);
+/// How many memories one ingest brings.
+const BATCH: usize = INGEST_MEMORIES_MAX;
+/// How many memories one bulk update changes.
+const BULK: usize = BULK_MEMORIES_MAX;
+/// How many memories the recall may cite: the first ones, which everybody in the workspace may know of.
+pub(super) const CITED: usize = 5;
+/// One memory in so many is in the second workspace.
+const SECOND_WORKSPACE_SHARE: u64 = 5;
+
+/// What to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// How many memories, at least 3.
+    pub memories: u64,
+    /// What the texts follow from.
+    pub seed: u64,
+    /// The end of the history.
+    pub now: Timestamp,
+}
+
+/// Makes the demo in an empty store, without tokens: those are of the present.
+///
+/// # Errors
+/// Those of the service.
+pub async fn seed(store: Arc<dyn Store>, options: Options, plan: Plan) -> Result<Demo, Error> {
+    let clock = HistoryClock::at(plan.now.minus(HISTORY));
+    let env = Env::new(clock.clone(), OsRandomness);
+    let service =
+        KnowledgeService::open(store, env, options)
+            .await
+            .map_err(|error| match error {
+                OpenError::Store(error) => error.into(),
+                other => Error::internal(other.to_string()),
+            })?;
+    let mut seeding = Seeding {
+        stage: Stage::set(service, clock, plan.now).await?,
+        writer: Writer::new(plan.seed),
+        progress: Progress::begin("making the demo", Unit::Memories, Some(plan.memories)),
+        ingested: 0,
+    };
+    let made = seeding.run(plan).await;
+    seeding.progress.end();
+    made
+}
+
+/// The organisation with its members and workspaces, and who acts.
+pub(super) struct Stage {
+    pub(super) service: KnowledgeService,
+    clock: HistoryClock,
+    now: Timestamp,
+    pub(super) org: OrgId,
+    pub(super) operations: Workspace,
+    pub(super) customers: Workspace,
+    members: HashMap<&'static str, MemberId>,
+}
+
+impl Stage {
+    async fn set(
+        service: KnowledgeService,
+        clock: HistoryClock,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let provisioning = service.provisioning();
+        let (org, owner) = provisioning
+            .create_organization(cast::ORG_NAME, cast::ORG_SLUG, &new_member(&cast::OWNER))
+            .await?;
+        let workspace = |place: &Place| NewWorkspace {
+            name: place.name.to_owned(),
+            slug: place.slug.to_owned(),
+            audience: None,
+        };
+        let operations = provisioning
+            .create_workspace(org.id, &workspace(&cast::OPERATIONS))
+            .await?;
+        let customers = provisioning
+            .create_workspace(org.id, &workspace(&cast::CUSTOMERS))
+            .await?;
+        let mut members = HashMap::from([(cast::OWNER.handle, owner.id)]);
+        for person in std::iter::once(&cast::ADMIN).chain(cast::PEOPLE) {
+            let member: Member = provisioning
+                .create_member(org.id, &new_member(person))
+                .await?;
+            members.insert(person.handle, member.id);
+        }
+        Ok(Self {
+            service,
+            clock,
+            now,
+            org: org.id,
+            operations,
+            customers,
+            members,
+        })
+    }
+
+    /// Sets the clock to this long before now.
+    pub(super) fn ago(&self, ago: Duration) -> Timestamp {
+        let time = self.now.minus(ago);
+        self.clock.set(time);
+        time
+    }
+
+    pub(super) fn member(&self, handle: &str) -> MemberId {
+        self.members[handle]
+    }
+
+    /// The caller with this handle.
+    pub(super) fn act_as(&self, handle: &str) -> Credential {
+        Credential::Trusted {
+            org: self.org,
+            member: self.member(handle),
+        }
+    }
+}
+
+fn new_member(person: &Person) -> NewMember {
+    NewMember {
+        kind: person.kind,
+        handle: person.handle.to_owned(),
+        name: person.name.to_owned(),
+        role: RoleRef::BuiltIn(person.role),
+        teams: person.teams.iter().map(|team| (*team).to_owned()).collect(),
+    }
+}
+
+/// The work on the memories.
+struct Seeding {
+    stage: Stage,
+    writer: Writer,
+    progress: Progress,
+    ingested: u64,
+}
+
+impl Seeding {
+    async fn run(&mut self, plan: Plan) -> Result<Demo, Error> {
+        make_roles(&self.stage).await?;
+        let sources = make_sources(&self.stage).await?;
+        let in_second = plan.memories / SECOND_WORKSPACE_SHARE;
+        let in_first = plan.memories - in_second;
+        let (operations, customers) = (self.stage.operations.clone(), self.stage.customers.clone());
+        let first = self.ingest(&operations, &sources, in_first).await?;
+        self.ingest(&customers, &sources, in_second).await?;
+        let made = history::make(&self.stage, &first).await?;
+        let stage = &self.stage;
+        Ok(Demo {
+            org_id: stage.org,
+            org_name: cast::ORG_NAME.to_owned(),
+            org_slug: cast::ORG_SLUG.to_owned(),
+            workspace_id: operations.id,
+            workspace_slug: operations.slug,
+            bearer_member: stage.member(cast::ADMIN.handle),
+            bearer_token: String::new(),
+            session_member: stage.member(cast::OWNER.handle),
+            session_token: String::new(),
+            recall_id: made.recall,
+            memory_ids: first.into_iter().take(MEMORY_IDS_MAX).collect(),
+            healthy_connector: made.healthy_connector,
+            degraded_connector: made.degraded_connector,
+            counts: Counts {
+                memories: plan.memories,
+                memories_in_first: in_first,
+                members: stage.members.len() as u64,
+                sources: sources.len() as u64,
+                connectors: made.connectors,
+                mcp_keys: made.mcp_keys,
+                chats: made.chats,
+            },
+        })
+    }
+
+    /// Brings memories into a workspace, batch by batch over the two weeks, with the reviews some hours behind.
+    async fn ingest(
+        &mut self,
+        workspace: &Workspace,
+        sources: &[SourceId],
+        count: u64,
+    ) -> Result<Vec<MemoryId>, Error> {
+        let bot = self.stage.act_as(cast::SYNC_BOT);
+        let mut ids = Vec::new();
+        let mut decisions = Decisions::default();
+        let mut batches = (0_u32..).zip(sources.iter().cycle());
+        while (ids.len() as u64) < count {
+            let Some((batch, source)) = batches.next() else {
+                break;
+            };
+            let done = part(ids.len() as u64, count);
+            let ago = LAST_INGEST + (HISTORY - 2 * LAST_INGEST).mul_f64(1.0 - done);
+            self.stage.ago(ago);
+            let left = usize::try_from(count).unwrap_or(usize::MAX) - ids.len();
+            let drafts: Vec<_> = (0..left.min(BATCH))
+                .map(|index| {
+                    let is_first = ids.is_empty() && index < CITED;
+                    self.writer
+                        .draft(batch as usize % sources.len(), done, is_first)
+                })
+                .collect();
+            let memories: Vec<_> = drafts.iter().map(|draft| draft.memory.clone()).collect();
+            let service = &self.stage.service;
+            let ingested = service
+                .ingest(&bot, workspace.id, *source, &memories)
+                .await?;
+            for (draft, memory) in drafts.iter().zip(&ingested) {
+                decisions.note(draft, memory.id);
+                ids.push(memory.id);
+            }
+            self.stage.ago(ago.saturating_sub(REVIEW_DELAY));
+            decisions.carry_out(&self.stage, BULK).await?;
+            self.ingested += ingested.len() as u64;
+            self.progress.advance(self.ingested, self.ingested);
+        }
+        decisions.carry_out(&self.stage, 1).await?;
+        Ok(ids)
+    }
+}
+
+/// Where in the history the batch stands that begins behind `before` of `count` memories: the first at 0, the last at 1.
+fn part(before: u64, count: u64) -> f64 {
+    let last = count.saturating_sub(1) / BATCH as u64 * BATCH as u64;
+    if last == 0 {
+        1.0
+    } else {
+        before as f64 / last as f64
+    }
+}
+
+/// What people decided on memories and has not been written yet.
+#[derive(Default)]
+struct Decisions {
+    approved: Vec<MemoryId>,
+    rejected: Vec<MemoryId>,
+    restricted: Vec<MemoryId>,
+}
+
+impl Decisions {
+    fn note(&mut self, draft: &Draft, id: MemoryId) {
+        match draft.verdict {
+            ReviewStatus::Approved => self.approved.push(id),
+            ReviewStatus::Rejected => self.rejected.push(id),
+            ReviewStatus::Pending => {}
+        }
+        if draft.is_to_be_restricted {
+            self.restricted.push(id);
+        }
+    }
+
+    /// Writes the decisions of which there are at least `least`.
+    async fn carry_out(&mut self, stage: &Stage, least: usize) -> Result<(), Error> {
+        let review = |status| MemoryChange {
+            review_status: Some(status),
+            ..MemoryChange::default()
+        };
+        let restrict = MemoryChange {
+            sensitivity_label: Some(SensitivityLabel::Restricted),
+            ..MemoryChange::default()
+        };
+        for (ids, handle, change) in [
+            (
+                &mut self.approved,
+                cast::CURATOR,
+                review(ReviewStatus::Approved),
+            ),
+            (
+                &mut self.rejected,
+                cast::CURATOR,
+                review(ReviewStatus::Rejected),
+            ),
+            (&mut self.restricted, cast::ADMIN.handle, restrict),
+        ] {
+            while ids.len() >= least {
+                let memory_ids = ids.drain(..ids.len().min(BULK)).collect();
+                bulk_update(stage, handle, memory_ids, change.clone()).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn bulk_update(
+    stage: &Stage,
+    handle: &str,
+    memory_ids: Vec<MemoryId>,
+    change: MemoryChange,
+) -> Result<(), Error> {
+    let key: IdempotencyKey = format!("demo-{}", stage.service.env().uuid())
+        .parse()
+        .map_err(|error| Error::internal(format!("an idempotency key: {error}")))?;
+    let request = BulkUpdate { memory_ids, change };
+    let result = stage
+        .service
+        .bulk_update(&stage.act_as(handle), &key, &request)
+        .await?;
+    match result.summary.failed {
+        0 => Ok(()),
+        failed => Err(Error::internal(format!(
+            "{failed} memories of the demo were refused"
+        ))),
+    }
+}
+
+async fn make_roles(stage: &Stage) -> Result<(), Error> {
+    let owner = stage.act_as(cast::OWNER.handle);
+    let service = &stage.service;
+    for role in cast::ROLES {
+        let new = NewCustomRole {
+            name: role.name.to_owned(),
+            slug: role.slug.to_owned(),
+            base_role: role.base,
+            description: role.description.to_owned(),
+            workspace_id: role.is_of_workspace.then_some(stage.operations.id),
+            actions: RoleActions {
+                allow: role.allow,
+                deny: role.deny,
+            },
+        };
+        let made = service
+            .create_custom_role(&owner, cast::ORG_SLUG, &new)
+            .await?;
+        let held = RoleRef::Custom(made.id);
+        let assignment = match made.workspace_id {
+            Some(workspace) => MemberAssignment::Workspace(workspace, Some(held)),
+            None => MemberAssignment::Organization(held),
+        };
+        for holder in role.holders {
+            service
+                .assign_role(&owner, cast::ORG_SLUG, stage.member(holder), assignment)
+                .await?;
+        }
+        if !role.is_active {
+            let off = CustomRoleUpdate {
+                is_active: Some(false),
+                ..CustomRoleUpdate::default()
+            };
+            service
+                .update_custom_role(&owner, cast::ORG_SLUG, made.id, &off, None)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn make_sources(stage: &Stage) -> Result<Vec<SourceId>, Error> {
+    let mut sources = Vec::with_capacity(cast::SOURCES.len());
+    for (name, kind) in cast::SOURCES {
+        let new = NewSource {
+            name: (*name).to_owned(),
+            kind: (*kind).to_owned(),
+        };
+        let admin = stage.act_as(cast::ADMIN.handle);
+        sources.push(stage.service.create_source(&admin, &new).await?.id);
+    }
+    Ok(sources)
+}

@@ -1,0 +1,233 @@
+//! Believable texts, composed from what such an organisation writes. The same seed gives the same texts.
+
+mod topics;
+
+use fastrand::Rng;
+use knowledge_core::model::{AudienceLabel, AudienceScope, ReviewStatus, SensitivityLabel};
+use knowledge_core::service::NewMemory;
+
+use self::topics::{BY_SOURCE, FILLERS, Topic};
+use super::cast;
+
+/// The share of old memories that are approved, and rejected; the rest waits.
+const OLD: (f64, f64) = (0.86, 0.07);
+/// The same of recent ones.
+const RECENT: (f64, f64) = (0.36, 0.04);
+/// From which part of the history on memories are recent.
+const RECENT_FROM: f64 = 0.8;
+
+/// A memory, and what people are going to decide on it.
+pub(super) struct Draft {
+    pub(super) memory: NewMemory,
+    pub(super) verdict: ReviewStatus,
+    pub(super) is_to_be_restricted: bool,
+}
+
+/// Writes memories.
+pub(super) struct Writer {
+    rng: Rng,
+    written: u64,
+}
+
+impl Writer {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            written: 0,
+        }
+    }
+
+    /// The next memory of a source, at a point of the history between 0 and 1. One that is `for_everybody` can be
+    /// known by everybody in its workspace.
+    pub(super) fn draft(&mut self, source: usize, at: f64, for_everybody: bool) -> Draft {
+        let topics = BY_SOURCE[source % BY_SOURCE.len()];
+        let topic = self.pick(topics);
+        let scene = Scene::new(&mut self.rng);
+        self.written += 1;
+        let title = scene.fill(self.pick(topic.titles));
+        let content = self.content(topic, &scene);
+        let audience_tag = if for_everybody {
+            None
+        } else {
+            self.audience(topic)
+        };
+        let sensitivity = self.sensitivity(topic);
+        let memory = NewMemory {
+            title,
+            content,
+            source_key: Some(format!("{}-{}", topic.key, self.written)),
+            audience_tag,
+            sensitivity_label: Some(sensitivity),
+        };
+        Draft {
+            memory,
+            verdict: self.verdict(at),
+            is_to_be_restricted: topic.is_restricted_later && self.rng.f64() < 0.3,
+        }
+    }
+
+    fn pick<'l, T: ?Sized>(&mut self, list: &[&'l T]) -> &'l T {
+        list[self.rng.usize(..list.len())]
+    }
+
+    /// Three paragraphs: what it is about, what happened or holds, what follows.
+    fn content(&mut self, topic: &Topic, scene: &Scene) -> String {
+        let parts = [(topic.openings, 2), (topic.details, 4), (topic.outcomes, 2)];
+        let paragraphs = parts.map(|(sentences, most)| {
+            let count = self.rng.usize(1..=most).min(sentences.len());
+            let chosen = self.some(sentences, count);
+            let filled: Vec<_> = chosen.iter().map(|sentence| scene.fill(sentence)).collect();
+            filled.join(" ")
+        });
+        paragraphs.join("\n\n")
+    }
+
+    /// So many of the sentences, in the order they have.
+    fn some<'l>(&mut self, sentences: &[&'l str], count: usize) -> Vec<&'l str> {
+        let mut indexes: Vec<_> = (0..sentences.len()).collect();
+        self.rng.shuffle(&mut indexes);
+        indexes.truncate(count);
+        indexes.sort_unstable();
+        indexes.into_iter().map(|index| sentences[index]).collect()
+    }
+
+    /// Mostly the audience of the workspace.
+    fn audience(&mut self, topic: &Topic) -> Option<AudienceLabel> {
+        let label = |scope, name| AudienceLabel::new(scope, name).ok();
+        match self.rng.u8(..100) {
+            0..20 => label(AudienceScope::Org, cast::ORG_SLUG),
+            20..38 => label(AudienceScope::Team, topic.team),
+            38..42 => label(AudienceScope::User, cast::ADMIN.handle),
+            _ => None,
+        }
+    }
+
+    fn sensitivity(&mut self, topic: &Topic) -> SensitivityLabel {
+        match self.rng.u8(..100) {
+            0..60 => topic.sensitivity,
+            60..85 => SensitivityLabel::Internal,
+            85..93 => SensitivityLabel::Public,
+            _ => SensitivityLabel::Confidential,
+        }
+    }
+
+    fn verdict(&mut self, at: f64) -> ReviewStatus {
+        let (approved, rejected) = if at < RECENT_FROM { OLD } else { RECENT };
+        match self.rng.f64() {
+            drawn if drawn < approved => ReviewStatus::Approved,
+            drawn if drawn < approved + rejected => ReviewStatus::Rejected,
+            _ => ReviewStatus::Pending,
+        }
+    }
+}
+
+/// The names and numbers of one memory: the same in its title and in all of its sentences.
+struct Scene {
+    values: Vec<(&'static str, String)>,
+}
+
+impl Scene {
+    fn new(rng: &mut Rng) -> Self {
+        let mut values: Vec<_> = FILLERS
+            .iter()
+            .map(|(name, list)| (*name, list[rng.usize(..list.len())].to_owned()))
+            .collect();
+        values.extend([
+            ("n", rng.u32(3..60).to_string()),
+            ("m", rng.u32(2..9).to_string()),
+            ("k", (rng.u32(4..90) * 50).to_string()),
+            ("pct", rng.u32(2..38).to_string()),
+            ("day", rng.u32(1..29).to_string()),
+            (
+                "hour",
+                format!("{:02}:{:02}", rng.u32(0..24), rng.u32(0..12) * 5),
+            ),
+            ("ticket", rng.u32(1_000..9_999).to_string()),
+        ]);
+        Self { values }
+    }
+
+    /// The template with its `{names}` replaced.
+    fn fill(&self, template: &str) -> String {
+        let mut text = String::with_capacity(template.len() * 3 / 2);
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, behind) = after.split_once('}').unwrap_or((after, ""));
+            let value = self.values.iter().find(|(known, _)| *known == name);
+            text.push_str(before);
+            text.push_str(value.map_or(name, |(_, value)| value));
+            rest = behind;
+        }
+        text.push_str(rest);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use knowledge_core::limits::Limits;
+
+    use super::*;
+
+    fn drafts(seed: u64, count: usize) -> Vec<Draft> {
+        let mut writer = Writer::new(seed);
+        (0..count)
+            .map(|index| writer.draft(index % 3, index as f64 / count as f64, false))
+            .collect()
+    }
+
+    #[test]
+    fn every_text_is_whole_and_within_the_limits() {
+        for draft in drafts(1, 3_000) {
+            let NewMemory { title, content, .. } = &draft.memory;
+            draft.memory.validate(&Limits::default()).unwrap();
+            assert!(
+                !format!("{title}{content}").contains(['{', '}']),
+                "{title}: {content}"
+            );
+            assert!(content.len() > 80, "{content}");
+        }
+    }
+
+    #[test]
+    fn every_slot_has_a_filler() {
+        let scene = Scene::new(&mut Rng::with_seed(1));
+        let known: HashSet<_> = scene.values.iter().map(|(name, _)| *name).collect();
+        for topic in BY_SOURCE.iter().copied().flatten() {
+            let texts = [topic.titles, topic.openings, topic.details, topic.outcomes];
+            for text in texts.into_iter().flatten() {
+                for slot in text.split('{').skip(1) {
+                    let name = slot.split('}').next().unwrap();
+                    assert!(known.contains(name), "{name} in {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_writes_the_same_and_seldom_twice() {
+        let texts = |seed| -> Vec<_> {
+            drafts(seed, 1_000)
+                .into_iter()
+                .map(|draft| (draft.memory.title, draft.memory.content))
+                .collect()
+        };
+        assert_eq!(texts(7), texts(7));
+        assert_ne!(texts(7), texts(8));
+        let distinct: HashSet<_> = texts(7).into_iter().collect();
+        assert!(distinct.len() > 990, "{}", distinct.len());
+    }
+
+    #[test]
+    fn the_backlog_is_a_part_of_all() {
+        let drafts = drafts(7, 10_000);
+        let share = |status| {
+            let found = drafts.iter().filter(|draft| draft.verdict == status);
+            found.count() as f64 / drafts.len() as f64
+        };
+        assert!((0.1..0.3).contains(&share(ReviewStatus::Pending)));
+        assert!(share(ReviewStatus::Rejected) > 0.02);
+    }
+}
