@@ -149,6 +149,17 @@ impl FieldProblem {
     }
 }
 
+/// A sentence: where, and what would be right.
+impl std::fmt::Display for FieldProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            // What is full is not the field: the message says what is.
+            ProblemCode::LimitReached => f.write_str(&self.message),
+            _ => write!(f, "{} {}", self.path, self.message),
+        }
+    }
+}
+
 impl Error {
     /// A request with one thing wrong.
     pub fn invalid(path: impl Into<String>, code: ProblemCode, message: impl Into<String>) -> Self {
@@ -206,8 +217,8 @@ impl Error {
 fn describe(fields: &[FieldProblem]) -> String {
     match fields {
         [] => "no details".to_owned(),
-        [only] => format!("{} {}", only.path, only.message),
-        [first, rest @ ..] => format!("{} {} (and {} more)", first.path, first.message, rest.len()),
+        [only] => only.to_string(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
     }
 }
 

@@ -28,7 +28,7 @@ impl Body {
                 "must be a JSON object; it is empty",
             ));
         }
-        let (value, repeated) = json::parse(bytes, PROBLEMS_MAX).map_err(|error| {
+        let (value, repeated) = json::parse(bytes).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
             wrong(format!(
                 "must be a JSON object; it cannot be read from {place} on"
@@ -76,6 +76,18 @@ impl Body {
             self.problems
                 .push(name, ProblemCode::Required, "is required");
         }
+    }
+
+    /// Notes that something is missing where none of these fields was sent.
+    pub(super) fn require_any(&mut self, names: &[&str], message: &str) {
+        if !names.iter().any(|name| self.fields.contains_key(*name)) {
+            self.problems.push("body", ProblemCode::Required, message);
+        }
+    }
+
+    /// Where checks of the values note what is wrong with them, beside what was wrong with the JSON.
+    pub(super) fn problems(&mut self) -> &mut Problems {
+        &mut self.problems
     }
 
     /// A string.

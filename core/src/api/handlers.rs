@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use serde_json::json;
+use serde::Serialize;
 
 use super::Handled;
 use super::body::Body;
@@ -13,9 +13,15 @@ use crate::access::{Credential, CredentialKind};
 use crate::error::Error;
 use crate::model::{
     BulkUpdate, CustomRoleUpdate, MemoryChange, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, RoleActions, RoleId, WorkspaceId,
+    NewWebhook, RoleActions, RoleId, WebhookUrl, WorkspaceId,
 };
-use crate::service::{DeleteRole, KnowledgeService, Tagged};
+use crate::service::{CHANGE_RULE, DeleteRole, KnowledgeService, Tagged, check_memory_ids};
+
+/// What the operations on roles wrap their answers in.
+#[derive(Serialize)]
+struct Data<T> {
+    data: T,
+}
 
 /// One request on its way.
 pub(super) struct Call<'c> {
@@ -63,12 +69,22 @@ impl Call<'_> {
         let mut body = Body::parse(self.request.body())?;
         body.require("memoryIds");
         let memory_ids = body.ids("memoryIds");
+        if let Some(ids) = &memory_ids {
+            check_memory_ids(body.problems(), ids, self.service.limits());
+        }
         let change = MemoryChange {
             audience_tag: body.parsed("audienceTag"),
             sensitivity_label: body.parsed("sensitivityLabel"),
             source_id: body.id("sourceId"),
             review_status: body.parsed("reviewStatus"),
         };
+        let attributes = [
+            "audienceTag",
+            "sensitivityLabel",
+            "sourceId",
+            "reviewStatus",
+        ];
+        body.require_any(&attributes, CHANGE_RULE);
         let update = body.finish(memory_ids.map(|memory_ids| BulkUpdate { memory_ids, change }))?;
         let result = self.service.bulk_update(credential, &key, &update).await?;
         let answer = Answer::json(StatusCode::OK, &result);
@@ -117,6 +133,7 @@ impl Call<'_> {
                 deny: actions.actions("deny").unwrap_or_default(),
             }),
         };
+        body.problems().note(update.validate())?;
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (org, role) = (self.org_slug(), self.role());
@@ -124,7 +141,7 @@ impl Call<'_> {
             .service
             .update_custom_role(credential, org, role, &update, if_match.as_ref())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &json!({ "data": value })).etag(&etag))
+        Ok(Answer::json(StatusCode::OK, &Data { data: value }).etag(&etag))
     }
 
     async fn list_custom_roles(&self, credential: &Credential) -> Handled {
@@ -132,7 +149,7 @@ impl Call<'_> {
             .service
             .list_custom_roles(credential, self.org_slug())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &json!({ "data": roles })))
+        Ok(Answer::json(StatusCode::OK, &Data { data: roles }))
     }
 
     async fn create_citation_subscription(&self, credential: &Credential) -> Handled {
@@ -140,6 +157,7 @@ impl Call<'_> {
         body.require("recall_id");
         body.require("webhook_url");
         let (recall_id, webhook_url) = (body.id("recall_id"), body.parsed("webhook_url"));
+        self.check_url(&mut body, "webhook_url", webhook_url.as_ref())?;
         let request = recall_id.zip(webhook_url);
         let (recall_id, webhook_url) = body.finish(request)?;
         let request = NewCitationSubscription {
@@ -158,6 +176,7 @@ impl Call<'_> {
         body.require("event_type");
         body.require("url");
         let (event_type, url) = (body.parsed("event_type"), body.parsed("url"));
+        self.check_url(&mut body, "url", url.as_ref())?;
         let (event_type, url) = body.finish(event_type.zip(url))?;
         let request = NewWebhook { event_type, url };
         let created = self
@@ -171,6 +190,9 @@ impl Call<'_> {
         let mut body = Body::parse(self.request.body())?;
         body.require("name");
         let name = body.text("name");
+        if let Some(name) = &name {
+            body.problems().name("name", name);
+        }
         let request = NewInboundWebhook {
             name: body.finish(name)?,
         };
@@ -179,6 +201,20 @@ impl Call<'_> {
             .create_inbound_webhook(credential, self.workspace(), &request)
             .await?;
         Ok(Answer::json(StatusCode::CREATED, &created))
+    }
+
+    fn check_url(
+        &self,
+        body: &mut Body,
+        name: &'static str,
+        url: Option<&WebhookUrl>,
+    ) -> Result<(), Error> {
+        match url {
+            Some(url) => body
+                .problems()
+                .note(self.service.check_webhook_url(name, url)),
+            None => Ok(()),
+        }
     }
 
     /// The workspace of the path. One that is no UUID is the nil UUID, which no workspace has: it is refused where an

@@ -35,6 +35,11 @@ pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Cr
         .map_err(|_| unknown)
 }
 
+/// Whether an access token was presented, taken or not.
+pub(super) fn has_token(headers: &HeaderMap) -> bool {
+    bearer(headers).is_some()
+}
+
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers
         .get(header::AUTHORIZATION)?

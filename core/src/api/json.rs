@@ -9,16 +9,16 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The value of a text, and the paths of fields that stand in it more than once, at most `repeated_max` of them.
-pub(super) fn parse(
-    bytes: &[u8],
-    repeated_max: usize,
-) -> Result<(Value, Vec<String>), serde_json::Error> {
+/// How many repeated fields are named, and in how many characters each: what is sent decides neither.
+const REPEATED_MAX: usize = 100;
+const PATH_CHARS_MAX: usize = 200;
+
+/// The value of a text, and the paths of the fields that stand in it more than once.
+pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let repeated = RefCell::new(Vec::new());
     let root = Node {
         path: Path::Root,
         repeated: &repeated,
-        repeated_max,
     };
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = root.deserialize(&mut json)?;
@@ -50,7 +50,15 @@ impl fmt::Display for Path<'_> {
 struct Node<'n> {
     path: Path<'n>,
     repeated: &'n RefCell<Vec<String>>,
-    repeated_max: usize,
+}
+
+impl Node<'_> {
+    fn note_repeated(self, path: Path<'_>) {
+        let mut repeated = self.repeated.borrow_mut();
+        if repeated.len() < REPEATED_MAX {
+            repeated.push(path.to_string().chars().take(PATH_CHARS_MAX).collect());
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -108,8 +116,8 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(name) = object.next_key::<String>()? {
             let path = Path::Field(&self.path, &name);
             let value = object.next_value_seed(Node { path, ..self })?;
-            if fields.contains_key(&name) && self.repeated.borrow().len() < self.repeated_max {
-                self.repeated.borrow_mut().push(path.to_string());
+            if fields.contains_key(&name) {
+                self.note_repeated(path);
             }
             fields.insert(name, value);
         }
@@ -128,21 +136,31 @@ mod tests {
             " [true, -1, 18446744073709551615, 0.5, \"\\u00e4\", [], {}] ",
             r#"{"a": {"b": [1, {"c": null}]}, "": ""}"#,
         ] {
-            let (value, repeated) = parse(text.as_bytes(), 10).unwrap();
+            let (value, repeated) = parse(text.as_bytes()).unwrap();
             assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
             assert!(repeated.is_empty());
         }
         for text in ["", "{} {}", "[1,]", "{\"a\"}", "1e999", &"[".repeat(200)] {
-            assert!(parse(text.as_bytes(), 10).is_err(), "{text}");
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
         }
     }
 
     #[test]
     fn what_stands_there_twice_is_named() {
         let text = r#"{"a": 1, "b": {"c": [{"d": 1}, {"d": 1, "\u0064": 2, "d": 3}]}, "a": 2}"#;
-        let (value, repeated) = parse(text.as_bytes(), 10).unwrap();
+        let (value, repeated) = parse(text.as_bytes()).unwrap();
         assert_eq!(repeated, ["b.c[1].d", "b.c[1].d", "a"]);
         assert_eq!(value["a"], 2);
-        assert_eq!(parse(text.as_bytes(), 2).unwrap().1.len(), 2);
+    }
+
+    #[test]
+    fn what_is_named_is_bounded() {
+        let text = format!(
+            "{{\"{}\": {{{}\"a\": 1}}}}",
+            "b".repeat(500),
+            "\"a\": 1, ".repeat(500)
+        );
+        let (_, repeated) = parse(text.as_bytes()).unwrap();
+        assert_eq!(repeated, vec!["b".repeat(PATH_CHARS_MAX); REPEATED_MAX]);
     }
 }

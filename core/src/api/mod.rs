@@ -13,8 +13,8 @@ mod route;
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
 
-use self::response::Answer;
 pub use self::response::status;
+use self::response::{Answer, Challenge};
 use self::route::Routes;
 pub use self::route::{ErrorStyle, OPERATIONS, Operation, OperationSpec};
 use crate::error::Error;
@@ -77,11 +77,13 @@ impl Api {
         };
         let response = match answer {
             Ok(answer) => answer.into_response(),
-            Err(error) => response::refusal(
-                &error,
-                style,
-                self.routes.credential_kind(request.uri().path()),
-            ),
+            Err(error) => {
+                let challenge = Challenge {
+                    wanted: self.routes.credential_kind(request.uri().path()),
+                    has_token: headers::has_token(request.headers()),
+                };
+                response::refusal(&error, style, challenge)
+            }
         };
         self.finish(response, is_head)
     }
@@ -94,7 +96,11 @@ impl Api {
             |_| self.routes.error_style(path),
             |(spec, _)| spec.error_style,
         );
-        let response = response::refusal(error, style, self.routes.credential_kind(path));
+        let challenge = Challenge {
+            wanted: self.routes.credential_kind(path),
+            has_token: false,
+        };
+        let response = response::refusal(error, style, challenge);
         self.finish(response, method == Method::HEAD)
     }
 

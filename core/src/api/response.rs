@@ -6,7 +6,6 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::route::ErrorStyle;
@@ -18,6 +17,7 @@ const ERROR_CODE: HeaderName = HeaderName::from_static("error-code");
 const ERROR_MESSAGE: HeaderName = HeaderName::from_static("error-message");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// How many problems `Error-Message` names.
 const HEADER_PROBLEMS_MAX: usize = 8;
 
@@ -35,9 +35,7 @@ impl Answer {
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, JSON);
         // Answers have secrets and what only their caller may see.
-        response
-            .headers_mut()
-            .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
         Self { response }
     }
 
@@ -93,37 +91,64 @@ pub fn status(error: &Error) -> StatusCode {
     }
 }
 
-fn details(error: &Error) -> Value {
+/// The body of a refusal.
+#[derive(Serialize)]
+struct ErrorBody<'e> {
+    error: &'static str,
+    message: String,
+    details: Details<'e>,
+}
+
+/// What a program may want to know of an error.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Details<'e> {
+    Invalid { fields: &'e [FieldProblem] },
+    InUse { holder_count: u64 },
+    TooLarge { bytes_max: usize },
+    Later { retry_after_seconds: u64 },
+    None {},
+}
+
+fn details(error: &Error) -> Details<'_> {
     match error {
-        Error::InvalidRequest { fields } => json!({ "fields": fields }),
-        Error::RoleInUse { holder_count } => json!({ "holder_count": holder_count }),
-        Error::PayloadTooLarge { bytes_max } => json!({ "bytes_max": bytes_max }),
+        Error::InvalidRequest { fields } => Details::Invalid { fields },
+        Error::RoleInUse { holder_count } => Details::InUse {
+            holder_count: *holder_count,
+        },
+        Error::PayloadTooLarge { bytes_max } => Details::TooLarge {
+            bytes_max: *bytes_max,
+        },
         Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
-            json!({ "retry_after_seconds": retry_after.as_secs() })
+            Details::Later {
+                retry_after_seconds: retry_after.as_secs(),
+            }
         }
-        _ => json!({}),
+        _ => Details::None {},
     }
 }
 
 /// The answer that says what was wrong.
-pub(super) fn refusal(error: &Error, style: ErrorStyle, wanted: CredentialKind) -> Response<Bytes> {
+pub(super) fn refusal(error: &Error, style: ErrorStyle, challenge: Challenge) -> Response<Bytes> {
     log(error);
     let status = status(error);
     let mut answer = match style {
         ErrorStyle::Body => {
-            let (code, message) = (error.code(), error.to_string());
-            Answer::json(
-                status,
-                &json!({ "error": code, "message": message, "details": details(error) }),
-            )
+            let body = ErrorBody {
+                error: error.code(),
+                message: error.to_string(),
+                details: details(error),
+            };
+            Answer::json(status, &body)
         }
         ErrorStyle::Headers => Answer::empty(status)
+            .header(CACHE_CONTROL, NO_STORE)
             .header(ERROR_CODE, HeaderValue::from_static(error.code()))
             .header(ERROR_MESSAGE, header_text(&header_message(error))),
     };
     match error {
         Error::Unauthenticated { .. } => {
-            answer = answer.header(WWW_AUTHENTICATE, challenge(wanted));
+            answer = answer.header(WWW_AUTHENTICATE, challenge.header());
         }
         Error::MethodNotAllowed { allow } => answer = answer.header(ALLOW, header_text(allow)),
         Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
@@ -134,12 +159,24 @@ pub(super) fn refusal(error: &Error, style: ErrorStyle, wanted: CredentialKind) 
     answer.into_response()
 }
 
-/// What a caller without a credential has to present (RFC 6750, 3 for tokens).
-fn challenge(wanted: CredentialKind) -> HeaderValue {
-    HeaderValue::from_static(match wanted {
-        CredentialKind::Bearer => "Bearer realm=\"knowledge\"",
-        CredentialKind::Session => "Cookie realm=\"knowledge\", cookie-name=\"service_session\"",
-    })
+/// What a caller that was not recognised is asked for (RFC 6750, 3 for tokens).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Challenge {
+    pub(super) wanted: CredentialKind,
+    /// Whether there was a token, which was not taken then.
+    pub(super) has_token: bool,
+}
+
+impl Challenge {
+    fn header(self) -> HeaderValue {
+        HeaderValue::from_static(match (self.wanted, self.has_token) {
+            (CredentialKind::Bearer, false) => "Bearer realm=\"knowledge\"",
+            (CredentialKind::Bearer, true) => "Bearer realm=\"knowledge\", error=\"invalid_token\"",
+            (CredentialKind::Session, _) => {
+                "Cookie realm=\"knowledge\", cookie-name=\"service_session\""
+            }
+        })
+    }
 }
 
 /// What a header may say of an error: nothing that was sent stands in it.
@@ -152,7 +189,7 @@ fn header_message(error: &Error) -> String {
         ProblemCode::UnknownField | ProblemCode::Duplicate => {
             format!("a field of the body {}", problem.message)
         }
-        _ => format!("{} {}", problem.path, problem.message),
+        _ => problem.to_string(),
     };
     let shown: Vec<_> = fields
         .iter()

@@ -25,6 +25,23 @@ use crate::store::{Decided, Transaction, keys};
 /// The name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
 
+/// What a request has to have besides the memories.
+pub(crate) const CHANGE_RULE: &str =
+    "must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus";
+
+/// The list of memories has to have some, not too many, and none twice.
+pub(crate) fn check_memory_ids(problems: &mut Problems, ids: &[MemoryId], limits: &Limits) {
+    problems.count("memoryIds", ids.len(), limits.bulk_memories_max);
+    let mut seen = HashSet::with_capacity(ids.len());
+    for (index, _) in ids.iter().enumerate().filter(|(_, id)| !seen.insert(**id)) {
+        problems.push(
+            format!("memoryIds[{index}]"),
+            ProblemCode::Duplicate,
+            "must not name a memory that stands before it in the list",
+        );
+    }
+}
+
 impl BulkUpdate {
     /// What is wrong with the request, all of it.
     ///
@@ -32,22 +49,9 @@ impl BulkUpdate {
     /// [`Error::InvalidRequest`].
     pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
         let mut problems = Problems::default();
-        problems.count("memoryIds", self.memory_ids.len(), limits.bulk_memories_max);
-        let mut seen = HashSet::with_capacity(self.memory_ids.len());
-        for (index, id) in self.memory_ids.iter().enumerate() {
-            if !seen.insert(id) {
-                let message = "must not name a memory that stands before it in the list";
-                problems.push(
-                    format!("memoryIds[{index}]"),
-                    ProblemCode::Duplicate,
-                    message,
-                );
-            }
-        }
+        check_memory_ids(&mut problems, &self.memory_ids, limits);
         if self.change.is_empty() {
-            let message =
-                "must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus";
-            problems.push("body", ProblemCode::Required, message);
+            problems.push("body", ProblemCode::Required, CHANGE_RULE);
         }
         problems.into_result()
     }

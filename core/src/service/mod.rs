@@ -28,6 +28,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
+pub(crate) use self::bulk::{CHANGE_RULE, check_memory_ids};
 pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::connectors::{Connector, NewConnector, SyncOutcome, SyncReport};
 pub use self::events::Event;

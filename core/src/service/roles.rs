@@ -42,7 +42,7 @@ fn tagged(role: CustomRole) -> Tagged<CustomRole> {
 }
 
 impl CustomRoleUpdate {
-    fn validate(&self) -> Result<(), Error> {
+    pub(crate) fn validate(&self) -> Result<(), Error> {
         let mut problems = Problems::default();
         self.name
             .iter()

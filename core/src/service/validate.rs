@@ -101,6 +101,18 @@ impl Problems {
         );
     }
 
+    /// Adds what a check found.
+    ///
+    /// # Errors
+    /// An error that is no [`Error::InvalidRequest`], as it is.
+    pub(crate) fn note(&mut self, checked: Result<(), Error>) -> Result<(), Error> {
+        match checked {
+            Err(Error::InvalidRequest { fields }) => self.0.extend(fields),
+            other => other?,
+        }
+        Ok(())
+    }
+
     /// Adds the problems of an inner object, under its name.
     pub(crate) fn extend_under(&mut self, name: &str, inner: Self) {
         let under = |problem: FieldProblem| FieldProblem {

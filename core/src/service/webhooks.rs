@@ -67,7 +67,7 @@ impl KnowledgeService {
     }
 
     /// Refuses an address that deliveries may not go to.
-    pub(super) fn check_webhook_url(&self, path: &str, url: &WebhookUrl) -> Result<(), Error> {
+    pub(crate) fn check_webhook_url(&self, path: &str, url: &WebhookUrl) -> Result<(), Error> {
         if url.as_url().scheme() == "https" || self.inner.allow_http_webhooks {
             return Ok(());
         }

@@ -99,27 +99,27 @@ async fn a_name_that_stands_there_twice() {
     request-id: <uuid 1>
 
     {
+      "error": "invalid_request",
+      "message": "the request is not valid: audienceTag must stand there once (and 2 more)",
       "details": {
         "fields": [
           {
+            "path": "audienceTag",
             "code": "duplicate",
-            "message": "must stand there once",
-            "path": "audienceTag"
+            "message": "must stand there once"
           },
           {
+            "path": "x",
             "code": "duplicate",
-            "message": "must stand there once",
-            "path": "x"
+            "message": "must stand there once"
           },
           {
+            "path": "x",
             "code": "unknown_field",
-            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus",
-            "path": "x"
+            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus"
           }
         ]
-      },
-      "error": "invalid_request",
-      "message": "the request is not valid: audienceTag must stand there once (and 2 more)"
+      }
     }
     "#);
     let body = r#"{"actions":{"allow":[],"deny":[],"allow":["memory:read"]}}"#;
@@ -131,6 +131,7 @@ async fn a_name_that_stands_there_twice() {
         .await;
     insta::assert_snapshot!(answer.show(), @"
     400 Bad Request
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: invalid_request

@@ -413,9 +413,9 @@ async fn a_caller_that_may_do_it_nowhere_is_refused_as_a_whole() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "forbidden",
-      "message": "this needs the action memory:update"
+      "message": "this needs the action memory:update",
+      "details": {}
     }
     "#);
     let answer = bulk(&org.tokens.reading_only, &body).send().await;
@@ -428,9 +428,9 @@ async fn a_caller_that_may_do_it_nowhere_is_refused_as_a_whole() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "forbidden",
-      "message": "this needs the action memory:update"
+      "message": "this needs the action memory:update",
+      "details": {}
     }
     "#);
 }
@@ -457,47 +457,47 @@ async fn the_body_is_refused_with_everything_that_is_wrong() {
     request-id: <uuid 1>
 
     {
+      "error": "invalid_request",
+      "message": "the request is not valid: memoryIds[1] must be a UUID (and 6 more)",
       "details": {
         "fields": [
           {
+            "path": "memoryIds[1]",
             "code": "invalid_value",
-            "message": "must be a UUID",
-            "path": "memoryIds[1]"
+            "message": "must be a UUID"
           },
           {
+            "path": "memoryIds[2]",
             "code": "invalid_type",
-            "message": "must be a string, not a number",
-            "path": "memoryIds[2]"
+            "message": "must be a string, not a number"
           },
           {
+            "path": "audienceTag",
             "code": "invalid_value",
-            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .",
-            "path": "audienceTag"
+            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
           },
           {
+            "path": "sensitivityLabel",
             "code": "invalid_value",
-            "message": "must be one of public, internal, confidential, restricted",
-            "path": "sensitivityLabel"
+            "message": "must be one of public, internal, confidential, restricted"
           },
           {
+            "path": "sourceId",
             "code": "invalid_value",
-            "message": "must be a UUID",
-            "path": "sourceId"
+            "message": "must be a UUID"
           },
           {
+            "path": "reviewStatus",
             "code": "invalid_type",
-            "message": "must be a string, not null",
-            "path": "reviewStatus"
+            "message": "must be a string, not null"
           },
           {
+            "path": "title",
             "code": "unknown_field",
-            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus",
-            "path": "title"
+            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus"
           }
         ]
-      },
-      "error": "invalid_request",
-      "message": "the request is not valid: memoryIds[1] must be a UUID (and 6 more)"
+      }
     }
     "#);
 }
@@ -527,7 +527,7 @@ async fn a_request_has_to_name_memories_and_something_to_set() {
         assert_eq!(answer.status, 400);
         answer.json()["details"].to_string()
     };
-    insta::assert_snapshot!(refusal(json!({})).await, @r#"{"fields":[{"code":"required","message":"is required","path":"memoryIds"}]}"#);
+    insta::assert_snapshot!(refusal(json!({})).await, @r#"{"fields":[{"code":"required","message":"is required","path":"memoryIds"},{"code":"required","message":"must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus","path":"body"}]}"#);
     let memory = org.main.memories.internal[0];
     insta::assert_snapshot!(refusal(json!({ "memoryIds": [memory] })).await, @r#"{"fields":[{"code":"required","message":"must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus","path":"body"}]}"#);
     insta::assert_snapshot!(refusal(json!({ "audienceTag": "team:platform" })).await, @r#"{"fields":[{"code":"required","message":"is required","path":"memoryIds"}]}"#);
@@ -550,17 +550,17 @@ async fn an_unknown_source_is_refused() {
     request-id: <uuid 1>
 
     {
+      "error": "invalid_request",
+      "message": "the request is not valid: sourceId must be a source of the organisation",
       "details": {
         "fields": [
           {
+            "path": "sourceId",
             "code": "not_found",
-            "message": "must be a source of the organisation",
-            "path": "sourceId"
+            "message": "must be a source of the organisation"
           }
         ]
-      },
-      "error": "invalid_request",
-      "message": "the request is not valid: sourceId must be a source of the organisation"
+      }
     }
     "#);
 }

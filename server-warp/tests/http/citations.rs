@@ -70,7 +70,7 @@ async fn a_recall_has_a_bounded_number_of_subscriptions() {
         .send()
         .await;
     assert_eq!(answer.status, 400);
-    insta::assert_snapshot!(answer.header("error-message"), @"recall_id the recall has 50 subscriptions, as many as it may have");
+    insta::assert_snapshot!(answer.header("error-message"), @"the recall has 50 subscriptions, as many as it may have");
 }
 
 #[tokio::test]
@@ -79,6 +79,7 @@ async fn invalid_request() {
     let send = async |body: Value| subscribe(&org.members.member.token, &body).send().await;
     insta::assert_snapshot!(send(json!({ "recall": 1 })).await.show(), @"
     400 Bad Request
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: invalid_request
@@ -115,6 +116,7 @@ async fn unauthenticated() {
         .await;
     insta::assert_snapshot!(answer.show(), @r#"
     401 Unauthorized
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: unauthenticated
@@ -132,6 +134,7 @@ async fn forbidden() {
         .await;
     insta::assert_snapshot!(answer.show(), @"
     403 Forbidden
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: forbidden
@@ -149,6 +152,7 @@ async fn not_found() {
     let answer = subscribe(&org.members.member.token, &unknown).send().await;
     insta::assert_snapshot!(answer.show(), @"
     404 Not Found
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: not_found

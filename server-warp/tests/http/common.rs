@@ -36,9 +36,9 @@ async fn an_unknown_path() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "not_found",
-      "message": "there is no such path"
+      "message": "there is no such path",
+      "details": {}
     }
     "#);
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
@@ -74,14 +74,15 @@ async fn another_method() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "method_not_allowed",
-      "message": "this path does not take that method; it takes PATCH"
+      "message": "this path does not take that method; it takes PATCH",
+      "details": {}
     }
     "#);
     insta::assert_snapshot!(in_headers.call.method(Method::DELETE).send().await.show(), @"
     405 Method Not Allowed
     allow: GET, HEAD
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: method_not_allowed
@@ -153,15 +154,16 @@ async fn a_body_that_is_too_large() {
     request-id: <uuid 1>
 
     {
+      "error": "payload_too_large",
+      "message": "the body has more than 1048576 bytes",
       "details": {
         "bytes_max": 1048576
-      },
-      "error": "payload_too_large",
-      "message": "the body has more than 1048576 bytes"
+      }
     }
     "#);
     insta::assert_snapshot!(in_headers.call.body(large()).chunked().send().await.show(), @"
     413 Payload Too Large
+    cache-control: no-store
     connection: close
     content-length: 0
     date: <date>
@@ -216,9 +218,9 @@ async fn a_body_of_another_type() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "unsupported_media_type",
-      "message": "the body must be JSON, sent as content type application/json without a content encoding"
+      "message": "the body must be JSON, sent as content type application/json without a content encoding",
+      "details": {}
     }
     "#);
     for operation in Operation::all(quiet_org()) {

@@ -2,23 +2,25 @@
 
 use http::Method;
 
-use crate::support::{Operation, Show, foreign_org, quiet_org};
+use crate::support::{Call, Operation, Show, foreign_org, quiet_org};
 
 const BEARER: &str = "Bearer realm=\"knowledge\"";
+const INVALID_TOKEN: &str = "Bearer realm=\"knowledge\", error=\"invalid_token\"";
 const COOKIE: &str = "Cookie realm=\"knowledge\", cookie-name=\"service_session\"";
 
 /// Every operation refuses the credential, and says what it would take.
-async fn refused(operation: &Operation, call: crate::support::Call, why: &str) {
+async fn refused(operation: &Operation, call: Call, why: &str) {
+    let has_token = call.has_token();
     let answer = call.send().await;
     assert_eq!(
         answer.status, 401,
         "{} with {why}: {answer:?}",
         operation.name
     );
-    let challenge = if operation.takes_session {
-        COOKIE
-    } else {
-        BEARER
+    let challenge = match (operation.takes_session, has_token) {
+        (true, _) => COOKIE,
+        (false, false) => BEARER,
+        (false, true) => INVALID_TOKEN,
     };
     assert_eq!(
         answer.header("www-authenticate"),
@@ -127,7 +129,7 @@ async fn how_a_token_is_carried() {
         "/v1/workspaces/{}/dashboard-summary?access_token={token}",
         org.main.id
     );
-    let call = crate::support::Call::new(Method::GET, in_query);
+    let call = Call::new(Method::GET, in_query);
     refused(dashboard, call, "one in the query").await;
 }
 
@@ -176,11 +178,11 @@ async fn who_calls_comes_before_what_is_wrong_with_the_call() {
         } else {
             Method::GET
         };
-        let answer = crate::support::Call::new(method, path).send().await;
+        let answer = Call::new(method, path).send().await;
         assert_eq!(answer.status, 401, "{path}");
     }
     for path in ["/v1/orgs/x/custom-roles/x", "/v1/orgs/%00/custom-roles/x"] {
-        let answer = crate::support::Call::new(Method::DELETE, path).send().await;
+        let answer = Call::new(Method::DELETE, path).send().await;
         assert_eq!(answer.status, 401, "{path}");
     }
 }
@@ -204,12 +206,12 @@ async fn writes_with_a_session_from_another_site() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "forbidden",
-      "message": "a page of another site may not do this with a session cookie"
+      "message": "a page of another site may not do this with a session cookie",
+      "details": {}
     }
     "#);
-    let status = async |call: &crate::support::Call, headers: &[(&str, &str)]| {
+    let status = async |call: &Call, headers: &[(&str, &str)]| {
         let call = headers
             .iter()
             .fold(call.clone(), |call, (name, value)| call.header(name, value));

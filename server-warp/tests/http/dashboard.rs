@@ -494,6 +494,7 @@ async fn unauthenticated() {
     let answer = main_dashboard(org).without("authorization").send().await;
     insta::assert_snapshot!(answer.show(), @r#"
     401 Unauthorized
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: unauthenticated
@@ -509,6 +510,7 @@ async fn forbidden() {
     let narrowed_elsewhere = dashboard(&org.tokens.side_only, org.main.id).send().await;
     insta::assert_snapshot!(narrowed_elsewhere.show(), @"
     403 Forbidden
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: forbidden
@@ -518,6 +520,7 @@ async fn forbidden() {
     let without_the_action = dashboard(&org.tokens.mcp_key, org.main.id).send().await;
     insta::assert_snapshot!(without_the_action.show(), @"
     403 Forbidden
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: forbidden
@@ -542,6 +545,7 @@ async fn not_found() {
     let unknown = get(&Uuid::max().to_string()).await;
     insta::assert_snapshot!(unknown.show(), @"
     404 Not Found
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: not_found

@@ -66,13 +66,14 @@ async fn contention_is_a_conflict_where_that_is_documented() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "conflict",
-      "message": "others are changing the same things; nothing was changed, try again"
+      "message": "others are changing the same things; nothing was changed, try again",
+      "details": {}
     }
     "#);
     insta::assert_snapshot!(calls[6].call.clone().send_to(&server.base_url).await.show(), @"
     503 Service Unavailable
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: unavailable
@@ -128,15 +129,16 @@ async fn unavailable() {
     retry-after: 1
 
     {
+      "error": "unavailable",
+      "message": "the service cannot answer now; try again in 1 s",
       "details": {
         "retry_after_seconds": 1
-      },
-      "error": "unavailable",
-      "message": "the service cannot answer now; try again in 1 s"
+      }
     }
     "#);
     insta::assert_snapshot!(calls[1].call.clone().send_to(&server.base_url).await.show(), @"
     503 Service Unavailable
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: unavailable
@@ -216,13 +218,14 @@ async fn internal() {
             request-id: <uuid 1>
 
             {
-              "details": {},
               "error": "internal",
-              "message": "something went wrong on our side"
+              "message": "something went wrong on our side",
+              "details": {}
             }
             "#),
             "dashboard" => insta::assert_snapshot!(answer.show(), @"
             500 Internal Server Error
+            cache-control: no-store
             content-length: 0
             date: <date>
             error-code: internal

@@ -143,9 +143,9 @@ async fn a_key_stands_for_one_request() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "idempotency_key_reused",
-      "message": "this Idempotency-Key was used for another request; choose a new one"
+      "message": "this Idempotency-Key was used for another request; choose a new one",
+      "details": {}
     }
     "#);
     // The order of the memories is part of the request: the results stand in it.
@@ -259,9 +259,9 @@ async fn a_key_is_required() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "idempotency_key_required",
-      "message": "the header Idempotency-Key is required: 1 to 255 visible ASCII characters, chosen anew for each update"
+      "message": "the header Idempotency-Key is required: 1 to 255 visible ASCII characters, chosen anew for each update",
+      "details": {}
     }
     "#);
 }
@@ -282,17 +282,17 @@ async fn a_key_has_a_form() {
     request-id: <uuid 1>
 
     {
+      "error": "invalid_request",
+      "message": "the request is not valid: Idempotency-Key must have 1 to 255 visible ASCII characters, bare or as a quoted string",
       "details": {
         "fields": [
           {
+            "path": "Idempotency-Key",
             "code": "invalid_value",
-            "message": "must have 1 to 255 visible ASCII characters, bare or as a quoted string",
-            "path": "Idempotency-Key"
+            "message": "must have 1 to 255 visible ASCII characters, bare or as a quoted string"
           }
         ]
-      },
-      "error": "invalid_request",
-      "message": "the request is not valid: Idempotency-Key must have 1 to 255 visible ASCII characters, bare or as a quoted string"
+      }
     }
     "#);
     for bad in [

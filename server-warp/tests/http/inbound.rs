@@ -68,10 +68,11 @@ async fn a_workspace_has_a_bounded_number_of_inbound_webhooks() {
     }
     insta::assert_snapshot!(send().await.show(), @"
     400 Bad Request
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: invalid_request
-    error-message: body the workspace has 50 inbound webhooks, as many as it may have
+    error-message: the workspace has 50 inbound webhooks, as many as it may have
     request-id: <uuid 1>
     ");
 }
@@ -86,6 +87,7 @@ async fn invalid_request() {
     };
     insta::assert_snapshot!(send(json!({})).await.show(), @"
     400 Bad Request
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: invalid_request
@@ -127,6 +129,7 @@ async fn unauthenticated() {
     let call = create_inbound_webhook("", org.main.id, &body()).without("authorization");
     insta::assert_snapshot!(call.send().await.show(), @r#"
     401 Unauthorized
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: unauthenticated
@@ -142,6 +145,7 @@ async fn forbidden() {
     let call = create_inbound_webhook(&org.members.member.token, org.main.id, &body());
     insta::assert_snapshot!(call.send().await.show(), @"
     403 Forbidden
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: forbidden
@@ -166,6 +170,7 @@ async fn not_found() {
     let unknown = send(&Uuid::max().to_string()).await;
     insta::assert_snapshot!(unknown.show(), @"
     404 Not Found
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: not_found

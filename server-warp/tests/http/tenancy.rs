@@ -194,6 +194,7 @@ async fn the_owner_learns_what_a_stranger_learns() {
         .await;
     insta::assert_snapshot!(probe.show(), @"
     404 Not Found
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: not_found
@@ -212,9 +213,9 @@ async fn the_owner_learns_what_a_stranger_learns() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "not_found",
-      "message": "there is no such organisation"
+      "message": "there is no such organisation",
+      "details": {}
     }
     "#);
     let body = json!({

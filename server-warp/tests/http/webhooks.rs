@@ -92,10 +92,11 @@ async fn a_workspace_has_a_bounded_number_of_webhooks() {
         .await;
     insta::assert_snapshot!(answer.show(), @"
     400 Bad Request
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: invalid_request
-    error-message: body the workspace has 50 webhooks, as many as it may have
+    error-message: the workspace has 50 webhooks, as many as it may have
     request-id: <uuid 1>
     ");
     let elsewhere = create_webhook(&org.members.admin.token, org.main.id, &body())
@@ -114,6 +115,7 @@ async fn invalid_request() {
     };
     insta::assert_snapshot!(send(json!({})).await.show(), @"
     400 Bad Request
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: invalid_request
@@ -145,6 +147,7 @@ async fn unauthenticated() {
         .await;
     insta::assert_snapshot!(answer.show(), @r#"
     401 Unauthorized
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: unauthenticated
@@ -166,6 +169,7 @@ async fn forbidden() {
         .await;
     insta::assert_snapshot!(answer.show(), @"
     403 Forbidden
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: forbidden
@@ -187,6 +191,7 @@ async fn not_found() {
     let unknown = send(&Uuid::max().to_string()).await;
     insta::assert_snapshot!(unknown.show(), @"
     404 Not Found
+    cache-control: no-store
     content-length: 0
     date: <date>
     error-code: not_found

@@ -85,6 +85,16 @@ impl Call {
         self.header(header::AUTHORIZATION, format!("Bearer {token}"))
     }
 
+    /// Whether something is carried as an access token is.
+    pub(crate) fn has_token(&self) -> bool {
+        let value = self.headers.get(header::AUTHORIZATION);
+        let (scheme, rest) = value.map_or((&[][..], &[][..]), |value| {
+            let value = value.as_bytes();
+            value.split_at(value.len().min("bearer ".len()))
+        });
+        scheme.eq_ignore_ascii_case(b"bearer ") && !rest.trim_ascii().is_empty()
+    }
+
     /// With a session.
     pub(crate) fn session(self, session: &str) -> Self {
         self.header(header::COOKIE, format!("service_session={session}"))
@@ -138,7 +148,9 @@ impl Call {
 
     async fn exchange(self, base_url: &str) -> Result<Answer, Failed> {
         let authority = base_url.strip_prefix("http://").expect("an http URL");
-        let stream = TcpStream::connect(authority).await?;
+        let stream = TcpStream::connect(authority)
+            .await
+            .map_err(Failed::NotSent)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let connection = tokio::spawn(connection);
         let response = sender.send_request(self.request(authority)).await?;
@@ -186,18 +198,14 @@ impl Call {
 /// There was no whole answer.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    Io(#[expect(dead_code, reason = "shown by Debug")] std::io::Error),
-    Http(#[expect(dead_code, reason = "shown by Debug")] hyper::Error),
-}
-
-impl From<std::io::Error> for Failed {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
-    }
+    /// There was no connection: the request was never sent.
+    NotSent(#[expect(dead_code, reason = "shown by Debug")] std::io::Error),
+    /// The connection ended too early: whether the request was carried out is unknown.
+    Lost(#[expect(dead_code, reason = "shown by Debug")] hyper::Error),
 }
 
 impl From<hyper::Error> for Failed {
     fn from(error: hyper::Error) -> Self {
-        Self::Http(error)
+        Self::Lost(error)
     }
 }

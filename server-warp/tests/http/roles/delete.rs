@@ -78,11 +78,11 @@ async fn role_in_use() {
     request-id: <uuid 1>
 
     {
+      "error": "role_in_use",
+      "message": "the role is held by 2 members: name a role for them in reassign_to",
       "details": {
         "holder_count": 2
-      },
-      "error": "role_in_use",
-      "message": "the role is held by 2 members: name a role for them in reassign_to"
+      }
     }
     "#);
     // A holder in one workspace is one too.
@@ -212,17 +212,17 @@ async fn invalid_request() {
     request-id: <uuid 1>
 
     {
+      "error": "invalid_request",
+      "message": "the request is not valid: reassign_to must be another role than the one that is deleted",
       "details": {
         "fields": [
           {
+            "path": "reassign_to",
             "code": "invalid_value",
-            "message": "must be another role than the one that is deleted",
-            "path": "reassign_to"
+            "message": "must be another role than the one that is deleted"
           }
         ]
-      },
-      "error": "invalid_request",
-      "message": "the request is not valid: reassign_to must be another role than the one that is deleted"
+      }
     }
     "#);
     insta::assert_snapshot!(problems(json!(Uuid::max())).await, @r#"{"fields":[{"code":"not_found","message":"must be viewer, member or the UUID of a custom role of the organisation","path":"reassign_to"}]}"#);
@@ -256,9 +256,9 @@ async fn unauthenticated() {
     www-authenticate: Cookie realm="knowledge", cookie-name="service_session"
 
     {
-      "details": {},
       "error": "unauthenticated",
-      "message": "a session is needed: Cookie: service_session=wks_..."
+      "message": "a session is needed: Cookie: service_session=wks_...",
+      "details": {}
     }
     "#);
 }
@@ -276,9 +276,9 @@ async fn forbidden() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "forbidden",
-      "message": "this needs the action role:manage"
+      "message": "this needs the action role:manage",
+      "details": {}
     }
     "#);
     // A target that may do what the caller may not.
@@ -309,9 +309,9 @@ async fn not_found() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "not_found",
-      "message": "there is no such custom role"
+      "message": "there is no such custom role",
+      "details": {}
     }
     "#);
     for malformed in ["unheld", "viewer", "0", &Uuid::nil().to_string()] {
@@ -331,9 +331,9 @@ async fn not_found() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "not_found",
-      "message": "there is no such organisation"
+      "message": "there is no such organisation",
+      "details": {}
     }
     "#);
     assert_eq!(

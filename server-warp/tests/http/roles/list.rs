@@ -14,7 +14,7 @@ async fn all_roles_by_name() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 2556
+    content-length: 2592
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -22,119 +22,119 @@ async fn all_roles_by_name() {
     {
       "data": [
         {
+          "id": "<uuid 2>",
+          "org_id": "<uuid 3>",
+          "workspace_id": "<uuid 4>",
+          "name": "The guest role",
+          "slug": "guest",
+          "base_role": "member",
+          "description": "The role guest, for tests.",
+          "is_active": true,
+          "created_by": "<uuid 5>",
+          "created_at": "<time>",
+          "updated_at": "<time>",
           "actions": {
             "allow": [],
             "deny": []
-          },
-          "base_role": "member",
-          "created_at": "<time>",
-          "created_by": "<uuid 2>",
-          "description": "What a guest may do.",
-          "id": "<uuid 3>",
-          "is_active": true,
-          "name": "The guest role",
-          "org_id": "<uuid 4>",
-          "slug": "guest",
-          "updated_at": "<time>",
-          "workspace_id": "<uuid 5>"
+          }
         },
         {
+          "id": "<uuid 6>",
+          "org_id": "<uuid 3>",
+          "workspace_id": null,
+          "name": "The inactive role",
+          "slug": "inactive",
+          "base_role": "viewer",
+          "description": "The role inactive, for tests.",
+          "is_active": false,
+          "created_by": "<uuid 5>",
+          "created_at": "<time>",
+          "updated_at": "<time>",
           "actions": {
             "allow": [
               "memory:update"
             ],
             "deny": []
-          },
-          "base_role": "viewer",
-          "created_at": "<time>",
-          "created_by": "<uuid 2>",
-          "description": "What a inactive may do.",
-          "id": "<uuid 6>",
-          "is_active": false,
-          "name": "The inactive role",
-          "org_id": "<uuid 4>",
-          "slug": "inactive",
-          "updated_at": "<time>",
-          "workspace_id": null
+          }
         },
         {
+          "id": "<uuid 7>",
+          "org_id": "<uuid 3>",
+          "workspace_id": null,
+          "name": "The keeper role",
+          "slug": "keeper",
+          "base_role": "member",
+          "description": "The role keeper, for tests.",
+          "is_active": true,
+          "created_by": "<uuid 5>",
+          "created_at": "<time>",
+          "updated_at": "<time>",
           "actions": {
             "allow": [
               "role:manage",
               "member:manage"
             ],
             "deny": []
-          },
-          "base_role": "member",
-          "created_at": "<time>",
-          "created_by": "<uuid 2>",
-          "description": "What a keeper may do.",
-          "id": "<uuid 7>",
-          "is_active": true,
-          "name": "The keeper role",
-          "org_id": "<uuid 4>",
-          "slug": "keeper",
-          "updated_at": "<time>",
-          "workspace_id": null
+          }
         },
         {
+          "id": "<uuid 8>",
+          "org_id": "<uuid 3>",
+          "workspace_id": null,
+          "name": "The restrained role",
+          "slug": "restrained",
+          "base_role": "member",
+          "description": "The role restrained, for tests.",
+          "is_active": true,
+          "created_by": "<uuid 5>",
+          "created_at": "<time>",
+          "updated_at": "<time>",
           "actions": {
             "allow": [],
             "deny": [
               "memory:update",
               "role:read"
             ]
-          },
-          "base_role": "member",
-          "created_at": "<time>",
-          "created_by": "<uuid 2>",
-          "description": "What a restrained may do.",
-          "id": "<uuid 8>",
-          "is_active": true,
-          "name": "The restrained role",
-          "org_id": "<uuid 4>",
-          "slug": "restrained",
-          "updated_at": "<time>",
-          "workspace_id": null
+          }
         },
         {
+          "id": "<uuid 9>",
+          "org_id": "<uuid 3>",
+          "workspace_id": null,
+          "name": "The reviewer role",
+          "slug": "reviewer",
+          "base_role": "viewer",
+          "description": "The role reviewer, for tests.",
+          "is_active": true,
+          "created_by": "<uuid 5>",
+          "created_at": "<time>",
+          "updated_at": "<time>",
           "actions": {
             "allow": [
               "memory:update",
               "memory:review"
             ],
             "deny": []
-          },
-          "base_role": "viewer",
-          "created_at": "<time>",
-          "created_by": "<uuid 2>",
-          "description": "What a reviewer may do.",
-          "id": "<uuid 9>",
-          "is_active": true,
-          "name": "The reviewer role",
-          "org_id": "<uuid 4>",
-          "slug": "reviewer",
-          "updated_at": "<time>",
-          "workspace_id": null
+          }
         },
         {
+          "id": "<uuid 10>",
+          "org_id": "<uuid 3>",
+          "workspace_id": null,
+          "name": "The unheld role",
+          "slug": "unheld",
+          "base_role": "viewer",
+          "description": "The role unheld, for tests.",
+          "is_active": true,
+          "created_by": "<uuid 5>",
+          "created_at": "<time>",
+          "updated_at": "<time>",
           "actions": {
             "allow": [
               "audit:read"
             ],
             "deny": []
-          },
-          "base_role": "viewer",
-          "created_at": "<time>",
-          "created_by": "<uuid 2>",
-          "description": "What a unheld may do.",
-          "id": "<uuid 10>",
-          "is_active": true,
-          "name": "The unheld role",
-          "org_id": "<uuid 4>",
-          "slug": "unheld",
-          "updated_at": "<time>",
-          "workspace_id": null
+          }
         }
       ]
     }
@@ -183,7 +183,7 @@ async fn head_is_get_without_the_body() {
     insta::assert_snapshot!(head.show(), @"
     200 OK
     cache-control: no-store
-    content-length: 2556
+    content-length: 2592
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -205,9 +205,9 @@ async fn unauthenticated() {
     www-authenticate: Cookie realm="knowledge", cookie-name="service_session"
 
     {
-      "details": {},
       "error": "unauthenticated",
-      "message": "a session is needed: Cookie: service_session=wks_..."
+      "message": "a session is needed: Cookie: service_session=wks_...",
+      "details": {}
     }
     "#);
 }
@@ -227,9 +227,9 @@ async fn forbidden() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "forbidden",
-      "message": "this needs the action role:read"
+      "message": "this needs the action role:read",
+      "details": {}
     }
     "#);
 }
@@ -248,9 +248,9 @@ async fn not_found() {
     request-id: <uuid 1>
 
     {
-      "details": {},
       "error": "not_found",
-      "message": "there is no such organisation"
+      "message": "there is no such organisation",
+      "details": {}
     }
     "#);
     let by_identifier = list_roles(session, &org.id.to_string()).send().await;

@@ -1,0 +1,186 @@
+//! What was acknowledged survives kill -9 of the real server under load, whole and once.
+//!
+//! Round by round: the server starts on the directory that the last one left, what the last one did not acknowledge is
+//! sent again, clients send bulk updates as fast as they are answered, and the process is killed while requests are
+//! under way. Then the library opens the directory and everything in it is compared with what the clients know.
+
+mod lane;
+mod ledger;
+mod load;
+
+#[path = "../support/client.rs"]
+#[expect(dead_code, reason = "the tests of the interface need more of it")]
+mod client;
+#[path = "../support/knowledge.rs"]
+mod knowledge;
+
+use std::path::Path;
+use std::time::Instant;
+
+use futures::future::join_all;
+use knowledge_core::access::Credential;
+use knowledge_core::model::{MemoryId, OrgId, WorkspaceId};
+use knowledge_core::service::NewMemory;
+use knowledge_core::testing::fixture::{self, OrgFixture};
+
+use self::knowledge::{Knowledge, open};
+use self::lane::{Lane, Request};
+use self::ledger::Ledger;
+use self::load::{Load, is_replay, send};
+
+const ROUNDS: usize = 20;
+/// How many clients send at once, each for memories of its own.
+const CLIENTS: usize = 8;
+const MEMORIES: usize = 2_000;
+/// How many requests are acknowledged in a round before the server is killed, at least and at most.
+const ACKNOWLEDGED_MIN: usize = 100;
+const ACKNOWLEDGED_MAX: usize = 150;
+/// How many memories one ingest takes.
+const BATCH: usize = 100;
+
+/// The organisation under load.
+struct World {
+    org: OrgId,
+    workspace: WorkspaceId,
+    token: String,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let (world, memories) = seeded(&data_dir).await;
+    let mut lanes: Vec<_> = memories
+        .chunks(MEMORIES / CLIENTS)
+        .map(|memories| Lane::new(memories, &mut rng))
+        .collect();
+    let mut ledger = Ledger::begin(&open(&data_dir).await, &world).await;
+    let mut pending: Vec<Request> = Vec::new();
+
+    for round in 1..=ROUNDS {
+        let began = Instant::now();
+        let mut server = Knowledge::serve(&data_dir);
+        let unanswered = std::mem::take(&mut pending);
+        let settled = settle(&server, &world, &mut ledger, &mut lanes, unanswered).await;
+
+        let wanted = rng.usize(ACKNOWLEDGED_MIN..=ACKNOWLEDGED_MAX);
+        let load = Load::start(&server.base_url, &world.token, lanes);
+        load.acknowledged(wanted).await;
+        server.kill();
+        let outcomes = load.ended().await;
+
+        let (mut acknowledged, mut in_flight) = (0, 0);
+        lanes = Vec::new();
+        for outcome in outcomes {
+            acknowledged += outcome.acknowledged.len();
+            in_flight += usize::from(outcome.was_in_flight);
+            ledger.note_acknowledged(outcome.acknowledged);
+            pending.push(outcome.unanswered);
+            lanes.push(outcome.lane);
+        }
+        assert!(
+            acknowledged >= ACKNOWLEDGED_MIN,
+            "{acknowledged} acknowledged"
+        );
+        assert!(in_flight >= 1, "nothing was in flight");
+
+        let service = open(&data_dir).await;
+        let applied = ledger.compare(&service, &world, &mut lanes, &pending).await;
+        println!(
+            "round {round:2}: {acknowledged} acknowledged, {in_flight} in flight, of these {applied} \
+             applied; before that {settled}; {} ms",
+            began.elapsed().as_millis()
+        );
+    }
+
+    // What the last round left over is settled too.
+    let mut server = Knowledge::serve(&data_dir);
+    let settled = settle(&server, &world, &mut ledger, &mut lanes, pending).await;
+    server.kill();
+    ledger
+        .compare(&open(&data_dir).await, &world, &mut lanes, &[])
+        .await;
+    println!("at the end {settled}");
+}
+
+/// A directory with an organisation and its memories, all waiting for review.
+async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
+    let service = open(data_dir).await;
+    let fixture = fixture::seed_orgs(&service, 1)
+        .await
+        .expect("seed the store");
+    let OrgFixture {
+        id: org,
+        empty,
+        members,
+        sources,
+        ..
+    } = &fixture.orgs[0];
+    let owner = Credential::Trusted {
+        org: *org,
+        member: members.owner.id,
+    };
+    let batch: Vec<_> = (0..BATCH)
+        .map(|number| NewMemory {
+            title: format!("Note {number}"),
+            content: "What is known.".to_owned(),
+            source_key: None,
+            audience_tag: None,
+            sensitivity_label: None,
+        })
+        .collect();
+    let ingests =
+        (0..MEMORIES / BATCH).map(|_| service.ingest(&owner, empty.id, sources[0], &batch));
+    let mut memories = Vec::new();
+    for ingested in join_all(ingests).await {
+        memories.extend(ingested.expect("ingested").iter().map(|memory| memory.id));
+    }
+    let world = World {
+        org: *org,
+        workspace: empty.id,
+        token: members.member.token.clone(),
+    };
+    (world, memories)
+}
+
+/// Sends again what was not answered, and what was: the first is done now unless it was done then, the second is not
+/// done again. Says how much there was of each.
+async fn settle(
+    server: &Knowledge,
+    world: &World,
+    ledger: &mut Ledger,
+    lanes: &mut [Lane],
+    unanswered: Vec<Request>,
+) -> String {
+    let resend = async |request: &Request| {
+        let answer = send(&server.base_url, &world.token, request).await;
+        answer.expect("the server is up")
+    };
+    let (mut done_now, mut done_then) = (0, 0);
+    for (lane, request) in lanes.iter_mut().zip(unanswered) {
+        let answer = resend(&request).await;
+        let was_applied = ledger.was_applied(&request);
+        assert_eq!(is_replay(&answer), was_applied, "{request:?}");
+        if was_applied {
+            done_then += 1;
+        } else {
+            done_now += 1;
+            lane.apply(&request);
+        }
+        ledger.note_acknowledged(vec![(request, answer)]);
+    }
+    let answered = ledger.take_compared();
+    let replays = join_all(answered.iter().map(|(request, _)| resend(request))).await;
+    for ((request, first), replay) in answered.iter().zip(&replays) {
+        assert!(is_replay(replay), "{request:?}");
+        assert_eq!(replay["operationId"], first["operationId"], "{request:?}");
+        assert_eq!(replay["results"], first["results"], "{request:?}");
+    }
+    format!(
+        "{done_then} replayed and {done_now} done of what was not answered, {} replayed of what was",
+        answered.len()
+    )
+}
