@@ -28,15 +28,21 @@ pub const RECALL_MEMORIES_MAX: usize = 500;
 pub const INGEST_MEMORIES_MAX: usize = 100;
 /// How many subscriptions a recall may have.
 pub const SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50;
+/// How many teams a member may be in.
+pub const TEAMS_PER_MEMBER_MAX: usize = 100;
+/// To how many workspaces, and to how many audience labels, a token may be narrowed.
+pub const NARROWING_MAX: usize = 100;
 /// How long the result of a bulk update is kept for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The limits in force. [`Limits::default`] has the values of the constants in this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// See [`BULK_MEMORIES_MAX`]. At most 3,000, so that a bulk update fits into one commit.
+    /// See [`BULK_MEMORIES_MAX`]. At most 1,300, so that a bulk update fits into one commit however many
+    /// workspaces it reaches.
     pub bulk_memories_max: usize,
-    /// See [`CONTENT_BYTES_MAX`]. At most 32 KiB, so that a memory fits into one value.
+    /// See [`CONTENT_BYTES_MAX`]. At most 32 KiB, so that a memory fits into one value. Content that JSON escapes
+    /// to more than 60 KiB is refused too.
     pub content_bytes_max: usize,
     /// See [`BODY_BYTES_MAX`].
     pub body_bytes_max: usize,

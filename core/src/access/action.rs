@@ -16,7 +16,7 @@ crate::model::names::string_enum! {
         MemoryReadConfidential = "memory:read_confidential",
         /// Read the content of restricted memories.
         MemoryReadRestricted = "memory:read_restricted",
-        /// Add memories and sources.
+        /// Add memories.
         MemoryCreate = "memory:create",
         /// Relabel memories and change their content.
         MemoryUpdate = "memory:update",
@@ -30,7 +30,7 @@ crate::model::names::string_enum! {
         DashboardRead = "dashboard:read",
         /// Report the syncs of a connector.
         ConnectorReport = "connector:report",
-        /// Make, pause and remove connectors.
+        /// Make, pause and remove connectors; make sources.
         ConnectorManage = "connector:manage",
         /// Make, rotate and revoke MCP keys.
         McpKeyManage = "mcp_key:manage",

@@ -1,7 +1,8 @@
 //! The caller, recognised: who it is and what it may do where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{
@@ -13,10 +14,12 @@ use crate::model::{
     AudienceLabel, AudienceScope, CredentialId, CustomRole, Member, MemberId, MemoryLabels, OrgId,
     Organization, RoleId, SensitivityLabel, Timestamp, Workspace, WorkspaceId,
 };
-use crate::store::{StoreError, StoreErrorKind, Transaction, keys};
+use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, Transaction, keys};
 
 /// How many deleted roles may point at each other before the store counts as damaged.
-const REDIRECTS_MAX: usize = 128;
+pub(crate) const REDIRECTS_MAX: usize = 128;
+/// How often a holder is read before a role that does not exist counts as damage.
+const HOLDER_READS_MAX: u32 = 4;
 
 /// Who calls: a member of an organisation, through a credential that may be narrowed.
 ///
@@ -95,25 +98,21 @@ impl Principal {
         let gone = Error::Unauthenticated {
             reason: "the credential's member is no longer there",
         };
-        let Some(member) = transaction
-            .read::<Member>(&keys::member(org, member))
-            .await?
-        else {
+        let key = keys::member(org, member);
+        let held = held_role(transaction, org, &key, |member: &Member| member.role);
+        let Some((member, role)) = held.await? else {
             return Err(gone);
         };
         // The organisation never changes but in its name: it is no condition of a commit.
         let Some(org) = transaction.peek::<Organization>(&keys::org(org)).await? else {
             return Err(gone);
         };
-        let role_actions = resolve_role(transaction, org.id, member.role)
-            .await?
-            .actions();
         Ok(Self {
             org,
             member,
             credential,
             narrowing,
-            role_actions,
+            role_actions: role.actions(),
         })
     }
 
@@ -156,14 +155,22 @@ impl Principal {
             .iter()
             .map(|workspace| keys::workspace_role(self.org.id, self.member.id, *workspace))
             .collect();
-        let overrides: Vec<Option<RoleRef>> = transaction.read_many(&overrides).await?;
+        let roles: Vec<Option<RoleRef>> = transaction.read_many(&overrides).await?;
         let mut actions = BTreeMap::new();
-        for (workspace, role) in workspaces.iter().zip(overrides) {
-            let allowed = match role {
-                Some(role) => resolve_role(transaction, self.org.id, role)
-                    .await?
-                    .actions(),
+        // The same role in many workspaces is read once.
+        let mut known: HashMap<RoleRef, ActionSet> = HashMap::new();
+        for ((workspace, key), role) in workspaces.iter().zip(&overrides).zip(roles) {
+            let allowed = match role.map(|role| (role, known.get(&role))) {
                 None => self.role_actions,
+                Some((_, Some(actions))) => *actions,
+                Some((role, None)) => {
+                    let held = held_role(transaction, self.org.id, key, |role: &RoleRef| *role);
+                    let allowed = held
+                        .await?
+                        .map_or(self.role_actions, |(_, role)| role.actions());
+                    known.insert(role, allowed);
+                    allowed
+                }
             };
             let allowed = if self.narrowing.admits(*workspace) {
                 self.narrowed(allowed)
@@ -298,7 +305,8 @@ impl Principal {
         self.member.id
     }
 
-    fn narrowed(&self, actions: ActionSet) -> ActionSet {
+    /// What the credential leaves of these actions.
+    pub(crate) fn narrowed(&self, actions: ActionSet) -> ActionSet {
         self.narrowing
             .actions
             .map_or(actions, |narrowed| actions & narrowed)
@@ -343,39 +351,51 @@ impl ResolvedRole {
     }
 }
 
-/// Follows a reference to the role that it means now. Everything on the way is checked by the commit.
-pub(crate) async fn resolve_role(
+/// The record under `key` with the role that it names, as that role is now.
+///
+/// Between the two reads a deleted role may be settled: the record rewritten, the redirect gone. Then it is read again;
+/// the first version of it stands among the checks, so that what is committed rests on one reading.
+pub(crate) async fn held_role<T: DeserializeOwned + MaybeSend>(
+    transaction: &mut Transaction,
+    org: OrgId,
+    key: &Key,
+    role: impl Fn(&T) -> RoleRef,
+) -> Result<Option<(T, ResolvedRole)>, Error> {
+    for _ in 0..HOLDER_READS_MAX {
+        let Some(found) = transaction.read::<T>(key).await? else {
+            return Ok(None);
+        };
+        if let Some(resolved) = follow_role(transaction, org, role(&found)).await? {
+            return Ok(Some((found, resolved)));
+        }
+    }
+    let message = format!("{key} names a role that does not exist");
+    Err(StoreError::new(StoreErrorKind::Corrupt, message).into())
+}
+
+/// Follows a reference to the role that it means now; `None` where it leads nowhere. Everything on the way is checked
+/// by the commit.
+pub(crate) async fn follow_role(
     transaction: &mut Transaction,
     org: OrgId,
     mut role: RoleRef,
-) -> Result<ResolvedRole, Error> {
-    for _ in 0..REDIRECTS_MAX {
+) -> Result<Option<ResolvedRole>, Error> {
+    for _ in 0..=REDIRECTS_MAX {
         let id: RoleId = match role {
-            RoleRef::BuiltIn(role) => return Ok(ResolvedRole::BuiltIn(role)),
+            RoleRef::BuiltIn(role) => return Ok(Some(ResolvedRole::BuiltIn(role))),
             RoleRef::Custom(id) => id,
         };
         if let Some(found) = transaction.read::<CustomRole>(&keys::role(org, id)).await? {
-            return Ok(ResolvedRole::Custom(Box::new(found)));
+            return Ok(Some(ResolvedRole::Custom(Box::new(found))));
         }
         match transaction
             .read::<RoleRef>(&keys::role_redirect(org, id))
             .await?
         {
             Some(target) => role = target,
-            None => return Err(dangling(id)),
+            None => return Ok(None),
         }
     }
-    Err(StoreError::new(
-        StoreErrorKind::Corrupt,
-        format!("the redirects from role {role} do not end"),
-    )
-    .into())
-}
-
-fn dangling(role: RoleId) -> Error {
-    StoreError::new(
-        StoreErrorKind::Corrupt,
-        format!("a member holds the role {role}, which does not exist"),
-    )
-    .into()
+    let message = format!("the redirects from role {role} do not end");
+    Err(StoreError::new(StoreErrorKind::Corrupt, message).into())
 }

@@ -9,9 +9,6 @@ use crate::access::{Action, ActionSet};
 use crate::error::{Error, ProblemCode};
 use crate::service::Problems;
 
-/// The most problems that one answer lists.
-const PROBLEMS_MAX: usize = 100;
-
 /// The JSON object of a request, as it is read field by field.
 pub(super) struct Body {
     fields: Map<String, Value>,
@@ -166,7 +163,6 @@ impl Body {
     /// Ends the reading: `value`, unless something was wrong.
     pub(super) fn finish<T>(mut self, value: Option<T>) -> Result<T, Error> {
         self.note_unknown();
-        self.problems.truncate(PROBLEMS_MAX);
         self.problems.into_result()?;
         value.ok_or_else(|| Error::internal("a body without problems was not read"))
     }

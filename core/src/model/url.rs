@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The longest URL, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;
 
-/// An absolute `https` or `http` URL without credentials or fragment, at most [`URL_CHARS_MAX`] characters. Whether
+/// An absolute `https` or `http` URL without credentials or fragment, at most [`URL_CHARS_MAX`] characters as it is
+/// sent and as it is escaped. Whether
 /// deliveries may go there is decided when it is registered and again when it is connected to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WebhookUrl(url::Url);
@@ -62,6 +63,10 @@ impl FromStr for WebhookUrl {
         }
         if url.fragment().is_some() {
             return Err(InvalidUrl::Fragment);
+        }
+        // Escaping makes it longer, and what is stored has to be read again.
+        if url.as_str().len() > URL_CHARS_MAX {
+            return Err(InvalidUrl::TooLong);
         }
         Ok(Self(url))
     }

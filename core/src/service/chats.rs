@@ -6,7 +6,7 @@ use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::validate::Problems;
 use crate::access::{Credential, CredentialKind, Principal, needs};
-use crate::error::{Error, ProblemCode};
+use crate::error::Error;
 use crate::model::{ChatId, ChatSummary, MemberId, Timestamp, WorkspaceId};
 use crate::store::keys;
 
@@ -109,19 +109,9 @@ impl KnowledgeService {
         chat: ChatId,
         content: &str,
     ) -> Result<ChatMessage, Error> {
-        let bytes_max = self.limits().content_bytes_max;
-        if content.is_empty() || content.len() > bytes_max {
-            let code = if content.is_empty() {
-                ProblemCode::TooSmall
-            } else {
-                ProblemCode::TooLarge
-            };
-            return Err(Error::invalid(
-                "content",
-                code,
-                format!("must have 1 to {bytes_max} bytes"),
-            ));
-        }
+        let mut problems = Problems::default();
+        problems.content("content", content, self.limits().content_bytes_max);
+        problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
             let caller =

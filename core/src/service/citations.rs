@@ -3,8 +3,9 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::sealing::SealedRecord;
+use super::validate::take_place;
 use crate::access::{Credential, CredentialKind, Principal, needs};
-use crate::error::{Error, ProblemCode};
+use crate::error::Error;
 use crate::model::{CitationSubscription, NewCitationSubscription, Recall, SubscriptionId};
 use crate::store::keys;
 
@@ -34,17 +35,10 @@ impl KnowledgeService {
             caller
                 .enter(&mut transaction, recall.workspace_id, needs::SUBSCRIBE)
                 .await?;
-            let counter = keys::subscription_count(org, recall.id);
             let limit = self.limits().subscriptions_per_recall_max;
-            if transaction.guard(&counter).await? >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                let message =
-                    format!("the recall has {limit} subscriptions, as many as it may have");
-                return Err(Error::invalid(
-                    "recall_id",
-                    ProblemCode::LimitReached,
-                    message,
-                ));
-            }
+            let counter = keys::subscription_count(org, recall.id);
+            let what = ("recall", "subscriptions");
+            take_place(&mut transaction, counter, limit, "recall_id", what).await?;
             let id = SubscriptionId(self.env().uuid());
             let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
             let mut subscription = CitationSubscription {
@@ -70,7 +64,6 @@ impl KnowledgeService {
                 secret: sealed,
             };
             transaction.create(keys::subscription(org, recall.id, id), &stored);
-            transaction.add(counter, 1);
             subscription.signing_secret = Some(secret);
             transaction.done(subscription)
         })

@@ -9,7 +9,7 @@ use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::events::Occasion;
 use super::maintain::Due;
-use super::validate::Problems;
+use super::validate::{Problems, take_place};
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{
@@ -264,15 +264,10 @@ impl KnowledgeService {
             caller
                 .enter(&mut transaction, workspace, needs::CREATE_CONNECTOR)
                 .await?;
-            let (counter, limit) = (
-                keys::connector_count(org, workspace),
-                self.limits().connectors_per_workspace_max,
-            );
-            if transaction.guard(&counter).await? >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                let message =
-                    format!("the workspace has {limit} connectors, as many as it may have");
-                return Err(Error::invalid("body", ProblemCode::LimitReached, message));
-            }
+            let limit = self.limits().connectors_per_workspace_max;
+            let counter = keys::connector_count(org, workspace);
+            let what = ("workspace", "connectors");
+            take_place(&mut transaction, counter, limit, "body", what).await?;
             let connector = Connector {
                 id: ConnectorId(self.env().uuid_at(now)),
                 workspace_id: workspace,
@@ -294,7 +289,6 @@ impl KnowledgeService {
             };
             transaction.create(place.key(), &connector);
             transaction.create(place.state_key(), &state);
-            transaction.add(counter, 1);
             Operation::begin(self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),

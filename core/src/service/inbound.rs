@@ -3,9 +3,9 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::sealing::SealedRecord;
-use super::validate::Problems;
+use super::validate::{Problems, take_place};
 use crate::access::{Credential, CredentialKind, Principal, needs};
-use crate::error::{Error, ProblemCode};
+use crate::error::Error;
 use crate::model::{InboundWebhook, InboundWebhookId, NewInboundWebhook, WorkspaceId};
 use crate::store::keys;
 
@@ -34,13 +34,10 @@ impl KnowledgeService {
             caller
                 .enter(&mut transaction, workspace, needs::CREATE_INBOUND_WEBHOOK)
                 .await?;
-            let counter = keys::inbound_webhook_count(org, workspace);
             let limit = self.limits().inbound_webhooks_per_workspace_max;
-            if transaction.guard(&counter).await? >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                let message =
-                    format!("the workspace has {limit} inbound webhooks, as many as it may have");
-                return Err(Error::invalid("body", ProblemCode::LimitReached, message));
-            }
+            let counter = keys::inbound_webhook_count(org, workspace);
+            let what = ("workspace", "inbound webhooks");
+            take_place(&mut transaction, counter, limit, "body", what).await?;
             let id = InboundWebhookId(self.env().uuid());
             let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
             let mut webhook = InboundWebhook {
@@ -65,7 +62,6 @@ impl KnowledgeService {
                 secret: sealed,
             };
             transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
-            transaction.add(counter, 1);
             webhook.signing_secret = Some(secret);
             transaction.done(webhook)
         })

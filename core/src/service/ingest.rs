@@ -80,15 +80,7 @@ impl NewMemory {
     fn check(&self, prefix: &str, limits: &Limits, problems: &mut Problems) {
         let path = |field: &str| format!("{prefix}{field}");
         problems.name(&path("title"), &self.title);
-        if self.content.is_empty() || self.content.len() > limits.content_bytes_max {
-            let message = format!("must have 1 to {} bytes", limits.content_bytes_max);
-            let code = if self.content.is_empty() {
-                ProblemCode::TooSmall
-            } else {
-                ProblemCode::TooLarge
-            };
-            problems.push(path("content"), code, message);
-        }
+        problems.content(&path("content"), &self.content, limits.content_bytes_max);
         if let Some(key) = &self.source_key
             && (key.is_empty() || key.chars().count() > SOURCE_KEY_CHARS_MAX)
         {

@@ -12,6 +12,8 @@ use crate::store::{Direction, Key, KeyEntry, Transaction, decode_value, keys};
 
 /// How many due entries one call sweeps, and so how much work it is.
 const DUE_PER_CALL: usize = 500;
+/// How many steps of settling deleted roles one call takes.
+const SETTLEMENTS_PER_CALL: u32 = 4;
 
 /// What one call of [`KnowledgeService::maintain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(super) enum Due {
         workspace: WorkspaceId,
         connector: ConnectorId,
     },
+    /// Settles the deleted roles of an organisation.
+    Redirects(OrgId),
 }
 
 /// The one field of a record that expires.
@@ -73,31 +77,76 @@ impl KnowledgeService {
     /// Those of the store; what was done before stays done.
     pub async fn maintain(&self, now: Timestamp) -> Result<Maintained, Error> {
         let mut done = Maintained::default();
+        let mut settlements = 0;
         let due = self
             .store()
             .scan(&keys::due_until(now), DUE_PER_CALL, Direction::Forward)
             .await?;
         for found in &due {
-            match decode_value::<Due>(found)? {
-                Due::Expire(records) => self.expire(found, &records, now).await?,
-                Due::Connector {
-                    org,
-                    workspace,
-                    connector,
-                } => {
-                    self.announce_status(&found.key, org, workspace, connector, now)
-                        .await?;
+            let is_settlement = matches!(decode_value(found), Ok(Due::Redirects(_)));
+            if is_settlement && settlements == SETTLEMENTS_PER_CALL {
+                done.has_more = true;
+                continue;
+            }
+            match self.deal_with(found, now, &mut done).await {
+                Ok(()) => {
+                    done.swept += 1;
+                    settlements += u32::from(is_settlement);
+                }
+                // What is damaged stays for whoever repairs it, and does not hinder the rest.
+                Err(Error::Internal { detail }) => {
+                    tracing::error!(key = %found.key, %detail, "a due entry cannot be dealt with");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        done.has_more |= due.len() == DUE_PER_CALL && done.swept > 0;
+        Ok(done)
+    }
+
+    async fn deal_with(
+        &self,
+        found: &KeyEntry,
+        now: Timestamp,
+        done: &mut Maintained,
+    ) -> Result<(), Error> {
+        match decode_value::<Due>(found)? {
+            Due::Expire(records) => self.expire(found, &records, now).await,
+            Due::Connector {
+                org,
+                workspace,
+                connector,
+            } => {
+                self.announce_status(&found.key, org, workspace, connector, now)
+                    .await
+            }
+            Due::Redirects(org) => {
+                let (rewritten, has_more) = self.settle_redirects(org).await?;
+                done.holders_rewritten += rewritten;
+                done.has_more |= has_more;
+                self.put_behind(found, has_more, now).await
+            }
+        }
+    }
+
+    /// Removes a due entry; where there is more of it to do, it goes behind the others that are due.
+    async fn put_behind(
+        &self,
+        found: &KeyEntry,
+        has_more: bool,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            // Of several callers one puts it behind: there is never more than the one entry.
+            if let Some(due) = transaction.read::<Due>(&found.key).await? {
+                transaction.delete(found.key.clone());
+                if has_more {
+                    due.schedule(&mut transaction, now, self.env());
                 }
             }
-            done.swept += 1;
-        }
-        done.has_more = due.len() == DUE_PER_CALL;
-        for org in self.provisioning().organizations().await? {
-            let (rewritten, has_more) = self.settle_redirects(org.id).await?;
-            done.holders_rewritten += rewritten;
-            done.has_more |= has_more;
-        }
-        Ok(done)
+            transaction.done(())
+        })
+        .await
     }
 
     /// Deletes records unless the first of them was written anew meanwhile and lives longer.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::provision::NewToken;
-use super::validate::Problems;
+use super::validate::{Problems, take_place};
 use crate::access::{
     Action, ActionSet, Credential, CredentialKind, Narrowing, Principal, Secret, needs,
 };
@@ -129,21 +129,17 @@ impl KnowledgeService {
                     "nobody can grant what they do not hold: the audience {label}"
                 )));
             }
-            let (counter, limit) = (
-                keys::mcp_key_count(org, workspace),
-                self.limits().mcp_keys_per_workspace_max,
-            );
-            if transaction.guard(&counter).await? >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                let message = format!("the workspace has {limit} MCP keys, as many as it may have");
-                return Err(Error::invalid("body", ProblemCode::LimitReached, message));
-            }
+            let limit = self.limits().mcp_keys_per_workspace_max;
+            let counter = keys::mcp_key_count(org, workspace);
+            let what = ("workspace", "MCP keys");
+            take_place(&mut transaction, counter, limit, "body", what).await?;
             let token = NewToken {
                 member: caller.member_id(),
                 kind: CredentialKind::Bearer,
                 name: new.name.clone(),
                 narrowing: Narrowing {
                     workspaces: Some(vec![workspace]),
-                    actions: Some(ACTIONS),
+                    actions: Some(caller.narrowed(ACTIONS)),
                     audience: Some(new.audience.clone()),
                 },
                 lifetime: new.rotation + GRACE,
@@ -159,7 +155,6 @@ impl KnowledgeService {
                 rotates_at: now.plus(new.rotation),
             };
             transaction.create(keys::mcp_key(org, workspace, key.id), &key);
-            transaction.add(counter, 1);
             Operation::begin(self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),

@@ -2,11 +2,9 @@
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
-use crate::access::{
-    BuiltInRole, Credential, Principal, ResolvedRole, RoleRef, needs, resolve_role,
-};
+use crate::access::{BuiltInRole, Credential, Principal, RoleRef, follow_role, needs};
 use crate::error::{Error, ProblemCode};
-use crate::model::{Member, MemberId, OrgId, Workspace, WorkspaceId};
+use crate::model::{CustomRole, Member, MemberId, OrgId, Workspace, WorkspaceId};
 use crate::store::{Transaction, keys};
 
 /// Which role a member gets, and where.
@@ -98,32 +96,32 @@ async fn check_grant(
 ) -> Result<(), Error> {
     let Some(role) = role else { return Ok(()) };
     let wrong = |message: &str| Error::invalid("role", ProblemCode::InvalidValue, message);
-    if let RoleRef::Custom(id) = role {
-        // Assigning checks the version of the role itself: it cannot cross its deletion.
-        let found = transaction
-            .read::<crate::model::CustomRole>(&keys::role(caller.org_id(), id))
-            .await?;
-        let Some(found) = found else {
-            return Err(Error::invalid(
-                "role",
-                ProblemCode::NotFound,
-                "must be a role of the organisation",
-            ));
-        };
-        if !found.is_active {
-            return Err(wrong("must be an active role"));
+    let granted = match role {
+        RoleRef::BuiltIn(role) => role.actions(),
+        RoleRef::Custom(id) => {
+            // Assigning checks the version of the role itself: it cannot cross its deletion.
+            let found = transaction
+                .read::<CustomRole>(&keys::role(caller.org_id(), id))
+                .await?;
+            let Some(found) = found else {
+                let message = "must be a role of the organisation";
+                return Err(Error::invalid("role", ProblemCode::NotFound, message));
+            };
+            if !found.is_active {
+                return Err(wrong("must be an active role"));
+            }
+            if found.workspace_id.is_some() && found.workspace_id != workspace {
+                return Err(wrong("must be held in the workspace that the role is for"));
+            }
+            found.effective_actions()
         }
-        if found.workspace_id.is_some() && found.workspace_id != workspace {
-            return Err(wrong("must be held in the workspace that the role is for"));
-        }
-    }
+    };
     if role == OWNER && workspace.is_some() {
         return Err(wrong(
             "must not be owner: owners are those of the organisation",
         ));
     }
-    let resolved = resolve_role(transaction, caller.org_id(), role).await?;
-    caller.require_covers(resolved.actions())
+    caller.require_covers(granted)
 }
 
 /// Refuses that anyone but an owner makes or unmakes an owner, and that the last one goes.
@@ -178,8 +176,10 @@ async fn leave_role(
     member: MemberId,
     workspace: Option<WorkspaceId>,
 ) -> Result<(), Error> {
-    let counted: ResolvedRole = resolve_role(transaction, org, role).await?;
-    transaction.add(keys::holder_count(org, counted.reference()), -1);
+    // A role that leads nowhere was settled since its holder was read: the commit will be a conflict.
+    if let Some(counted) = follow_role(transaction, org, role).await? {
+        transaction.add(keys::holder_count(org, counted.reference()), -1);
+    }
     if let RoleRef::Custom(role) = role {
         transaction.delete(keys::holder(org, role, member, workspace));
     }

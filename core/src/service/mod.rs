@@ -146,6 +146,12 @@ impl From<TransactionError> for OpenError {
     }
 }
 
+/// The field of [`Meta`] that every program writes.
+#[derive(Deserialize)]
+struct Schema {
+    schema: u32,
+}
+
 /// The one record about the store as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Meta {
@@ -169,13 +175,15 @@ impl KnowledgeService {
         };
         let wanted = &given;
         transact(&store, &env, |mut transaction| async move {
+            // The number alone first: what else a later program writes here is not known.
+            let schema = transaction.read::<Schema>(&keys::meta()).await?;
+            if let Some(Schema { schema: found }) = schema
+                && found > SCHEMA
+            {
+                return Err(OpenError::LaterSchema { found });
+            }
             match transaction.read::<Meta>(&keys::meta()).await? {
                 None => transaction.put(keys::meta(), wanted),
-                Some(found) if found.schema > SCHEMA => {
-                    return Err(OpenError::LaterSchema {
-                        found: found.schema,
-                    });
-                }
                 Some(found) if found.sealing_key != wanted.sealing_key => {
                     let (given, stored) = (wanted.sealing_key.clone(), found.sealing_key);
                     return Err(OpenError::OtherSealingKey { given, stored });

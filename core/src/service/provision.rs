@@ -11,9 +11,9 @@ use super::members::hold_role;
 use super::validate::{Problems, SLUG_RULE};
 use crate::access::{
     BuiltInRole, CredentialKind, CredentialRecord, Narrowing, RoleRef, Secret, SecretHash,
-    resolve_role,
 };
 use crate::error::{Error, ProblemCode};
+use crate::limits::{NARROWING_MAX, TEAMS_PER_MEMBER_MAX};
 use crate::model::{
     AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemberKind, OrgId, Organization,
     Source, Timestamp, Workspace, WorkspaceId, is_label_name,
@@ -238,7 +238,6 @@ impl Provisioning<'_> {
                         let message = "must be viewer, member, admin, owner or an active role of the whole organisation";
                         return Err(Error::invalid("role", ProblemCode::NotFound, message));
                     }
-                    resolve_role(&mut transaction, org, new.role).await?;
                 }
                 let now = env.now();
                 let member = self.add_member(&mut transaction, org, new, now);
@@ -287,6 +286,11 @@ impl Provisioning<'_> {
                 "must be empty for a session",
             );
         }
+        let (workspaces, labels) = (&new.narrowing.workspaces, &new.narrowing.audience);
+        let workspaces = workspaces.as_ref().map_or(0, Vec::len);
+        let labels = labels.as_ref().map_or(0, Vec::len);
+        problems.at_most("narrowing.workspaces", workspaces, NARROWING_MAX);
+        problems.at_most("narrowing.audience", labels, NARROWING_MAX);
         problems.into_result()?;
         let service = self.service;
         service
@@ -463,6 +467,7 @@ impl KnowledgeService {
 fn check_member(problems: &mut Problems, member: &NewMember) {
     problems.slug("handle", &member.handle);
     problems.name("name", &member.name);
+    problems.at_most("teams", member.teams.len(), TEAMS_PER_MEMBER_MAX);
     for (index, team) in member.teams.iter().enumerate() {
         if !is_label_name(team) {
             problems.push(

@@ -7,14 +7,20 @@
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use super::maintain::Due;
 use super::roles::DeleteRole;
-use crate::access::{BaseRole, BuiltInRole, Credential, RoleRef, needs, resolve_role};
+use crate::access::{
+    BaseRole, BuiltInRole, Credential, REDIRECTS_MAX, RoleRef, follow_role, needs,
+};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
 use crate::store::{Direction, Key, Transaction, keys};
 
 /// How many holders one commit rewrites.
 const HOLDERS_PER_COMMIT: usize = 500;
+/// How many deleted roles of an organisation may wait to be settled: far fewer than a reader follows, since deletions
+/// that run at once do not see each other.
+const REDIRECTS_PER_ORG_MAX: usize = REDIRECTS_MAX / 2;
 
 impl KnowledgeService {
     /// Deletes a custom role. Its holders get the role of `reassign_to` in the same moment.
@@ -23,7 +29,8 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for a `reassign_to` that is the role itself, unknown, inactive or of one workspace;
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the caller's or an unknown
     /// role; [`Error::Forbidden`] without `role:manage` or for a target that may do what the caller may not;
-    /// [`Error::RoleInUse`] where it has holders and there is no `reassign_to`.
+    /// [`Error::RoleInUse`] where it has holders and there is no `reassign_to`; [`Error::Conflict`] where too many roles
+    /// that were deleted before are still to be settled.
     pub async fn delete_custom_role(
         &self,
         credential: &Credential,
@@ -35,7 +42,7 @@ impl KnowledgeService {
             let caller = self
                 .enter_org(&mut transaction, credential, org_slug, needs::DELETE_ROLE)
                 .await?;
-            let org = caller.org_id();
+            let (org, now) = (caller.org_id(), self.env().now());
             let key = keys::role(org, role);
             let deleted = transaction
                 .read::<CustomRole>(&key)
@@ -56,6 +63,8 @@ impl KnowledgeService {
                     });
                 }
                 Some(target) if holders > 0 => {
+                    self.refuse_long_chains(org).await?;
+                    Due::Redirects(org).schedule(&mut transaction, now, self.env());
                     transaction.put(keys::role_redirect(org, role), &target);
                     transaction.add(keys::holder_count(org, target), holders);
                 }
@@ -65,7 +74,7 @@ impl KnowledgeService {
             transaction.delete(counter);
             transaction.delete(keys::role_slug(org, &deleted.slug));
             transaction.add(keys::role_count(org), -1);
-            Operation::begin(self.env(), self.env().now()).record(
+            Operation::begin(self.env(), now).record(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RoleDelete,
@@ -78,6 +87,20 @@ impl KnowledgeService {
             transaction.done(())
         })
         .await
+    }
+
+    /// Refuses to delete more roles than can be followed before those deleted earlier are settled.
+    async fn refuse_long_chains(&self, org: OrgId) -> Result<(), Error> {
+        let range = keys::role_redirects(org);
+        let redirects = self
+            .store()
+            .scan(&range, REDIRECTS_PER_ORG_MAX, Direction::Forward)
+            .await?;
+        if redirects.len() < REDIRECTS_PER_ORG_MAX {
+            Ok(())
+        } else {
+            Err(Error::Conflict)
+        }
     }
 
     /// Rewrites up to [`HOLDERS_PER_COMMIT`] holders of one deleted role of the organisation, or removes a redirect
@@ -133,9 +156,11 @@ impl KnowledgeService {
         holders: &[(MemberId, Option<WorkspaceId>)],
     ) -> Result<u64, Error> {
         self.transact(|mut transaction| async move {
-            let to = resolve_role(&mut transaction, org, RoleRef::Custom(from))
-                .await?
-                .reference();
+            let Some(to) = follow_role(&mut transaction, org, RoleRef::Custom(from)).await? else {
+                // Another caller settled it meanwhile.
+                return transaction.done(0);
+            };
+            let to = to.reference();
             let mut rewritten = 0;
             for (member, workspace) in holders {
                 let holder = keys::holder(org, from, *member, *workspace);

@@ -2,7 +2,7 @@
 
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::idempotency::fingerprint;
-use super::validate::Problems;
+use super::validate::{Problems, take_place};
 use super::{KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
 use crate::error::{Error, ProblemCode};
@@ -185,16 +185,10 @@ impl KnowledgeService {
             };
             caller.require_covers(role.effective_actions())?;
             let limit = self.limits().custom_roles_per_org_max;
-            if transaction.guard(&keys::role_count(org)).await?
-                >= i64::try_from(limit).unwrap_or(i64::MAX)
-            {
-                let message =
-                    format!("the organisation has {limit} custom roles, as many as it may have");
-                return Err(Error::invalid("body", ProblemCode::LimitReached, message));
-            }
+            let (counter, what) = (keys::role_count(org), ("organisation", "custom roles"));
+            take_place(&mut transaction, counter, limit, "body", what).await?;
             self.claim_slug(&mut transaction, &role).await?;
             transaction.create(keys::role(org, role.id), &role);
-            transaction.add(keys::role_count(org), 1);
             Operation::begin(self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),

@@ -3,6 +3,7 @@
 use crate::error::{Error, FieldProblem, ProblemCode};
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::model::is_label_name;
+use crate::store::{Key, Transaction};
 
 /// What a slug, a handle and the name of a team have to be.
 pub const SLUG_RULE: &str = "must have 1 to 64 characters of a-z 0-9 - _ .";
@@ -22,6 +23,11 @@ pub fn name_problem(path: &str, name: &str) -> Option<FieldProblem> {
     );
     Some(FieldProblem::new(path, code, message))
 }
+
+/// The most problems that one answer lists.
+const PROBLEMS_MAX: usize = 100;
+/// The largest content as JSON writes it, in bytes: so that it fits into one value with all that stands beside it.
+const CONTENT_JSON_BYTES_MAX: usize = 60 * 1024;
 
 /// Collects what is wrong with a request.
 #[derive(Debug, Default)]
@@ -57,6 +63,30 @@ impl Problems {
         }
     }
 
+    /// A text has to have 1 to `bytes_max` bytes, and to fit into one value.
+    pub(crate) fn content(&mut self, path: &str, text: &str, bytes_max: usize) {
+        let json_bytes = || serde_json::to_string(text).map_or(usize::MAX, |json| json.len());
+        let code = match text.len() {
+            0 => ProblemCode::TooSmall,
+            bytes if bytes > bytes_max || json_bytes() > CONTENT_JSON_BYTES_MAX => {
+                ProblemCode::TooLarge
+            }
+            _ => return,
+        };
+        let message = format!(
+            "must have 1 to {bytes_max} bytes, and at most {CONTENT_JSON_BYTES_MAX} once JSON escapes it"
+        );
+        self.push(path, code, message);
+    }
+
+    /// A list of `count` items has to have at most `max`.
+    pub(crate) fn at_most(&mut self, path: &str, count: usize, max: usize) {
+        if count > max {
+            let message = format!("must have at most {max} items, this has {count}");
+            self.push(path, ProblemCode::TooLarge, message);
+        }
+    }
+
     /// A list of `count` items has to have between 1 and `max`.
     pub(crate) fn count(&mut self, path: &str, count: usize, max: usize) {
         let code = match count {
@@ -80,19 +110,32 @@ impl Problems {
         self.0.extend(inner.0.into_iter().map(under));
     }
 
-    /// Keeps the first `count`.
-    pub(crate) fn truncate(&mut self, count: usize) {
-        self.0.truncate(count);
-    }
-
-    /// Nothing, or everything that is wrong.
-    pub(crate) fn into_result(self) -> Result<(), Error> {
+    /// Nothing, or everything that is wrong, as far as one answer lists it.
+    pub(crate) fn into_result(mut self) -> Result<(), Error> {
+        self.0.truncate(PROBLEMS_MAX);
         if self.0.is_empty() {
             Ok(())
         } else {
             Err(Error::InvalidRequest { fields: self.0 })
         }
     }
+}
+
+/// Takes one of the places that `counter` counts. It is a guard: of two who take the last one, one is refused.
+pub(super) async fn take_place(
+    transaction: &mut Transaction,
+    counter: Key,
+    limit: u64,
+    path: &str,
+    (owner, things): (&str, &str),
+) -> Result<(), Error> {
+    let taken = transaction.guard(&counter).await?;
+    if u64::try_from(taken).is_ok_and(|taken| taken >= limit) {
+        let message = format!("the {owner} has {limit} {things}, as many as it may have");
+        return Err(Error::invalid(path, ProblemCode::LimitReached, message));
+    }
+    transaction.add(counter, 1);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
 use super::sealing::SealedRecord;
+use super::validate::take_place;
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{NewWebhook, Webhook, WebhookId, WebhookUrl, WorkspaceId};
@@ -31,12 +32,10 @@ impl KnowledgeService {
             caller
                 .enter(&mut transaction, workspace, needs::CREATE_WEBHOOK)
                 .await?;
-            let counter = keys::webhook_count(org, workspace);
             let limit = self.limits().webhooks_per_workspace_max;
-            if transaction.guard(&counter).await? >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                let message = format!("the workspace has {limit} webhooks, as many as it may have");
-                return Err(Error::invalid("body", ProblemCode::LimitReached, message));
-            }
+            let counter = keys::webhook_count(org, workspace);
+            let what = ("workspace", "webhooks");
+            take_place(&mut transaction, counter, limit, "body", what).await?;
             let id = WebhookId(self.env().uuid());
             let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
             let mut webhook = Webhook {
@@ -61,7 +60,6 @@ impl KnowledgeService {
                 secret: sealed,
             };
             transaction.create(keys::webhook(org, workspace, id), &stored);
-            transaction.add(counter, 1);
             webhook.signing_secret = Some(secret);
             transaction.done(webhook)
         })

@@ -1,6 +1,6 @@
 //! Typed reads and optimistic transactions over any [`Store`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::env::Env;
 
-/// How often a transaction is decided anew after a conflict before it gives up.
+/// How often a transaction is decided before it gives up.
 pub const RETRIES_MAX: u32 = 16;
 /// The longest first wait after a conflict; each further one may be twice as long.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(2);
@@ -162,7 +162,8 @@ pub enum TransactionError {
 #[derive(Debug)]
 pub struct Transaction {
     store: StoreHandle,
-    reads: HashMap<Key, Option<Version>>,
+    /// In the order of keys, so that the same decision makes the same commit.
+    reads: BTreeMap<Key, Option<Version>>,
     mutations: Vec<Mutation>,
     /// Several additions to one counter become one: a commit changes each key once.
     adds: BTreeMap<Key, i64>,
@@ -191,7 +192,7 @@ impl Transaction {
     pub fn begin(store: Arc<dyn Store>) -> Self {
         Self {
             store: StoreHandle(store),
-            reads: HashMap::new(),
+            reads: BTreeMap::new(),
             mutations: Vec::new(),
             adds: BTreeMap::new(),
             witness: None,
@@ -237,7 +238,6 @@ impl Transaction {
         keys: &[Key],
     ) -> Result<Vec<Option<T>>, StoreError> {
         let found = self.store.0.read_many::<T>(keys).await?;
-        self.reads.reserve(keys.len());
         let mut values = Vec::with_capacity(keys.len());
         for (key, found) in keys.iter().zip(found) {
             self.check(key.clone(), found.as_ref().map(|found| found.version));
@@ -369,10 +369,7 @@ where
     for _ in 0..RETRIES_MAX {
         let decided = decide(Transaction::begin(Arc::clone(store))).await;
         // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
-        if let Some(output) = arrived(store, &mut lost)
-            .await
-            .map_err(TransactionError::from)?
-        {
+        if let Some(output) = arrived(store, &mut lost).await? {
             return Ok(output);
         }
         let Decided {
@@ -392,24 +389,18 @@ where
                 Some(witness) if error.kind() == StoreErrorKind::Unknown => {
                     lost.push((witness, output));
                 }
-                _ => return Err(TransactionError::from(error).into()),
+                _ => return Err(failure(error, &lost).into()),
             },
         }
         env.sleep(env.jitter(delay_max)).await;
         delay_max = (delay_max * 2).min(RETRY_DELAY_MAX);
     }
-    match arrived(store, &mut lost)
-        .await
-        .map_err(TransactionError::from)?
-    {
+    match arrived(store, &mut lost).await? {
         Some(output) => Ok(output),
         None if lost.is_empty() => Err(TransactionError::Contended.into()),
         None => {
-            let error = StoreError::new(
-                StoreErrorKind::Unknown,
-                "it could not be found out whether a commit was applied",
-            );
-            Err(TransactionError::from(error).into())
+            let message = "it could not be found out whether a commit was applied";
+            Err(TransactionError::from(StoreError::new(StoreErrorKind::Unknown, message)).into())
         }
     }
 }
@@ -418,12 +409,25 @@ where
 async fn arrived<T>(
     store: &Arc<dyn Store>,
     lost: &mut Vec<(Key, T)>,
-) -> Result<Option<T>, StoreError> {
+) -> Result<Option<T>, TransactionError> {
     if lost.is_empty() {
         return Ok(None);
     }
     let witnesses: Vec<Key> = lost.iter().map(|(key, _)| key.clone()).collect();
-    let found = store.get(&witnesses).await?;
+    let found = store.get(&witnesses).await;
+    let found = found.map_err(|error| failure(error, lost))?;
     let arrived = found.iter().position(Option::is_some);
     Ok(arrived.map(|position| lost.swap_remove(position).1))
+}
+
+/// What a failure of the store means. Most say that nothing was applied: that is no longer known where the answer to
+/// an earlier attempt was lost.
+fn failure<T>(error: StoreError, lost: &[(Key, T)]) -> TransactionError {
+    if lost.is_empty() {
+        return error.into();
+    }
+    let message = format!("it could not be found out whether a commit was applied: {error}");
+    StoreError::new(StoreErrorKind::Unknown, message)
+        .with_source(error)
+        .into()
 }

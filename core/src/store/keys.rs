@@ -52,7 +52,7 @@
 //! | `audit_actor` | org, member, first audit id | one per operation: the pages by who acted |
 //! | `idempotency` | org, member, operation, SHA-256 of the key | what a replay is rebuilt from |
 //! | `event` | event | the outbox |
-//! | `due` | time, id | what expires then: the key of the record |
+//! | `due` | time, id | what is to be done then: a record that expires, a connector to look at, deleted roles to settle |
 
 use std::fmt::{Display, Write};
 

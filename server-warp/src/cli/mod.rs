@@ -4,11 +4,17 @@
 //! codes: 0 for success, 1 where something failed, 2 where the command line cannot be understood.
 
 mod args;
+mod dashboard;
 mod demo;
 mod failure;
+mod import;
+mod init;
 mod output;
 mod progress;
 mod serve;
+mod table;
+mod tenant;
+mod token;
 
 use std::process::ExitCode;
 
@@ -28,8 +34,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Args),
     Demo(demo::Args),
+    Serve(serve::Args),
+    Init(init::Args),
+    Token(token::Args),
+    Import(import::Args),
+    Dashboard(dashboard::Args),
 }
 
 /// Runs the command line of this process.
@@ -53,8 +63,12 @@ fn run(command: Command) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         match command {
-            Command::Serve(args) => serve::run(args).await,
             Command::Demo(args) => demo::run(args).await,
+            Command::Serve(args) => serve::run(args).await,
+            Command::Init(args) => init::run(args).await,
+            Command::Token(args) => token::run(args).await,
+            Command::Import(args) => import::run(args).await,
+            Command::Dashboard(args) => dashboard::run(args).await,
         }
     })
 }

@@ -20,7 +20,6 @@ pub(crate) enum Unit {
 /// Shows how far some work on memories is. What is shown goes with it.
 pub(crate) struct Progress {
     what: &'static str,
-    unit: Unit,
     total: Option<u64>,
     position: u64,
     memories: u64,
@@ -47,7 +46,6 @@ impl Progress {
         };
         Self {
             what,
-            unit,
             total,
             position: 0,
             memories: 0,

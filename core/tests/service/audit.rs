@@ -1,0 +1,106 @@
+//! The audit log: one entry for everything that was made or changed.
+
+use std::collections::BTreeMap;
+
+use knowledge_core::access::{Action, Credential, Narrowing};
+use knowledge_core::model::AuditLogId;
+use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, ResourceKind};
+use knowledge_core::store::keys;
+
+use crate::events::everything;
+use crate::world::{ADMIN, MEMBER, World, actions, code, new_memory};
+
+/// The first entry of every page.
+pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
+    let range = keys::audits(world.org.id);
+    let contents = world.contents().await;
+    let mut entries = Vec::new();
+    for key in contents.keys().filter(|key| range.contains(key)) {
+        let id = AuditLogId(keys::last_id(key).unwrap());
+        entries.push(world.service.audit_entry(&world.owner, id).await.unwrap());
+    }
+    entries
+}
+
+#[tokio::test]
+async fn whatever_is_made_or_changed_has_an_entry() {
+    let world = World::new().await;
+    everything(&world).await;
+    let mut counts: BTreeMap<AuditAction, usize> = BTreeMap::new();
+    for entry in entries(&world).await {
+        *counts.entry(entry.action).or_default() += 1;
+        assert_eq!(entry.outcome, AuditOutcome::Ok);
+        assert!(entry.before.is_some() || entry.after.is_some());
+    }
+    for action in AuditAction::ALL {
+        assert!(counts.contains_key(action), "{action}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_says_who_and_with_what() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let issued = world.token(member, Narrowing::default()).await;
+    let batch = [new_memory("Note")];
+    let caller = Credential::from(issued.secret);
+    let ingested = world
+        .service
+        .ingest(&caller, world.workspace.id, world.source, &batch)
+        .await;
+    let entries = entries(&world).await;
+    let of = |action| entries.iter().find(|entry| entry.action == action).unwrap();
+    let ingest = of(AuditAction::MemoryIngest);
+    assert_eq!(
+        (ingest.actor_id, ingest.credential_id),
+        (Some(member), Some(issued.record.id))
+    );
+    assert_eq!(ingest.resource.kind, ResourceKind::Memory);
+    assert_eq!(ingest.resource.id, ingested.unwrap()[0].id.0);
+    assert_eq!((ingest.at, &ingest.before), (world.time.now(), &None));
+    assert_eq!(ingest.after.as_ref().unwrap()["sensitivity"], "internal");
+    let by_operator = of(AuditAction::OrganizationCreate);
+    assert_eq!(
+        (by_operator.actor_id, by_operator.credential_id),
+        (None, None)
+    );
+    // One index key per operation leads from who acted to the pages.
+    let range = keys::audits_of(world.org.id, member);
+    let contents = world.contents().await;
+    let index: Vec<_> = contents.keys().filter(|key| range.contains(key)).collect();
+    assert_eq!(index.len(), 1);
+    assert_eq!(keys::last_id(index[0]), Some(ingest.id.0));
+}
+
+#[tokio::test]
+async fn reading_needs_its_action() {
+    let world = World::new().await;
+    let id = entries(&world).await[0].id;
+    let auditor = world.caller_who_may(actions(&[Action::AuditRead])).await;
+    for (caller, expected) in [
+        (auditor, true),
+        (world.caller(ADMIN).await, true),
+        (world.caller(MEMBER).await, false),
+    ] {
+        let entry = world.service.audit_entry(&caller, id).await;
+        assert_eq!(entry.is_ok(), expected);
+    }
+}
+
+#[tokio::test]
+async fn identifiers_beside_an_entry_are_not_there() {
+    let world = World::new().await;
+    for entry in entries(&world).await {
+        for beside in [entry.id.plus(1), entry.id.plus(u128::MAX)] {
+            let found = world.service.audit_entry(&world.owner, beside).await;
+            assert_eq!(code(found), "not_found");
+        }
+    }
+    for id in [uuid::Uuid::nil(), uuid::Uuid::max()] {
+        let found = world
+            .service
+            .audit_entry(&world.owner, AuditLogId(id))
+            .await;
+        assert_eq!(code(found), "not_found");
+    }
+}

@@ -1,0 +1,225 @@
+//! Who may change what by a bulk update.
+
+use knowledge_core::access::{Action, BaseRole, Credential, Denial, Narrowing};
+use knowledge_core::model::{
+    BulkItemErrorCode, BulkResult, MemoryChange, ReviewStatus, SensitivityLabel,
+};
+use knowledge_core::service::AuditOutcome;
+
+use crate::world::{ADMIN, MEMBER, VIEWER, World, actions, code, custom, review, sensitivity};
+
+/// Why each item was refused; empty for those that were not.
+fn reasons(result: &BulkResult) -> Vec<&str> {
+    result
+        .results
+        .iter()
+        .map(|item| match &item.error {
+            Some(error) => {
+                assert_eq!(error.code, BulkItemErrorCode::Forbidden);
+                error.message.as_str()
+            }
+            None => "",
+        })
+        .collect()
+}
+
+fn relabel() -> MemoryChange {
+    MemoryChange {
+        audience_tag: Some("team:core".parse().unwrap()),
+        ..MemoryChange::default()
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_the_action_nowhere_is_refused_as_a_whole() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let viewer = world.caller(VIEWER).await;
+    let contents = world.contents().await;
+    for change in [relabel(), review(ReviewStatus::Approved)] {
+        assert_eq!(code(world.bulk(&viewer, &ids, change).await), "forbidden");
+    }
+    assert_eq!(world.contents().await, contents);
+}
+
+#[tokio::test]
+async fn each_attribute_needs_its_action() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let updates = actions(&[Action::MemoryUpdate]);
+    let reviews = actions(&[Action::MemoryReview]);
+    let updater = world.caller_who_may(updates).await;
+    let reviewer = world.caller_who_may(reviews).await;
+    let both = world.caller_who_may(updates | reviews).await;
+    let change = MemoryChange {
+        review_status: Some(ReviewStatus::Approved),
+        ..relabel()
+    };
+    for (caller, change, expected) in [
+        (&updater, relabel(), true),
+        (&updater, review(ReviewStatus::Rejected), false),
+        (&reviewer, relabel(), false),
+        (&reviewer, review(ReviewStatus::Rejected), true),
+        (&updater, change.clone(), false),
+        (&reviewer, change.clone(), false),
+        (&both, change, true),
+    ] {
+        let result = world.bulk(caller, &ids, change.clone()).await;
+        assert_eq!(result.is_ok(), expected, "{change:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_lowering_a_sensitivity_needs_to_declassify() {
+    let world = World::new().await;
+    let ids = world.memories(3).await;
+    let set = async |index: usize, label| {
+        let one = &ids[index..=index];
+        world
+            .bulk(&world.owner, one, sensitivity(label))
+            .await
+            .unwrap()
+    };
+    set(0, SensitivityLabel::Public).await;
+    set(2, SensitivityLabel::Restricted).await;
+    let member = world.caller(MEMBER).await;
+    let wanted = sensitivity(SensitivityLabel::Confidential);
+    let result = world.bulk(&member, &ids, wanted.clone()).await.unwrap();
+    let lacks = "this needs the action memory:declassify";
+    assert_eq!(
+        reasons(&result),
+        ["", "", lacks],
+        "raising is relabelling alone"
+    );
+    let entry = world
+        .service
+        .audit_entry(&world.owner, result.results[2].audit_log_id);
+    let entry = entry.await.unwrap();
+    let denied = AuditOutcome::Denied(Denial::Lacks(Action::MemoryDeclassify));
+    assert_eq!(entry.outcome, denied, "a refused attempt is audited too");
+    assert_eq!(entry.before.unwrap()["sensitivity"], "restricted");
+    assert_eq!(entry.after, None);
+    let untouched = world.labels(ids[2]).await;
+    assert_eq!(untouched.sensitivity, SensitivityLabel::Restricted);
+
+    let extra = actions(&[Action::MemoryDeclassify]);
+    let declassifier = world.role(BaseRole::Member, extra, actions(&[])).await;
+    let declassifier = world.caller(custom(declassifier.id)).await;
+    let result = world.bulk(&declassifier, &ids, wanted).await.unwrap();
+    assert_eq!(reasons(&result), ["", "", ""]);
+}
+
+/// Relabelling is governance: it needs no right to read.
+#[tokio::test]
+async fn labels_do_not_bind_relabelling() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let hidden = MemoryChange {
+        audience_tag: Some("user:nobody".parse().unwrap()),
+        ..sensitivity(SensitivityLabel::Restricted)
+    };
+    world.bulk(&world.owner, &ids, hidden).await.unwrap();
+    let member = world.caller(MEMBER).await;
+    let result = world.bulk(&member, &ids, relabel()).await.unwrap();
+    assert_eq!(reasons(&result), [""]);
+}
+
+#[tokio::test]
+async fn a_role_in_a_workspace_replaces_the_one_in_the_organisation() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let mut ids = world.memories(1).await;
+    ids.extend(world.memories_in(sales, 1).await);
+    let lacks = "this needs the action memory:update";
+
+    let demoted = world.member(MEMBER).await;
+    world.assign_in(demoted, sales, Some(VIEWER)).await.unwrap();
+    let result = world
+        .bulk(&world.trusted(demoted), &ids, relabel())
+        .await
+        .unwrap();
+    assert_eq!(reasons(&result), ["", lacks]);
+
+    let promoted = world.member(VIEWER).await;
+    world
+        .assign_in(promoted, sales, Some(MEMBER))
+        .await
+        .unwrap();
+    let result = world
+        .bulk(&world.trusted(promoted), &ids, relabel())
+        .await
+        .unwrap();
+    assert_eq!(reasons(&result), [lacks, ""]);
+
+    world.assign_in(demoted, sales, None).await.unwrap();
+    world.assign_in(promoted, sales, None).await.unwrap();
+    let result = world
+        .bulk(&world.trusted(demoted), &ids, relabel())
+        .await
+        .unwrap();
+    assert_eq!(reasons(&result), ["", ""]);
+    let refused = world.bulk(&world.trusted(promoted), &ids, relabel()).await;
+    assert_eq!(code(refused), "forbidden");
+}
+
+#[tokio::test]
+async fn a_token_changes_nothing_outside_of_what_it_is_narrowed_to() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let mut ids = world.memories(1).await;
+    ids.extend(world.memories_in(sales, 1).await);
+    let admin = world.member(ADMIN).await;
+    let narrowed = async |narrowing| {
+        let issued = world.token(admin, narrowing).await;
+        Credential::from(issued.secret)
+    };
+    let in_sales = Narrowing {
+        workspaces: Some(vec![sales]),
+        ..Narrowing::default()
+    };
+    let caller = narrowed(in_sales).await;
+    let result = world.bulk(&caller, &ids, relabel()).await.unwrap();
+    let elsewhere = "this credential is narrowed to other workspaces";
+    assert_eq!(reasons(&result), [elsewhere, ""]);
+
+    let updating = Narrowing {
+        actions: Some(actions(&[Action::MemoryUpdate])),
+        ..Narrowing::default()
+    };
+    let caller = narrowed(updating).await;
+    let lowered = sensitivity(SensitivityLabel::Public);
+    let result = world.bulk(&caller, &ids, lowered).await.unwrap();
+    let lacks = "this needs the action memory:declassify";
+    assert_eq!(reasons(&result), [lacks, lacks], "although its member may");
+    let refused = world
+        .bulk(&caller, &ids, review(ReviewStatus::Approved))
+        .await;
+    assert_eq!(code(refused), "forbidden");
+}
+
+#[tokio::test]
+async fn a_memory_of_another_organisation_is_as_one_that_is_not() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let provisioning = world.service.provisioning();
+    let stranger = crate::world::new_member("eve", crate::world::OWNER);
+    let (org, owner) = provisioning
+        .create_organization("Evil", "evil", &stranger)
+        .await
+        .unwrap();
+    let eve = Credential::Trusted {
+        org: org.id,
+        member: owner.id,
+    };
+    let result = world.bulk(&eve, &ids, relabel()).await.unwrap();
+    let error = result.results[0].error.as_ref().unwrap();
+    assert_eq!(error.code, BulkItemErrorCode::NotFound);
+    let entry = world
+        .service
+        .audit_entry(&eve, result.results[0].audit_log_id);
+    assert_eq!(entry.await.unwrap().outcome, AuditOutcome::NotFound);
+    let theirs = world
+        .service
+        .audit_entry(&world.owner, result.results[0].audit_log_id);
+    assert_eq!(code(theirs.await), "not_found");
+}

@@ -1,0 +1,269 @@
+//! Exactly once: replays, crashes in between, and calls that cross.
+
+use std::sync::Arc;
+
+use knowledge_core::access::{Credential, Narrowing};
+use knowledge_core::limits::IDEMPOTENCY_RETENTION;
+use knowledge_core::model::{BulkResult, EventType, ReviewStatus, SensitivityLabel};
+use knowledge_core::store::keys;
+use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultRates};
+
+use crate::world::{MEMBER, MILLISECOND, VIEWER, World, code, review, sensitivity};
+
+fn replay_of(result: &BulkResult) -> BulkResult {
+    BulkResult {
+        replayed: true,
+        ..result.clone()
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_again_is_replayed_and_changes_nothing() {
+    let world = World::new().await;
+    let mut ids = world.memories(170).await;
+    ids.push(knowledge_core::model::MemoryId(uuid::Uuid::nil()));
+    let change = sensitivity(SensitivityLabel::Confidential);
+    let again = || world.bulk_with_key(&world.owner, "k", &ids, change.clone());
+    let first = again().await.unwrap();
+    // What became of the memories since does not show.
+    let lowered = sensitivity(SensitivityLabel::Public);
+    world.bulk(&world.owner, &ids, lowered).await.unwrap();
+    let contents = world.contents().await;
+    assert_eq!(again().await.unwrap(), replay_of(&first));
+    assert_eq!(world.contents().await, contents);
+}
+
+#[tokio::test]
+async fn a_key_stands_for_one_request() {
+    let world = World::new().await;
+    let ids = world.memories(2).await;
+    let change = sensitivity(SensitivityLabel::Confidential);
+    let call = |count: usize, change| world.bulk_with_key(&world.owner, "k", &ids[..count], change);
+    call(2, change.clone()).await.unwrap();
+    for (count, change) in [(1, change), (2, review(ReviewStatus::Approved))] {
+        let reused = call(count, change).await;
+        assert_eq!(code(reused), "idempotency_key_reused");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_request_keeps_no_key() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let unknown = knowledge_core::model::MemoryChange {
+        source_id: Some(knowledge_core::model::SourceId(uuid::Uuid::nil())),
+        ..Default::default()
+    };
+    world
+        .bulk_with_key(&world.owner, "k", &ids, unknown)
+        .await
+        .unwrap_err();
+    let change = sensitivity(SensitivityLabel::Public);
+    let result = world.bulk_with_key(&world.owner, "k", &ids, change).await;
+    assert!(!result.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn a_key_is_kept_for_a_day_to_the_moment() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let change = sensitivity(SensitivityLabel::Confidential);
+    let again = || world.bulk_with_key(&world.owner, "k", &ids, change.clone());
+    let first = again().await.unwrap();
+    world.time.pass(IDEMPOTENCY_RETENTION - MILLISECOND);
+    assert!(again().await.unwrap().replayed);
+    world.time.pass(MILLISECOND);
+    let fresh = again().await.unwrap();
+    assert!(!fresh.replayed, "expired, swept or not");
+    assert_ne!(fresh.operation_id, first.operation_id);
+    assert_eq!(again().await.unwrap(), replay_of(&fresh));
+}
+
+#[tokio::test]
+async fn how_long_a_key_is_kept_can_be_configured() {
+    let world = World::with(|options| options.limits.idempotency_retention = MILLISECOND).await;
+    let ids = world.memories(1).await;
+    let again = || {
+        world.bulk_with_key(
+            &world.owner,
+            "k",
+            &ids,
+            sensitivity(SensitivityLabel::Public),
+        )
+    };
+    again().await.unwrap();
+    world.time.pass(MILLISECOND);
+    assert!(!again().await.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_a_member_whatever_the_token() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let member = world.member(MEMBER).await;
+    let change = sensitivity(SensitivityLabel::Confidential);
+    let mut callers = Vec::new();
+    for _ in 0..2 {
+        let issued = world.token(member, Narrowing::default()).await;
+        callers.push(Credential::from(issued.secret));
+    }
+    callers.push(world.trusted(member));
+    let mut replayed = Vec::new();
+    for caller in &callers {
+        let result = world.bulk_with_key(caller, "k", &ids, change.clone()).await;
+        replayed.push(result.unwrap().replayed);
+    }
+    assert_eq!(
+        replayed,
+        [false, true, true],
+        "a rotated token still replays"
+    );
+    let other = world.caller(MEMBER).await;
+    let result = world
+        .bulk_with_key(&other, "k", &ids, change)
+        .await
+        .unwrap();
+    assert!(!result.replayed, "another member's key is another key");
+}
+
+#[tokio::test]
+async fn who_lost_the_right_is_refused_before_anything_is_replayed() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let member = world.member(MEMBER).await;
+    let caller = world.trusted(member);
+    let again = || {
+        world.bulk_with_key(
+            &caller,
+            "k",
+            &ids,
+            sensitivity(SensitivityLabel::Confidential),
+        )
+    };
+    again().await.unwrap();
+    world.assign(member, VIEWER).await.unwrap();
+    assert_eq!(code(again().await), "forbidden");
+    world.assign(member, MEMBER).await.unwrap();
+    assert!(again().await.unwrap().replayed);
+}
+
+/// Whatever becomes of the one commit, the call repeated by its caller until it succeeds changes the data once.
+#[tokio::test]
+async fn a_crash_at_the_commit_leaves_all_or_nothing() {
+    use CommitFault::{Conflict, Full, LostApplied, LostAppliedLater, LostNotApplied, Unavailable};
+    for fault in [
+        Conflict,
+        Unavailable,
+        Full,
+        LostApplied,
+        LostNotApplied,
+        LostAppliedLater,
+    ] {
+        let world = World::new().await;
+        let ids = world.memories(3).await;
+        let before = world.contents().await;
+        let faulty = world
+            .served_with(FaultPlan::none().at_commit(1, fault))
+            .await;
+        let approve = |world: &World| {
+            let approved = review(ReviewStatus::Approved);
+            let (owner, ids) = (world.owner.clone(), ids.clone());
+            let request = knowledge_core::model::BulkUpdate {
+                memory_ids: ids,
+                change: approved,
+            };
+            let service = world.service.clone();
+            async move {
+                service
+                    .bulk_update(&owner, &"k".parse().unwrap(), &request)
+                    .await
+            }
+        };
+        let first = approve(&faulty).await;
+        if matches!(fault, Unavailable | Full) {
+            assert_eq!(code(first), "unavailable");
+            assert_eq!(world.contents().await, before);
+        } else {
+            assert!(!first.unwrap().replayed, "{fault:?} is resolved inside");
+        }
+        let retried = approve(&world).await.unwrap();
+        assert_eq!(retried.summary.succeeded, 3);
+        let pending = keys::pending_count(world.org.id, world.workspace.id);
+        assert_eq!(world.counter(pending).await, 0, "{fault:?}");
+        assert_eq!(
+            world.events_of(EventType::MemoryUpdated).await.len(),
+            1,
+            "{fault:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_closes_at_the_commit_has_half_of_nothing() {
+    let world = World::new().await;
+    let ids = world.memories(3).await;
+    let before = world.contents().await;
+    let faulty = world
+        .served_with(FaultPlan::none().at_commit(1, CommitFault::Close))
+        .await;
+    let refused = faulty
+        .bulk(&world.owner, &ids, review(ReviewStatus::Approved))
+        .await;
+    assert_eq!(code(refused), "unavailable");
+    assert_eq!(world.contents().await, before);
+}
+
+/// Of many calls with one key at once, over a store that conflicts and loses answers, one changes the data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_calls_with_one_key_change_the_data_once() {
+    let world = World::new().await;
+    let ids = world.memories(20).await;
+    let rates = FaultRates {
+        conflict: 0.05,
+        lost_applied: 0.05,
+        lost_not_applied: 0.05,
+        ..FaultRates::default()
+    };
+    let faulty = Arc::new(world.served_with(FaultPlan::seeded(5, rates)).await);
+    let tasks: Vec<_> = (0..64)
+        .map(|_| {
+            let (world, ids) = (Arc::clone(&faulty), ids.clone());
+            tokio::spawn(async move {
+                let approved = review(ReviewStatus::Approved);
+                world
+                    .bulk_with_key(&world.owner, "k", &ids, approved)
+                    .await
+                    .unwrap()
+            })
+        })
+        .collect();
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap());
+    }
+    let fresh: Vec<_> = results.iter().filter(|result| !result.replayed).collect();
+    assert_eq!(fresh.len(), 1);
+    for result in results.iter().filter(|result| result.replayed) {
+        assert_eq!(*result, replay_of(fresh[0]));
+    }
+    assert_eq!(world.dashboard().await.review_backlog_count, 0);
+    assert_eq!(world.events_of(EventType::MemoryUpdated).await.len(), 1);
+}
+
+/// What others do between the reads and the commit is seen.
+#[tokio::test]
+async fn a_change_that_crosses_is_decided_anew() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let other = world.served_with(FaultPlan::none()).await;
+    let (crossing, crossed) = (ids.clone(), review(ReviewStatus::Approved));
+    world.probe.before_commit(async move {
+        other.bulk(&other.owner, &crossing, crossed).await.unwrap();
+    });
+    let change = sensitivity(SensitivityLabel::Confidential);
+    world.bulk(&world.owner, &ids, change).await.unwrap();
+    assert!(world.probe.has_happened());
+    let labels = world.labels(ids[0]).await;
+    assert_eq!(labels.review, ReviewStatus::Approved);
+    assert_eq!(labels.sensitivity, SensitivityLabel::Confidential);
+}

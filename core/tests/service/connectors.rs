@@ -1,0 +1,362 @@
+//! Connectors: their statuses and the moments at which those change.
+
+use knowledge_core::model::{ConnectorHealth, ConnectorId, ConnectorStatus, EventType};
+use knowledge_core::service::{NewConnector, SyncOutcome, SyncReport};
+use std::time::Duration;
+
+use crate::dashboard::{failure, new_connector};
+use crate::world::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, VIEWER, World, code, problem};
+
+const SUCCESS: SyncReport = SyncReport {
+    outcome: SyncOutcome::Success,
+    next_sync_at: None,
+};
+
+async fn connector(world: &World, interval: Duration) -> ConnectorId {
+    let new = new_connector(interval);
+    let made = world
+        .service
+        .create_connector(&world.owner, world.workspace.id, &new);
+    made.await.unwrap().id
+}
+
+async fn report(world: &World, connector: ConnectorId, report: SyncReport) {
+    let workspace = world.workspace.id;
+    let reported = world
+        .service
+        .report_sync(&world.owner, workspace, connector, &report);
+    reported.await.unwrap();
+}
+
+async fn health(world: &World) -> ConnectorHealth {
+    world.dashboard().await.connector_health.remove(0)
+}
+
+async fn status(world: &World) -> ConnectorStatus {
+    health(world).await.status
+}
+
+fn refused() -> SyncReport {
+    SyncReport {
+        outcome: SyncOutcome::Failure {
+            error: "the password is wrong".to_owned(),
+            is_authentication: true,
+        },
+        next_sync_at: None,
+    }
+}
+
+/// The statuses announced so far, in their order.
+async fn announced(world: &World) -> Vec<(String, String)> {
+    let mut events = world.events_of(EventType::ConnectorStatusChanged).await;
+    events.sort_by_key(|event| event.timestamp);
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+    events
+        .iter()
+        .map(|event| (text(&event.data["from"]), text(&event.data["to"])))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_connector_shows_what_it_was_made_with() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    let health = health(&world).await;
+    assert_eq!(health.service_account_id, id);
+    assert_eq!(
+        (&*health.kind, &*health.account_label),
+        ("confluence", "wiki@acme")
+    );
+    assert_eq!(health.scope.as_str(), "personal");
+    assert_eq!(health.workspace_slug, "research");
+    assert_eq!(health.status, ConnectorStatus::Pending);
+    assert_eq!(health.error_count_24h, 0);
+    let times = [
+        health.last_sync,
+        health.last_success_at,
+        health.next_sync_at,
+    ];
+    assert_eq!((times, health.last_error), ([None; 3], None));
+}
+
+#[tokio::test]
+async fn a_report_shows_on_the_dashboard() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    let first = world.time.now();
+    report(&world, id, SUCCESS).await;
+    let after = health(&world).await;
+    assert_eq!(after.status, ConnectorStatus::Healthy);
+    assert_eq!(
+        (after.last_sync, after.last_success_at),
+        (Some(first), Some(first))
+    );
+    assert_eq!(
+        after.next_sync_at,
+        Some(first.plus(HOUR)),
+        "one interval from now"
+    );
+
+    world.time.pass(MINUTE);
+    let planned = world.time.now().plus(5 * MINUTE);
+    let failed = SyncReport {
+        next_sync_at: Some(planned),
+        ..failure(&"é".repeat(600))
+    };
+    report(&world, id, failed).await;
+    let after = health(&world).await;
+    assert_eq!(after.status, ConnectorStatus::Degraded);
+    assert_eq!(after.last_sync, Some(world.time.now()));
+    assert_eq!(after.last_success_at, Some(first));
+    assert_eq!(after.next_sync_at, Some(planned));
+    assert_eq!(
+        after.last_error,
+        Some("é".repeat(500)),
+        "cut between two characters"
+    );
+    assert_eq!(after.error_count_24h, 1);
+    world.time.pass(MINUTE);
+    report(&world, id, SUCCESS).await;
+    assert_eq!(health(&world).await.last_error, None);
+}
+
+#[tokio::test]
+async fn three_failures_in_a_row_are_failing_and_a_success_ends_that() {
+    let world = World::new().await;
+    let id = connector(&world, DAY).await;
+    report(&world, id, SUCCESS).await;
+    for expected in [
+        ConnectorStatus::Degraded,
+        ConnectorStatus::Degraded,
+        ConnectorStatus::Failing,
+    ] {
+        report(&world, id, failure("no answer")).await;
+        assert_eq!(status(&world).await, expected);
+    }
+    world.time.pass(3 * DAY);
+    assert_eq!(
+        status(&world).await,
+        ConnectorStatus::Failing,
+        "before stale"
+    );
+    report(&world, id, SUCCESS).await;
+    assert_eq!(status(&world).await, ConnectorStatus::Healthy);
+}
+
+#[tokio::test]
+async fn a_refused_account_needs_its_owner_until_something_else_happens() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    for _ in 0..4 {
+        report(&world, id, refused()).await;
+        assert_eq!(
+            status(&world).await,
+            ConnectorStatus::AuthRequired,
+            "before failing"
+        );
+    }
+    report(&world, id, failure("no answer")).await;
+    assert_eq!(status(&world).await, ConnectorStatus::Failing);
+    report(&world, id, refused()).await;
+    report(&world, id, SUCCESS).await;
+    assert_eq!(status(&world).await, ConnectorStatus::Degraded);
+}
+
+#[tokio::test]
+async fn a_paused_connector_is_paused_whatever_else() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    report(&world, id, refused()).await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let pause = |paused| service.pause_connector(owner, workspace, id, paused);
+    assert!(pause(true).await.unwrap().is_paused);
+    assert_eq!(status(&world).await, ConnectorStatus::Paused);
+    let contents = world.contents().await;
+    pause(true).await.unwrap();
+    assert_eq!(
+        world.contents().await,
+        contents,
+        "pausing again changes nothing"
+    );
+    world.time.pass(MINUTE);
+    assert!(!pause(false).await.unwrap().is_paused);
+    assert_eq!(status(&world).await, ConnectorStatus::AuthRequired);
+}
+
+#[tokio::test]
+async fn a_connector_is_stale_after_two_intervals_to_the_moment() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    world.time.pass(10 * HOUR);
+    assert_eq!(
+        status(&world).await,
+        ConnectorStatus::Pending,
+        "before stale"
+    );
+    report(&world, id, SUCCESS).await;
+    world.time.pass(2 * HOUR - MILLISECOND);
+    assert_eq!(status(&world).await, ConnectorStatus::Healthy);
+    world.time.pass(MILLISECOND);
+    assert_eq!(status(&world).await, ConnectorStatus::Stale);
+    // Failures do not make it fresh again.
+    report(&world, id, failure("no answer")).await;
+    assert_eq!(status(&world).await, ConnectorStatus::Stale);
+    report(&world, id, SUCCESS).await;
+    assert_eq!(status(&world).await, ConnectorStatus::Degraded);
+}
+
+#[tokio::test]
+async fn errors_leave_the_window_hour_by_hour() {
+    let world = World::new().await;
+    let id = connector(&world, 20 * DAY).await;
+    let begin = world.time.now();
+    for hour in 0..30 {
+        world.time.set(begin.plus(hour * HOUR));
+        report(&world, id, failure("no answer")).await;
+        report(&world, id, failure("no answer")).await;
+    }
+    let count = async || health(&world).await.error_count_24h;
+    assert_eq!(
+        count().await,
+        2 * 25,
+        "those of the last 24 hours and of the hour they began in"
+    );
+    world.time.set(begin.plus(30 * HOUR - MILLISECOND));
+    assert_eq!(count().await, 2 * 25);
+    world.time.set(begin.plus(30 * HOUR));
+    assert_eq!(count().await, 2 * 24);
+    world
+        .time
+        .set(begin.plus(29 * HOUR + 25 * HOUR - MILLISECOND));
+    assert_eq!(count().await, 2);
+    world.time.set(begin.plus(29 * HOUR + 25 * HOUR));
+    assert_eq!(count().await, 0);
+}
+
+#[tokio::test]
+async fn a_status_is_announced_when_it_changes_and_only_then() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    assert_eq!(announced(&world).await, []);
+    let mut expected = Vec::new();
+    for (sent, change) in [
+        (SUCCESS, Some(("pending", "healthy"))),
+        (SUCCESS, None),
+        (failure("no answer"), Some(("healthy", "degraded"))),
+        (failure("no answer"), None),
+        (failure("no answer"), Some(("degraded", "failing"))),
+        (refused(), Some(("failing", "auth_required"))),
+        (SUCCESS, Some(("auth_required", "degraded"))),
+    ] {
+        world.time.pass(MINUTE);
+        report(&world, id, sent).await;
+        expected.extend(change.map(|(from, to)| (from.to_owned(), to.to_owned())));
+        assert_eq!(announced(&world).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_time_changes_is_announced_by_maintenance() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    report(&world, id, SUCCESS).await;
+    world.time.pass(2 * HOUR - MILLISECOND);
+    world.maintain().await;
+    assert_eq!(announced(&world).await.len(), 1);
+    world.time.pass(MILLISECOND);
+    world.maintain().await;
+    world.maintain().await;
+    let expected = [("pending", "healthy"), ("healthy", "stale")]
+        .map(|(from, to)| (from.to_owned(), to.to_owned()));
+    assert_eq!(announced(&world).await, expected, "once");
+    assert_eq!(status(&world).await, ConnectorStatus::Stale);
+}
+
+#[tokio::test]
+async fn an_error_that_leaves_the_window_is_announced_by_maintenance() {
+    let world = World::new().await;
+    let id = connector(&world, 10 * DAY).await;
+    report(&world, id, failure("no answer")).await;
+    report(&world, id, SUCCESS).await;
+    for _ in 0..30 {
+        world.time.pass(HOUR);
+        world.maintain().await;
+    }
+    let last = announced(&world).await.pop().unwrap();
+    assert_eq!(last, ("degraded".to_owned(), "healthy".to_owned()));
+}
+
+#[tokio::test]
+async fn bad_values_are_refused() {
+    let world = World::new().await;
+    let bad = NewConnector {
+        kind: String::new(),
+        account_label: "x".repeat(129),
+        ..new_connector(MINUTE - MILLISECOND)
+    };
+    let made = world
+        .service
+        .create_connector(&world.owner, world.workspace.id, &bad)
+        .await;
+    assert_eq!(
+        problem(made),
+        "kind too_small, account_label too_large, sync_interval_seconds invalid_value"
+    );
+    let longest = new_connector(31 * DAY + MILLISECOND);
+    let made = world
+        .service
+        .create_connector(&world.owner, world.workspace.id, &longest)
+        .await;
+    assert_eq!(problem(made), "sync_interval_seconds invalid_value");
+}
+
+#[tokio::test]
+async fn a_workspace_has_so_many_connectors_and_no_more() {
+    let world = World::with(|options| options.limits.connectors_per_workspace_max = 2).await;
+    connector(&world, HOUR).await;
+    connector(&world, HOUR).await;
+    let new = new_connector(HOUR);
+    let third = world
+        .service
+        .create_connector(&world.owner, world.workspace.id, &new)
+        .await;
+    assert_eq!(problem(third), "body limit_reached");
+    let sales = world.workspace("sales").await;
+    world
+        .service
+        .create_connector(&world.owner, sales, &new)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn members_report_and_administrators_manage() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);
+    let workspace = world.workspace.id;
+    let service = &world.service;
+    service
+        .report_sync(&member, workspace, id, &SUCCESS)
+        .await
+        .unwrap();
+    assert_eq!(
+        code(service.report_sync(&viewer, workspace, id, &SUCCESS).await),
+        "forbidden"
+    );
+    assert_eq!(
+        code(service.pause_connector(&member, workspace, id, true).await),
+        "forbidden"
+    );
+    let made = service
+        .create_connector(&member, workspace, &new_connector(HOUR))
+        .await;
+    assert_eq!(code(made), "forbidden");
+    let sales = world.workspace("sales").await;
+    let elsewhere = service.report_sync(&member, sales, id, &SUCCESS).await;
+    assert_eq!(
+        code(elsewhere),
+        "not_found",
+        "a connector is of its workspace"
+    );
+}

@@ -1,0 +1,359 @@
+//! Tokens and sessions: when they are taken, what they are narrowed to, and revocations that cross a change.
+
+use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing, Secret};
+use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
+use knowledge_core::service::{NewRecall, NewToken};
+use uuid::Uuid;
+
+use crate::world::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, World, actions, code, new_role};
+
+async fn chat(world: &World, caller: &Credential) -> Result<(), knowledge_core::Error> {
+    let chat = world
+        .service
+        .create_chat(caller, world.workspace.id, "Hi")
+        .await;
+    chat.map(|_| ())
+}
+
+#[tokio::test]
+async fn a_token_is_taken_until_it_expires_to_the_moment() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let issued = world.token(member, Narrowing::default()).await;
+    assert_eq!(issued.record.expires_at, world.time.now().plus(HOUR));
+    let caller = Credential::from(issued.secret);
+    world.time.pass(HOUR - MILLISECOND);
+    chat(&world, &caller).await.unwrap();
+    world.time.pass(MILLISECOND);
+    assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
+    // Swept, it is as unknown as before.
+    world.maintain().await;
+    assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_revoked_credential_is_refused() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let issued = world.token(member, Narrowing::default()).await;
+    let provisioning = world.service.provisioning();
+    let revoked = provisioning
+        .revoke(world.org.id, issued.record.id)
+        .await
+        .unwrap();
+    assert_eq!(revoked.revoked_at, Some(world.time.now()));
+    assert_eq!(
+        code(chat(&world, &issued.secret.into()).await),
+        "unauthenticated"
+    );
+    let contents = world.contents().await;
+    world.time.pass(HOUR / 2);
+    assert_eq!(
+        provisioning
+            .revoke(world.org.id, issued.record.id)
+            .await
+            .unwrap(),
+        revoked
+    );
+    assert_eq!(
+        world.contents().await,
+        contents,
+        "revoked again, nothing changes"
+    );
+}
+
+/// A revocation that commits between the reads of a change and its commit: the change does not happen.
+#[tokio::test]
+async fn a_revocation_and_a_change_do_not_cross() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let issued = world.token(member, Narrowing::default()).await;
+    let other = world.served_with(Default::default()).await;
+    let id = issued.record.id;
+    world.probe.before_commit(async move {
+        other
+            .service
+            .provisioning()
+            .revoke(other.org.id, id)
+            .await
+            .unwrap();
+    });
+    assert_eq!(
+        code(chat(&world, &issued.secret.into()).await),
+        "unauthenticated"
+    );
+    assert!(world.probe.has_happened());
+    assert!(world.dashboard().await.recent_chats.is_empty());
+}
+
+#[tokio::test]
+async fn a_demotion_and_a_change_do_not_cross() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let caller = world.trusted(member);
+    for in_workspace in [false, true] {
+        let other = world.served_with(Default::default()).await;
+        world.assign(member, MEMBER).await.unwrap();
+        world.probe.before_commit(async move {
+            if in_workspace {
+                let workspace = other.workspace.id;
+                other
+                    .assign_in(member, workspace, Some(VIEWER))
+                    .await
+                    .unwrap();
+            } else {
+                other.assign(member, VIEWER).await.unwrap();
+            }
+        });
+        assert_eq!(code(chat(&world, &caller).await), "forbidden");
+    }
+    assert!(world.dashboard().await.recent_chats.is_empty());
+}
+
+#[tokio::test]
+async fn a_role_narrowed_and_a_change_do_not_cross() {
+    let world = World::new().await;
+    let role = world
+        .role(
+            knowledge_core::access::BaseRole::Member,
+            actions(&[]),
+            actions(&[]),
+        )
+        .await;
+    let caller = world.caller(crate::world::custom(role.id)).await;
+    let other = world.served_with(Default::default()).await;
+    world.probe.before_commit(async move {
+        let update = knowledge_core::model::CustomRoleUpdate {
+            base_role: Some(knowledge_core::access::BaseRole::Viewer),
+            ..Default::default()
+        };
+        let service = &other.service;
+        service
+            .update_custom_role(&other.owner, crate::world::ACME, role.id, &update, None)
+            .await
+            .unwrap();
+    });
+    assert_eq!(code(chat(&world, &caller).await), "forbidden");
+}
+
+#[tokio::test]
+async fn a_token_does_no_work_of_a_session_nor_the_other_way_round() {
+    let world = World::new().await;
+    let admin = world.member(ADMIN).await;
+    let token = Credential::from(world.token(admin, Narrowing::default()).await.secret);
+    let session = Credential::from(world.session(admin).await.secret);
+    let create = async |caller: &Credential, slug: &str| {
+        let new = new_role(slug);
+        world
+            .service
+            .create_custom_role(caller, crate::world::ACME, &new)
+            .await
+    };
+    create(&session, "a").await.unwrap();
+    assert_eq!(code(create(&token, "b").await), "unauthenticated");
+    chat(&world, &token).await.unwrap();
+    assert_eq!(code(chat(&world, &session).await), "unauthenticated");
+    for (caller, kind) in [
+        (&token, CredentialKind::Bearer),
+        (&session, CredentialKind::Session),
+    ] {
+        let principal = world.service.authenticate(caller, kind).await.unwrap();
+        assert_eq!(principal.member_id(), admin);
+    }
+}
+
+#[tokio::test]
+async fn what_is_unknown_is_refused() {
+    let world = World::new().await;
+    let issued = world.token(world.owner_id, Narrowing::default()).await;
+    let text = issued.secret.expose();
+    // One other character, another organisation in the hint: another secret.
+    let last = if text.ends_with('A') { 'E' } else { 'A' };
+    let other = format!("{}{last}", &text[..text.len() - 1]);
+    let hinted = text.replacen(&world.org.id.0.simple().to_string(), &"0".repeat(32), 1);
+    let hashed = format!("wkt__{}", &text[text.len() - 43..]);
+    for text in [other, hinted, hashed] {
+        if let Ok(secret) = text.parse::<Secret>() {
+            assert_eq!(
+                code(chat(&world, &secret.into()).await),
+                "unauthenticated",
+                "{text}"
+            );
+        }
+    }
+    for (org, member) in [
+        (world.org.id, MemberId(Uuid::nil())),
+        (OrgId(Uuid::nil()), world.owner_id),
+    ] {
+        let stranger = Credential::Trusted { org, member };
+        assert_eq!(code(chat(&world, &stranger).await), "unauthenticated");
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_caller_has_the_whole_role_of_its_member() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    chat(&world, &admin).await.unwrap();
+    let new = new_role("any");
+    world
+        .service
+        .create_custom_role(&admin, crate::world::ACME, &new)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_token_narrowed_to_workspaces_does_nothing_elsewhere() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let narrowing = Narrowing {
+        workspaces: Some(vec![sales]),
+        ..Narrowing::default()
+    };
+    let admin = world.member(ADMIN).await;
+    let caller = Credential::from(world.token(admin, narrowing).await.secret);
+    world
+        .service
+        .create_chat(&caller, sales, "Hi")
+        .await
+        .unwrap();
+    assert_eq!(code(chat(&world, &caller).await), "forbidden");
+    let dashboard = world
+        .service
+        .dashboard_summary(&caller, world.workspace.id)
+        .await;
+    assert_eq!(code(dashboard), "forbidden");
+    // Nor for the organisation as a whole.
+    let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
+    assert_eq!(
+        code(world.service.audit_entry(&caller, unknown).await),
+        "forbidden"
+    );
+    let files = knowledge_core::service::NewSource {
+        name: "Files".to_owned(),
+        kind: "drive".to_owned(),
+    };
+    assert_eq!(
+        code(world.service.create_source(&caller, &files).await),
+        "forbidden"
+    );
+}
+
+#[tokio::test]
+async fn a_token_narrowed_to_actions_has_those_that_its_member_has() {
+    let world = World::new().await;
+    let narrowing = Narrowing {
+        actions: Some(actions(&[Action::DashboardRead, Action::MemoryDelete])),
+        ..Narrowing::default()
+    };
+    let member = world.member(MEMBER).await;
+    let caller = Credential::from(world.token(member, narrowing).await.secret);
+    world
+        .service
+        .dashboard_summary(&caller, world.workspace.id)
+        .await
+        .unwrap();
+    assert_eq!(code(chat(&world, &caller).await), "forbidden");
+    let kind = CredentialKind::Bearer;
+    let principal = world.service.authenticate(&caller, kind).await.unwrap();
+    assert_eq!(principal.org_actions(), actions(&[Action::DashboardRead]));
+}
+
+#[tokio::test]
+async fn a_token_narrowed_to_an_audience_knows_of_nothing_else() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let recall = async |audience: &str| {
+        let audience: AudienceLabel = audience.parse().unwrap();
+        let narrowing = Narrowing {
+            audience: Some(vec![audience]),
+            ..Narrowing::default()
+        };
+        let caller = Credential::from(world.token(world.owner_id, narrowing).await.secret);
+        let new = NewRecall {
+            query: "Where?".to_owned(),
+            memory_ids: ids.clone(),
+        };
+        world
+            .service
+            .create_recall(&caller, world.workspace.id, &new)
+            .await
+    };
+    recall("workspace:research").await.unwrap();
+    let hidden = crate::world::problem(recall("org:acme").await);
+    assert_eq!(hidden, "memory_ids[0] not_found");
+}
+
+#[tokio::test]
+async fn a_token_has_a_name_a_lifetime_and_a_member() {
+    let world = World::new().await;
+    let issue = async |member, name: &str, lifetime, kind, narrowing| {
+        let new = NewToken {
+            member,
+            kind,
+            name: name.to_owned(),
+            narrowing,
+            lifetime,
+        };
+        world.service.provisioning().issue(world.org.id, &new).await
+    };
+    let (owner, bearer) = (world.owner_id, CredentialKind::Bearer);
+    let whole = Narrowing::default;
+    let narrowed = || Narrowing {
+        actions: Some(actions(&[])),
+        ..Narrowing::default()
+    };
+    issue(owner, "a", 10 * 365 * DAY, bearer, narrowed())
+        .await
+        .unwrap();
+    let nobody = issue(MemberId(Uuid::nil()), "a", DAY, bearer, whole()).await;
+    assert_eq!(code(nobody), "not_found");
+    for (name, lifetime, kind, narrowing, expected) in [
+        ("", DAY, bearer, whole(), "name too_small"),
+        ("a", DAY * 0, bearer, whole(), "lifetime invalid_value"),
+        (
+            "a",
+            11 * 366 * DAY,
+            bearer,
+            whole(),
+            "lifetime invalid_value",
+        ),
+        (
+            "a",
+            DAY,
+            CredentialKind::Session,
+            narrowed(),
+            "narrowing invalid_value",
+        ),
+    ] {
+        let issued = issue(owner, name, lifetime, kind, narrowing).await;
+        assert_eq!(crate::world::problem(issued), expected);
+    }
+}
+
+/// However much a token is narrowed to, it fits into its record; what does not is refused as wrong.
+#[tokio::test]
+async fn a_narrowing_is_of_a_size_that_can_be_kept() {
+    let world = World::new().await;
+    let issue = async |workspaces: usize, labels: usize| {
+        let label = |number| format!("team:{number:0>64}").parse().unwrap();
+        let new = NewToken {
+            member: world.owner_id,
+            kind: CredentialKind::Bearer,
+            name: "a".to_owned(),
+            narrowing: Narrowing {
+                workspaces: Some(vec![world.workspace.id; workspaces]),
+                actions: None,
+                audience: Some((0..labels).map(label).collect()),
+            },
+            lifetime: DAY,
+        };
+        world.service.provisioning().issue(world.org.id, &new).await
+    };
+    issue(100, 100).await.unwrap();
+    assert_eq!(
+        crate::world::problem(issue(3_000, 3_000).await),
+        "narrowing.workspaces too_large, narrowing.audience too_large"
+    );
+}

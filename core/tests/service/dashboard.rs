@@ -1,0 +1,432 @@
+//! The dashboard: what it shows, what it costs and when its entity tag changes.
+
+use std::time::Duration;
+
+use knowledge_core::model::{
+    ChecklistTier, ConnectorScope, ConnectorStatus, DashboardSummary, McpClient, MemberKind,
+    NewWebhook, ReviewStatus,
+};
+use knowledge_core::service::{
+    NewConnector, NewMcpKey, NewMember, SNIPPET_CHARS_MAX, SyncOutcome, SyncReport,
+};
+use knowledge_core::store::{StoreExt, keys};
+
+use crate::probe::Reads;
+use crate::world::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, World, code, new_member, review};
+
+const SUCCESS: SyncReport = SyncReport {
+    outcome: SyncOutcome::Success,
+    next_sync_at: None,
+};
+
+pub(crate) fn failure(error: &str) -> SyncReport {
+    SyncReport {
+        outcome: SyncOutcome::Failure {
+            error: error.to_owned(),
+            is_authentication: false,
+        },
+        next_sync_at: None,
+    }
+}
+
+pub(crate) fn new_connector(sync_interval: Duration) -> NewConnector {
+    NewConnector {
+        kind: "confluence".to_owned(),
+        account_label: "wiki@acme".to_owned(),
+        scope: ConnectorScope::Personal,
+        sync_interval,
+    }
+}
+
+pub(crate) fn new_mcp_key(audience: &str) -> NewMcpKey {
+    NewMcpKey {
+        name: "Laptop".to_owned(),
+        client: McpClient::ClaudeCode,
+        audience: vec![audience.parse().unwrap()],
+        rotation: 90 * DAY,
+    }
+}
+
+fn completed(dashboard: &DashboardSummary) -> Vec<&str> {
+    let checklist = &dashboard.first_value_checklist;
+    let steps = checklist.required.iter().chain(&checklist.suggested);
+    steps
+        .filter(|step| step.completed)
+        .map(|step| step.step_id.as_str())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_new_workspace_shows_what_it_is_and_what_to_do() {
+    let world = World::new().await;
+    let dashboard = world.dashboard().await;
+    assert_eq!(dashboard.workspace.id, world.workspace.id);
+    assert_eq!(dashboard.workspace.slug, "research");
+    assert_eq!(dashboard.workspace.name, world.workspace.name);
+    assert_eq!(
+        dashboard.workspace.audience.to_string(),
+        "workspace:research"
+    );
+    assert_eq!(dashboard.workspace.last_ingest_at, None);
+    assert_eq!(dashboard.review_backlog_count, 0);
+    assert!(dashboard.connector_health.is_empty());
+    assert!(dashboard.mcp_keys.is_empty() && dashboard.recent_chats.is_empty());
+    assert_eq!(completed(&dashboard), [""; 0]);
+
+    let checklist = dashboard.first_value_checklist;
+    for (steps, tier, ids) in [
+        (
+            checklist.required,
+            ChecklistTier::Required,
+            &["connect_source", "ingest_first_memory", "create_mcp_key"][..],
+        ),
+        (
+            checklist.suggested,
+            ChecklistTier::Suggested,
+            &[
+                "invite_teammate",
+                "ask_first_question",
+                "add_webhook",
+                "clear_review_backlog",
+            ],
+        ),
+    ] {
+        assert_eq!(
+            steps.iter().map(|step| &*step.step_id).collect::<Vec<_>>(),
+            ids
+        );
+        for step in steps {
+            assert_eq!(step.tier, tier);
+            assert_eq!(step.required, tier == ChecklistTier::Required);
+            assert_eq!(step.workspace_slug, "research");
+            assert!(!step.label.is_empty() && !step.cta_label.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_step_is_completed_by_the_facts() {
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    // A service account is no teammate.
+    let bot = NewMember {
+        kind: MemberKind::ServiceAccount,
+        ..new_member("bot", MEMBER)
+    };
+    service
+        .provisioning()
+        .create_member(world.org.id, &bot)
+        .await
+        .unwrap();
+    assert_eq!(completed(&world.dashboard().await), [""; 0]);
+
+    service
+        .create_connector(owner, workspace, &new_connector(HOUR))
+        .await
+        .unwrap();
+    assert_eq!(completed(&world.dashboard().await), ["connect_source"]);
+    let ids = world.memories(2).await;
+    let mut expected = vec!["connect_source", "ingest_first_memory"];
+    assert_eq!(completed(&world.dashboard().await), expected);
+    service
+        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+        .await
+        .unwrap();
+    expected.push("create_mcp_key");
+    assert_eq!(completed(&world.dashboard().await), expected);
+    world.member(MEMBER).await;
+    expected.push("invite_teammate");
+    assert_eq!(completed(&world.dashboard().await), expected);
+    service
+        .create_chat(owner, workspace, "Where?")
+        .await
+        .unwrap();
+    expected.push("ask_first_question");
+    assert_eq!(completed(&world.dashboard().await), expected);
+    let hook = NewWebhook {
+        event_type: knowledge_core::model::EventType::ChunkCreated,
+        url: "https://example.com/".parse().unwrap(),
+    };
+    service
+        .create_webhook(owner, workspace, &hook)
+        .await
+        .unwrap();
+    expected.push("add_webhook");
+    assert_eq!(completed(&world.dashboard().await), expected);
+    world
+        .bulk(owner, &ids, review(ReviewStatus::Approved))
+        .await
+        .unwrap();
+    expected.push("clear_review_backlog");
+    assert_eq!(completed(&world.dashboard().await), expected);
+    // What is undone is open again.
+    world
+        .bulk(owner, &ids[..1], review(ReviewStatus::Pending))
+        .await
+        .unwrap();
+    expected.pop();
+    assert_eq!(completed(&world.dashboard().await), expected);
+
+    // Another workspace has steps of its own; the teammates are the same.
+    let sales = world.workspace("sales").await;
+    let other = service.dashboard_summary(owner, sales).await.unwrap().value;
+    assert_eq!(completed(&other), ["invite_teammate"]);
+}
+
+#[tokio::test]
+async fn the_last_ingest_is_the_last_that_brought_something() {
+    let world = World::new().await;
+    let named = knowledge_core::service::NewMemory {
+        source_key: Some("page/1".to_owned()),
+        ..crate::world::new_memory("Page")
+    };
+    let ingest = || {
+        let batch = std::slice::from_ref(&named);
+        world
+            .service
+            .ingest(&world.owner, world.workspace.id, world.source, batch)
+    };
+    let at = world.time.now();
+    ingest().await.unwrap();
+    world.time.pass(HOUR);
+    ingest().await.unwrap();
+    assert_eq!(world.dashboard().await.workspace.last_ingest_at, Some(at));
+}
+
+#[tokio::test]
+async fn recent_chats_are_the_ten_newest_by_their_last_message() {
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let mut chats = Vec::new();
+    for number in 0..12 {
+        world.time.pass(MINUTE);
+        let title = format!("Chat {number}");
+        chats.push(service.create_chat(owner, workspace, &title).await.unwrap());
+    }
+    let titles = |dashboard: &DashboardSummary| -> Vec<String> {
+        dashboard
+            .recent_chats
+            .iter()
+            .map(|chat| chat.title.clone())
+            .collect()
+    };
+    let newest: Vec<_> = (2..12)
+        .rev()
+        .map(|number| format!("Chat {number}"))
+        .collect();
+    assert_eq!(titles(&world.dashboard().await), newest);
+
+    world.time.pass(MINUTE);
+    let text = "ü".repeat(SNIPPET_CHARS_MAX + 40);
+    service
+        .post_chat_message(owner, workspace, chats[0].id, &text)
+        .await
+        .unwrap();
+    let dashboard = world.dashboard().await;
+    let mut moved = newest;
+    moved.pop();
+    moved.insert(0, "Chat 0".to_owned());
+    assert_eq!(titles(&dashboard), moved);
+    let first = &dashboard.recent_chats[0];
+    assert_eq!(first.session_id, chats[0].id);
+    assert_eq!(first.last_message_at, world.time.now());
+    assert_eq!(first.snippet, "ü".repeat(160), "cut between two characters");
+    assert_eq!(dashboard.recent_chats[1].snippet, "");
+}
+
+/// Puts `count` memories and their counters into the store, in large commits of the same keys that ingest writes.
+async fn fill(world: &World, count: usize) {
+    for _ in 0..count / 100 {
+        world.memories(100).await;
+    }
+    let counted = keys::memory_count(world.org.id, world.workspace.id);
+    let stored = world.faults.inner().counter(&counted).await.unwrap();
+    assert_eq!(usize::try_from(stored).unwrap(), count);
+}
+
+async fn reads_of_a_dashboard(
+    memories: usize,
+) -> (Reads, knowledge_core::testing::faults::CallCounts) {
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    service
+        .create_connector(owner, workspace, &new_connector(HOUR))
+        .await
+        .unwrap();
+    service
+        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+        .await
+        .unwrap();
+    for _ in 0..20 {
+        service
+            .create_chat(owner, workspace, "Where?")
+            .await
+            .unwrap();
+    }
+    fill(&world, memories).await;
+    let served = world
+        .served_with(knowledge_core::testing::faults::FaultPlan::none())
+        .await;
+    let before = served.faults.counts();
+    served.probe.take_reads();
+    assert_eq!(
+        served.dashboard().await.review_backlog_count,
+        memories as u64
+    );
+    let mut counts = served.faults.counts();
+    counts.gets -= before.gets;
+    counts.keys_read -= before.keys_read;
+    (served.probe.take_reads(), counts)
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_memories_cost_a_dashboard_no_key_more_than_a_thousand() {
+    let (few, few_counts) = reads_of_a_dashboard(1_000).await;
+    let (many, many_counts) = reads_of_a_dashboard(100_000).await;
+    assert_eq!(few.count(), many.count());
+    assert_eq!(few_counts, many_counts);
+    assert!(many.count() < 40, "{} keys", many.count());
+    for family in ["memory", "content", "workspace_memory", "source_key"] {
+        assert!(!many.touch(family), "{family}");
+    }
+    assert!(many.touch("memory_count"), "the probe sees what is read");
+}
+
+/// The dashboard and its entity tag.
+async fn tagged(world: &World) -> (DashboardSummary, String) {
+    let summary = world
+        .service
+        .dashboard_summary(&world.owner, world.workspace.id);
+    let summary = summary.await.unwrap();
+    assert!(summary.etag.starts_with("W/\"") && summary.etag.ends_with('"'));
+    (summary.value, summary.etag)
+}
+
+#[tokio::test]
+async fn the_entity_tag_changes_with_every_answer_and_stays_without() {
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let before = std::cell::RefCell::new(tagged(&world).await);
+    let expect_change = async |what: &str| {
+        let after = tagged(&world).await;
+        assert_ne!(after.0, before.borrow().0, "{what}");
+        assert_ne!(after.1, before.borrow().1, "{what}");
+        assert_eq!(tagged(&world).await, after, "asked again");
+        *before.borrow_mut() = after;
+    };
+    let connector = service
+        .create_connector(owner, workspace, &new_connector(HOUR))
+        .await
+        .unwrap();
+    expect_change("a connector").await;
+    service
+        .report_sync(owner, workspace, connector.id, &SUCCESS)
+        .await
+        .unwrap();
+    expect_change("a report").await;
+    service
+        .pause_connector(owner, workspace, connector.id, true)
+        .await
+        .unwrap();
+    expect_change("a pause").await;
+    let ids = world.memories(1).await;
+    expect_change("a memory").await;
+    world
+        .bulk(owner, &ids, review(ReviewStatus::Approved))
+        .await
+        .unwrap();
+    expect_change("a review").await;
+    let key = service
+        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+        .await
+        .unwrap();
+    expect_change("an MCP key").await;
+    service
+        .note_mcp_key_use(&key.secret.into(), workspace)
+        .await
+        .unwrap();
+    expect_change("a use of a key").await;
+    let chat = service
+        .create_chat(owner, workspace, "Where?")
+        .await
+        .unwrap();
+    expect_change("a chat").await;
+    service
+        .post_chat_message(owner, workspace, chat.id, "There.")
+        .await
+        .unwrap();
+    expect_change("a message").await;
+    world.member(MEMBER).await;
+    expect_change("a teammate").await;
+
+    // What the dashboard does not show does not change its tag.
+    let sales = world.workspace("sales").await;
+    world.memories_in(sales, 1).await;
+    assert_eq!(tagged(&world).await, *before.borrow());
+}
+
+#[tokio::test]
+async fn time_alone_changes_the_answer_and_its_entity_tag_at_the_same_moment() {
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let connector = service
+        .create_connector(owner, workspace, &new_connector(DAY))
+        .await
+        .unwrap();
+    let report = |report: SyncReport| async move {
+        service
+            .report_sync(owner, workspace, connector.id, &report)
+            .await
+            .unwrap();
+    };
+    report(failure("no answer")).await;
+    world.time.pass(30 * MINUTE);
+    report(SUCCESS).await;
+    let begin = world.time.now();
+    let status = |dashboard: &DashboardSummary| {
+        let health = &dashboard.connector_health[0];
+        (health.status, health.error_count_24h)
+    };
+    let degraded = tagged(&world).await;
+    assert_eq!(status(&degraded.0), (ConnectorStatus::Degraded, 1));
+
+    // The error leaves the window with its hour; then the connector grows stale.
+    let leaves = begin.minus(30 * MINUTE).plus(DAY + HOUR);
+    let stale_at = begin.plus(2 * DAY);
+    let healthy = {
+        world.time.set(leaves.minus(MILLISECOND));
+        assert_eq!(tagged(&world).await, degraded, "nothing changed until then");
+        world.time.set(leaves);
+        tagged(&world).await
+    };
+    assert_eq!(status(&healthy.0), (ConnectorStatus::Healthy, 0));
+    assert_ne!(healthy.1, degraded.1);
+    world.time.set(stale_at.minus(MILLISECOND));
+    assert_eq!(tagged(&world).await, healthy);
+    world.time.set(stale_at);
+    let stale = tagged(&world).await;
+    assert_eq!(status(&stale.0), (ConnectorStatus::Stale, 0));
+    assert_ne!(stale.1, healthy.1);
+    world.time.pass(365 * DAY);
+    assert_eq!(tagged(&world).await, stale);
+}
+
+#[tokio::test]
+async fn a_workspace_of_another_organisation_is_not_there() {
+    let world = World::new().await;
+    let stranger = new_member("eve", crate::world::OWNER);
+    let provisioning = world.service.provisioning();
+    let (org, eve) = provisioning
+        .create_organization("Evil", "evil", &stranger)
+        .await
+        .unwrap();
+    let eve = knowledge_core::access::Credential::Trusted {
+        org: org.id,
+        member: eve.id,
+    };
+    let theirs = world
+        .service
+        .dashboard_summary(&eve, world.workspace.id)
+        .await;
+    assert_eq!(code(theirs), "not_found");
+}

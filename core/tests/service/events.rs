@@ -1,0 +1,361 @@
+//! The outbox: which operations announce what, in the commit that changes it; and what stands nowhere in the store.
+
+use std::collections::BTreeMap;
+
+use knowledge_core::access::{BaseRole, Credential};
+use knowledge_core::model::{
+    EventType, NewCitationSubscription, NewInboundWebhook, NewWebhook, ReviewStatus,
+    SensitivityLabel,
+};
+use knowledge_core::service::{DeleteRole, MemberAssignment, NewMemory, SyncOutcome, SyncReport};
+use knowledge_core::store::{Commit, Mutation, keys};
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+
+use crate::dashboard::{failure, new_connector, new_mcp_key};
+use crate::recalls::new_recall;
+use crate::world::{
+    ACME, HOUR, MEMBER, VIEWER, World, actions, custom, new_memory, review, sensitivity,
+};
+
+/// A word that stands in the content of every memory and message here, and in nothing else.
+const CONTENT: &str = "xylophone";
+
+/// Does everything that can be done. Returns every secret that was shown.
+pub(crate) async fn everything(world: &World) -> Vec<String> {
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let member = world.member(MEMBER).await;
+    let token = world.token(member, Default::default()).await;
+    let session = world.session(member).await;
+    service
+        .provisioning()
+        .revoke(world.org.id, session.record.id)
+        .await
+        .unwrap();
+    let mut secrets = vec![
+        token.secret.expose().to_owned(),
+        session.secret.expose().to_owned(),
+    ];
+
+    let memory = NewMemory {
+        content: CONTENT.to_owned(),
+        source_key: Some("page/1".to_owned()),
+        ..new_memory("Note")
+    };
+    let again = NewMemory {
+        content: format!("{CONTENT} again"),
+        ..memory.clone()
+    };
+    for batch in [[memory], [again]] {
+        service
+            .ingest(owner, workspace, world.source, &batch)
+            .await
+            .unwrap();
+    }
+    let ids = world.memories(2).await;
+    world
+        .bulk(owner, &ids, review(ReviewStatus::Approved))
+        .await
+        .unwrap();
+
+    let recall = service
+        .create_recall(owner, workspace, &new_recall(&ids))
+        .await
+        .unwrap();
+    let url = "https://example.com/hook";
+    let subscription = NewCitationSubscription {
+        recall_id: recall.id,
+        webhook_url: url.parse().unwrap(),
+    };
+    let subscription = service
+        .create_citation_subscription(owner, &subscription)
+        .await
+        .unwrap();
+    let webhook = NewWebhook {
+        event_type: EventType::ChunkCreated,
+        url: url.parse().unwrap(),
+    };
+    let webhook = service
+        .create_webhook(owner, workspace, &webhook)
+        .await
+        .unwrap();
+    let inbound = NewInboundWebhook {
+        name: "Forms".to_owned(),
+    };
+    let inbound = service
+        .create_inbound_webhook(owner, workspace, &inbound)
+        .await
+        .unwrap();
+    for secret in [
+        subscription.signing_secret,
+        webhook.signing_secret,
+        inbound.signing_secret,
+    ] {
+        secrets.push(secret.unwrap());
+    }
+    let key = service
+        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+        .await
+        .unwrap();
+    secrets.push(key.secret.expose().to_owned());
+    service
+        .note_mcp_key_use(&key.secret.into(), workspace)
+        .await
+        .unwrap();
+
+    let connector = service
+        .create_connector(owner, workspace, &new_connector(HOUR))
+        .await
+        .unwrap();
+    service
+        .report_sync(owner, workspace, connector.id, &failure("no answer"))
+        .await
+        .unwrap();
+    service
+        .pause_connector(owner, workspace, connector.id, true)
+        .await
+        .unwrap();
+    let chat = service
+        .create_chat(owner, workspace, "Plans")
+        .await
+        .unwrap();
+    service
+        .post_chat_message(owner, workspace, chat.id, CONTENT)
+        .await
+        .unwrap();
+
+    let role = world
+        .role(BaseRole::Viewer, actions(&[]), actions(&[]))
+        .await;
+    world.assign(member, custom(role.id)).await.unwrap();
+    let off = knowledge_core::model::CustomRoleUpdate {
+        is_active: Some(false),
+        ..Default::default()
+    };
+    service
+        .update_custom_role(owner, ACME, role.id, &off, None)
+        .await
+        .unwrap();
+    let to = DeleteRole {
+        reassign_to: Some(VIEWER),
+    };
+    service
+        .delete_custom_role(owner, ACME, role.id, &to)
+        .await
+        .unwrap();
+    world.maintain().await;
+    secrets
+}
+
+/// The types of the events in a commit.
+fn events_in(commit: &Commit) -> Vec<EventType> {
+    let range = keys::events();
+    let mut types: Vec<EventType> = commit
+        .mutations()
+        .iter()
+        .filter_map(|mutation| match mutation {
+            Mutation::Put { key, value } if range.contains(key) => {
+                let event: knowledge_core::service::Event = serde_json::from_slice(value).unwrap();
+                Some(event.event_type)
+            }
+            _ => None,
+        })
+        .collect();
+    types.sort();
+    types
+}
+
+/// The events of what `act` does, which is one commit.
+async fn announced(world: &World, act: impl AsyncFnOnce()) -> Vec<EventType> {
+    let before = world.faults.history().len();
+    act().await;
+    let history = world.faults.history();
+    assert_eq!(
+        history.len(),
+        before + 1,
+        "the change and its events are one commit"
+    );
+    events_in(&history[before].1)
+}
+
+#[tokio::test]
+async fn each_operation_announces_what_it_changes_in_the_same_commit() {
+    use EventType::{ChunkCreated, ConnectorStatusChanged, IngestCompleted, MemoryUpdated};
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let named = |content: &str| NewMemory {
+        content: content.to_owned(),
+        source_key: Some("page/1".to_owned()),
+        ..new_memory("Note")
+    };
+    let ingest = async |content: &str| {
+        let batch = [named(content)];
+        service
+            .ingest(owner, workspace, world.source, &batch)
+            .await
+            .unwrap();
+    };
+    let added = announced(&world, async || ingest("one").await).await;
+    assert_eq!(added, [ChunkCreated, IngestCompleted]);
+    let updated = announced(&world, async || ingest("two").await).await;
+    assert_eq!(updated, [MemoryUpdated, IngestCompleted]);
+
+    let ids = world.memories(1).await;
+    for change in [
+        review(ReviewStatus::Approved),
+        sensitivity(SensitivityLabel::Public),
+    ] {
+        let bulk = async || drop(world.bulk(owner, &ids, change).await.unwrap());
+        assert_eq!(announced(&world, bulk).await, [MemoryUpdated]);
+    }
+    let connector = service
+        .create_connector(owner, workspace, &new_connector(HOUR))
+        .await
+        .unwrap();
+    let success = SyncReport {
+        outcome: SyncOutcome::Success,
+        next_sync_at: None,
+    };
+    for (report, expected) in [
+        (success.clone(), vec![ConnectorStatusChanged]),
+        (success, vec![]),
+        (failure("no answer"), vec![ConnectorStatusChanged]),
+    ] {
+        let act = async || {
+            service
+                .report_sync(owner, workspace, connector.id, &report)
+                .await
+                .unwrap();
+        };
+        assert_eq!(announced(&world, act).await, expected);
+    }
+    let pause = async || {
+        service
+            .pause_connector(owner, workspace, connector.id, true)
+            .await
+            .unwrap();
+    };
+    assert_eq!(announced(&world, pause).await, [ConnectorStatusChanged]);
+}
+
+#[tokio::test]
+async fn what_nobody_outside_has_to_know_is_not_announced() {
+    let world = World::new().await;
+    everything(&world).await;
+    let mut counts: BTreeMap<EventType, usize> = BTreeMap::new();
+    for event in world.events().await {
+        *counts.entry(event.event_type).or_default() += 1;
+    }
+    use EventType::{ChunkCreated, ConnectorStatusChanged, IngestCompleted, MemoryUpdated};
+    let expected = [
+        (ChunkCreated, 2),
+        (MemoryUpdated, 2),
+        (IngestCompleted, 3),
+        (ConnectorStatusChanged, 2),
+    ];
+    assert_eq!(counts, expected.into());
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_or_fails_announces_nothing() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let viewer = world.caller(VIEWER).await;
+    let before = world.events().await;
+    world
+        .bulk(&viewer, &ids, review(ReviewStatus::Approved))
+        .await
+        .unwrap_err();
+    let batch = [new_memory("Note")];
+    let workspace = world.workspace.id;
+    let refused = world
+        .service
+        .ingest(&viewer, workspace, world.source, &batch)
+        .await;
+    refused.unwrap_err();
+    // A refused item beside none that changes.
+    let unknown = [knowledge_core::model::MemoryId(uuid::Uuid::nil())];
+    world
+        .bulk(&world.owner, &unknown, review(ReviewStatus::Approved))
+        .await
+        .unwrap();
+    for fault in [
+        CommitFault::Unavailable,
+        CommitFault::Full,
+        CommitFault::Close,
+    ] {
+        let faulty = world
+            .served_with(FaultPlan::none().at_commit(1, fault))
+            .await;
+        let failed = faulty
+            .service
+            .ingest(&world.owner, workspace, world.source, &batch)
+            .await;
+        failed.unwrap_err();
+    }
+    assert_eq!(world.events().await, before);
+}
+
+#[tokio::test]
+async fn an_event_is_thin() {
+    let world = World::new().await;
+    everything(&world).await;
+    for event in world.events().await {
+        assert_eq!(
+            (event.org_id, event.workspace_id),
+            (world.org.id, world.workspace.id)
+        );
+        assert_eq!(
+            event.data["workspace_id"],
+            serde_json::json!(world.workspace.id)
+        );
+        let text = serde_json::to_string(&event).unwrap();
+        assert!(text.len() < 20_000);
+        assert!(!text.contains(CONTENT) && !text.contains("Note"), "{text}");
+    }
+}
+
+/// Content stands in the records that hold it and nowhere else.
+#[tokio::test]
+async fn content_stands_in_its_own_records_alone() {
+    let world = World::new().await;
+    everything(&world).await;
+    let mut families: Vec<String> = Vec::new();
+    for (key, value) in world.contents().await {
+        if String::from_utf8_lossy(&value).contains(CONTENT) {
+            families.push(key.to_string().split('/').next().unwrap().to_owned());
+        }
+    }
+    families.sort();
+    assert_eq!(families, ["chat_message", "chat_recent", "content"]);
+}
+
+#[tokio::test]
+async fn no_secret_stands_in_the_store() {
+    let world = World::new().await;
+    let secrets = everything(&world).await;
+    assert_eq!(secrets.len(), 6);
+    let contents = world.contents().await;
+    // The written secret, its random part, and the bytes that this stands for, in hexadecimal digits too.
+    for secret in secrets {
+        let random = secret.rsplit(['_']).next().unwrap();
+        let needles = [secret.as_str(), random, &random[..20]];
+        for (key, value) in &contents {
+            let text = format!("{key} {}", String::from_utf8_lossy(value));
+            for needle in needles {
+                assert!(!text.contains(needle), "{key} has {needle}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_is_logged_shows_a_secret() {
+    let world = World::new().await;
+    let issued = world.token(world.owner_id, Default::default()).await;
+    let caller = Credential::from(issued.secret.clone());
+    let debug = format!("{issued:?} {caller:?} {:?}", world.service);
+    assert!(!debug.contains(&issued.secret.expose()[40..]));
+    let sealing = knowledge_core::service::SealingKey::new(crate::world::SEALING_KEY);
+    assert!(!format!("{sealing:?}").contains("42, 42"));
+    let _ = MemberAssignment::Organization(VIEWER);
+}

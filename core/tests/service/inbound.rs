@@ -1,0 +1,91 @@
+//! Inbound webhooks.
+
+use knowledge_core::model::{InboundWebhook, NewInboundWebhook, WorkspaceId};
+use uuid::Uuid;
+
+use crate::world::{MEMBER, World, code, problem};
+
+async fn create(world: &World, name: &str) -> Result<InboundWebhook, knowledge_core::Error> {
+    let new = NewInboundWebhook {
+        name: name.to_owned(),
+    };
+    world
+        .service
+        .create_inbound_webhook(&world.owner, world.workspace.id, &new)
+        .await
+}
+
+#[tokio::test]
+async fn an_inbound_webhook_has_an_address_and_a_secret_of_its_own() {
+    let world = World::new().await;
+    let made = create(&world, "Forms").await.unwrap();
+    assert_eq!(
+        (made.org_id, made.workspace_id),
+        (world.org.id, world.workspace.id)
+    );
+    assert_eq!((&*made.name, made.created_by), ("Forms", world.owner_id));
+    assert_eq!(
+        made.url,
+        format!("/v1/inbound/{}/{}", world.org.id, made.id)
+    );
+    let second = create(&world, "Forms").await.unwrap();
+    assert_ne!(made.url, second.url);
+    let secret = made.signing_secret.unwrap();
+    assert!(secret.starts_with("whsec_"));
+    assert_ne!(Some(secret), second.signing_secret);
+}
+
+#[tokio::test]
+async fn the_address_is_whole_where_the_service_knows_its_own() {
+    let public = "https://knowledge.example".to_owned();
+    let world = World::with(|options| options.public_url = Some(public)).await;
+    let made = create(&world, "Forms").await.unwrap();
+    let expected = format!(
+        "https://knowledge.example/v1/inbound/{}/{}",
+        world.org.id, made.id
+    );
+    assert_eq!(made.url, expected);
+}
+
+#[tokio::test]
+async fn names_are_names() {
+    let world = World::new().await;
+    assert_eq!(problem(create(&world, "").await), "name too_small");
+    assert_eq!(
+        problem(create(&world, &"x".repeat(129)).await),
+        "name too_large"
+    );
+    assert_eq!(
+        problem(create(&world, "a\u{0}b").await),
+        "name invalid_value"
+    );
+}
+
+#[tokio::test]
+async fn a_workspace_has_fifty_and_no_more() {
+    let world = World::new().await;
+    for _ in 0..50 {
+        create(&world, "Forms").await.unwrap();
+    }
+    assert_eq!(problem(create(&world, "Forms").await), "body limit_reached");
+}
+
+#[tokio::test]
+async fn registering_needs_its_action_and_a_workspace() {
+    let world = World::new().await;
+    let new = NewInboundWebhook {
+        name: "Forms".to_owned(),
+    };
+    let member = world.caller(MEMBER).await;
+    let made = world
+        .service
+        .create_inbound_webhook(&member, world.workspace.id, &new)
+        .await;
+    assert_eq!(code(made), "forbidden");
+    let nowhere = WorkspaceId(Uuid::nil());
+    let made = world
+        .service
+        .create_inbound_webhook(&world.owner, nowhere, &new)
+        .await;
+    assert_eq!(code(made), "not_found");
+}

@@ -1,0 +1,334 @@
+//! Knowledge coming in.
+
+use knowledge_core::access::Action;
+use knowledge_core::limits::CONTENT_BYTES_MAX;
+use knowledge_core::model::{
+    EventType, MemoryContent, MemoryId, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
+};
+use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, NewSource};
+use knowledge_core::store::keys;
+use uuid::Uuid;
+
+use crate::world::{
+    HOUR, MEMBER, VIEWER, World, actions, code, new_memory, problem, review, sensitivity,
+};
+
+async fn ingest(
+    world: &World,
+    memories: &[NewMemory],
+) -> Result<Vec<IngestedMemory>, knowledge_core::Error> {
+    let workspace = world.workspace.id;
+    world
+        .service
+        .ingest(&world.owner, workspace, world.source, memories)
+        .await
+}
+
+fn named(name: &str, content: &str) -> NewMemory {
+    NewMemory {
+        source_key: Some(name.to_owned()),
+        content: content.to_owned(),
+        ..new_memory("Page")
+    }
+}
+
+async fn content(world: &World, memory: MemoryId) -> MemoryContent {
+    world
+        .read(&keys::content(world.org.id, memory))
+        .await
+        .unwrap()
+}
+
+async fn counts(world: &World) -> (i64, i64) {
+    let (org, workspace) = (world.org.id, world.workspace.id);
+    let memories = world.counter(keys::memory_count(org, workspace)).await;
+    (
+        memories,
+        world.counter(keys::pending_count(org, workspace)).await,
+    )
+}
+
+#[tokio::test]
+async fn a_new_memory_waits_for_review_with_the_labels_of_its_workspace() {
+    let world = World::new().await;
+    let labelled = NewMemory {
+        audience_tag: Some("team:core".parse().unwrap()),
+        sensitivity_label: Some(SensitivityLabel::Restricted),
+        ..new_memory("Labelled")
+    };
+    let ingested = ingest(&world, &[new_memory("Plain"), labelled])
+        .await
+        .unwrap();
+    let plain = world.labels(ingested[0].id).await;
+    assert_eq!(plain.workspace_id, world.workspace.id);
+    assert_eq!(plain.source_id, world.source);
+    assert_eq!(plain.audience, world.workspace.audience);
+    assert_eq!(plain.sensitivity, SensitivityLabel::Internal);
+    assert_eq!(plain.review, ReviewStatus::Pending);
+    let labelled = world.labels(ingested[1].id).await;
+    assert_eq!(labelled.audience.to_string(), "team:core");
+    assert_eq!(labelled.sensitivity, SensitivityLabel::Restricted);
+    let said = content(&world, ingested[0].id).await;
+    assert_eq!(
+        (&*said.title, &*said.content),
+        ("Plain", "What Plain says.")
+    );
+    assert_eq!(said.created_by, world.owner_id);
+    assert_eq!(
+        (said.created_at, said.updated_at),
+        (world.time.now(), world.time.now())
+    );
+    assert_eq!(counts(&world).await, (2, 2));
+}
+
+#[tokio::test]
+async fn a_name_seen_before_updates_its_memory() {
+    let world = World::new().await;
+    let first = ingest(&world, &[named("page/1", "old"), named("page/2", "same")])
+        .await
+        .unwrap();
+    let made_at = world.time.now();
+    let ids: Vec<_> = first.iter().map(|memory| memory.id).collect();
+    world
+        .bulk(&world.owner, &ids, review(ReviewStatus::Approved))
+        .await
+        .unwrap();
+    world
+        .bulk(&world.owner, &ids, sensitivity(SensitivityLabel::Public))
+        .await
+        .unwrap();
+    assert_eq!(counts(&world).await, (2, 0));
+
+    world.time.pass(HOUR);
+    let relabelled = NewMemory {
+        sensitivity_label: Some(SensitivityLabel::Restricted),
+        ..named("page/1", "new")
+    };
+    let again = [
+        relabelled,
+        named("page/2", "same"),
+        named("page/3", "third"),
+    ];
+    let second = ingest(&world, &again).await.unwrap();
+    let outcomes: Vec<_> = second.iter().map(|memory| memory.outcome).collect();
+    use IngestOutcome::{Created, Unchanged, Updated};
+    assert_eq!(outcomes, [Updated, Unchanged, Created]);
+    assert_eq!((second[0].id, second[1].id), (ids[0], ids[1]));
+    let said = content(&world, ids[0]).await;
+    assert_eq!((&*said.content, said.created_at), ("new", made_at));
+    assert_eq!(said.updated_at, world.time.now());
+    let labels = world.labels(ids[0]).await;
+    assert_eq!(
+        labels.review,
+        ReviewStatus::Pending,
+        "its review starts anew"
+    );
+    assert_eq!(
+        labels.sensitivity,
+        SensitivityLabel::Public,
+        "labels are changed by bulk updates"
+    );
+    assert_eq!(world.labels(ids[1]).await.review, ReviewStatus::Approved);
+    assert_eq!(counts(&world).await, (3, 2));
+}
+
+#[tokio::test]
+async fn the_same_batch_twice_changes_nothing() {
+    let world = World::new().await;
+    let batch = [named("page/1", "one"), named("page/2", "two")];
+    ingest(&world, &batch).await.unwrap();
+    let contents = world.contents().await;
+    world.time.pass(HOUR);
+    let again = ingest(&world, &batch).await.unwrap();
+    assert!(
+        again
+            .iter()
+            .all(|memory| memory.outcome == IngestOutcome::Unchanged)
+    );
+    assert_eq!(world.contents().await, contents);
+}
+
+#[tokio::test]
+async fn a_name_is_one_of_its_source_and_its_workspace() {
+    let world = World::new().await;
+    let files = NewSource {
+        name: "Files".to_owned(),
+        kind: "drive".to_owned(),
+    };
+    let files = world
+        .service
+        .create_source(&world.owner, &files)
+        .await
+        .unwrap();
+    let sales = world.workspace("sales").await;
+    let batch = [named("page/1", "one")];
+    let mut ids = Vec::new();
+    for (workspace, source) in [
+        (world.workspace.id, world.source),
+        (world.workspace.id, files.id),
+        (sales, world.source),
+    ] {
+        let ingested = world
+            .service
+            .ingest(&world.owner, workspace, source, &batch)
+            .await;
+        let ingested = ingested.unwrap().remove(0);
+        assert_eq!(ingested.outcome, IngestOutcome::Created);
+        ids.push(ingested.id);
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
+#[tokio::test]
+async fn a_batch_is_taken_whole_or_not_at_all() {
+    let world = World::new().await;
+    let contents = world.contents().await;
+    let bad = [
+        new_memory("Good"),
+        NewMemory {
+            title: String::new(),
+            ..new_memory("x")
+        },
+        NewMemory {
+            content: String::new(),
+            ..new_memory("Empty")
+        },
+        NewMemory {
+            content: "x".repeat(CONTENT_BYTES_MAX + 1),
+            ..new_memory("Large")
+        },
+        named("", "no name"),
+        named(&"x".repeat(513), "long name"),
+        named("twice", "a"),
+        named("twice", "b"),
+    ];
+    assert_eq!(
+        problem(ingest(&world, &bad).await),
+        "memories[1].title too_small, memories[2].content too_small, memories[3].content too_large, \
+         memories[4].source_key invalid_value, memories[5].source_key invalid_value, \
+         memories[7].source_key duplicate"
+    );
+    assert_eq!(problem(ingest(&world, &[]).await), "memories too_small");
+    let many = vec![new_memory("x"); 101];
+    assert_eq!(problem(ingest(&world, &many).await), "memories too_large");
+    assert_eq!(world.contents().await, contents);
+}
+
+/// A hundred memories of the largest size are one commit, also where JSON writes each character as two and so makes
+/// them as large as they may be.
+#[tokio::test]
+async fn the_largest_batch_fits_into_one_commit() {
+    let world = World::new().await;
+    let title = "\"".repeat(128);
+    for content in ["x", "ü", "\n"] {
+        let size = if content == "\n" {
+            30 * 1024 - 1
+        } else {
+            CONTENT_BYTES_MAX
+        };
+        let batch: Vec<_> = (0..100)
+            .map(|number| NewMemory {
+                title: title.clone(),
+                content: content.repeat(size / content.len()),
+                source_key: Some(format!("{content}{number:\u{1}>500}")),
+                audience_tag: Some(format!("workspace:{}", "x".repeat(64)).parse().unwrap()),
+                sensitivity_label: Some(SensitivityLabel::Confidential),
+            })
+            .collect();
+        let created = ingest(&world, &batch).await.unwrap();
+        assert!(
+            created
+                .iter()
+                .all(|memory| memory.outcome == IngestOutcome::Created)
+        );
+    }
+}
+
+/// What does not fit into a value once it is written as JSON is refused as wrong, not as a failure of the service.
+#[tokio::test]
+async fn content_that_grows_too_large_as_json_is_refused() {
+    let world = World::new().await;
+    let control = NewMemory {
+        content: "\u{1}".repeat(CONTENT_BYTES_MAX),
+        ..new_memory("Binary")
+    };
+    assert_eq!(
+        problem(ingest(&world, &[control]).await),
+        "memories[0].content too_large"
+    );
+}
+
+#[tokio::test]
+async fn the_source_and_the_workspace_have_to_exist() {
+    let world = World::new().await;
+    let batch = [new_memory("x")];
+    let nowhere = WorkspaceId(Uuid::nil());
+    let ingested = world
+        .service
+        .ingest(&world.owner, nowhere, world.source, &batch)
+        .await;
+    assert_eq!(code(ingested), "not_found");
+    let nothing = SourceId(Uuid::nil());
+    let ingested = world
+        .service
+        .ingest(&world.owner, world.workspace.id, nothing, &batch)
+        .await;
+    assert_eq!(problem(ingested), "source_id not_found");
+}
+
+#[tokio::test]
+async fn adding_and_updating_are_actions_of_their_own() {
+    let world = World::new().await;
+    let workspace = world.workspace.id;
+    let adder = world.caller_who_may(actions(&[Action::MemoryCreate])).await;
+    let by = async |caller, content: &str| {
+        let batch = [named("page/1", content)];
+        world
+            .service
+            .ingest(caller, workspace, world.source, &batch)
+            .await
+    };
+    by(&adder, "old").await.unwrap();
+    by(&adder, "old").await.unwrap();
+    assert_eq!(code(by(&adder, "new").await), "forbidden");
+    let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);
+    by(&member, "new").await.unwrap();
+    assert_eq!(code(by(&viewer, "new").await), "forbidden");
+    let files = NewSource {
+        name: "Files".to_owned(),
+        kind: "drive".to_owned(),
+    };
+    assert_eq!(
+        code(world.service.create_source(&member, &files).await),
+        "forbidden"
+    );
+    let bad = NewSource {
+        name: String::new(),
+        kind: String::new(),
+    };
+    let made = world.service.create_source(&world.owner, &bad).await;
+    assert_eq!(problem(made), "name too_small, kind too_small");
+}
+
+#[tokio::test]
+async fn what_came_in_is_announced_by_kind() {
+    let world = World::new().await;
+    ingest(&world, &[named("page/1", "old")]).await.unwrap();
+    world.time.pass(HOUR);
+    let batch = [named("page/1", "new"), named("page/2", "two")];
+    let second = ingest(&world, &batch).await.unwrap();
+    let last = async |event_type| world.events_of(event_type).await.pop().unwrap().data;
+    let listed = |position: usize| serde_json::json!([second[position].id]);
+    assert_eq!(
+        last(EventType::MemoryUpdated).await["memory_ids"],
+        listed(0)
+    );
+    assert_eq!(last(EventType::ChunkCreated).await["memory_ids"], listed(1));
+    let completed = last(EventType::IngestCompleted).await;
+    assert_eq!(
+        (&completed["created"], &completed["updated"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(completed["source_id"], serde_json::json!(world.source));
+}

@@ -1,0 +1,163 @@
+//! Maintenance: what expired is swept, what was renewed is not, and no call does more than a part.
+
+use knowledge_core::access::Narrowing;
+use knowledge_core::limits::IDEMPOTENCY_RETENTION;
+use knowledge_core::model::SensitivityLabel;
+use knowledge_core::store::{Commit, Key, KeyRange, keys};
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+
+use crate::world::{HOUR, MILLISECOND, World, sensitivity};
+
+/// How many keys a family has.
+async fn family(world: &World, name: &str) -> usize {
+    let range = KeyRange::prefix(&Key::new(format!("{name}/")).unwrap());
+    let contents = world.contents().await;
+    contents.keys().filter(|key| range.contains(key)).count()
+}
+
+#[tokio::test]
+async fn an_idempotency_record_is_swept_when_it_expires() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    world
+        .bulk(&world.owner, &ids, sensitivity(SensitivityLabel::Public))
+        .await
+        .unwrap();
+    world.time.pass(IDEMPOTENCY_RETENTION - MILLISECOND);
+    assert_eq!(world.maintain().await, 0);
+    assert_eq!(family(&world, "idempotency").await, 1);
+    world.time.pass(MILLISECOND);
+    assert_eq!(world.maintain().await, 1);
+    assert_eq!(family(&world, "idempotency").await, 0);
+    assert_eq!(family(&world, "due").await, 0);
+}
+
+#[tokio::test]
+async fn a_record_that_was_renewed_is_kept_for_its_own_time() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let again = || {
+        let change = sensitivity(SensitivityLabel::Public);
+        world.bulk_with_key(&world.owner, "k", &ids, change)
+    };
+    again().await.unwrap();
+    world.time.pass(IDEMPOTENCY_RETENTION);
+    let renewed = again().await.unwrap();
+    assert_eq!(world.maintain().await, 1, "the entry of the first record");
+    let replayed = again().await.unwrap();
+    assert!(replayed.replayed);
+    assert_eq!(replayed.operation_id, renewed.operation_id);
+    world.time.pass(IDEMPOTENCY_RETENTION);
+    assert_eq!(world.maintain().await, 1);
+    assert_eq!(family(&world, "idempotency").await, 0);
+}
+
+#[tokio::test]
+async fn an_expired_credential_goes_with_its_index() {
+    let world = World::new().await;
+    let before = world.contents().await.len();
+    let issued = world.token(world.owner_id, Narrowing::default()).await;
+    let provisioning = world.service.provisioning();
+    provisioning
+        .revoke(world.org.id, issued.record.id)
+        .await
+        .unwrap();
+    world.time.pass(HOUR);
+    world.maintain().await;
+    assert!(
+        provisioning
+            .credentials(world.org.id)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let left = world.contents().await.len() - before;
+    assert_eq!(left, 2, "what remains is the audit of both");
+}
+
+#[tokio::test]
+async fn one_call_does_a_bounded_part() {
+    let world = World::new().await;
+    for _ in 0..1_100 {
+        world.token(world.owner_id, Narrowing::default()).await;
+    }
+    world.time.pass(HOUR);
+    let mut parts = Vec::new();
+    loop {
+        let done = world.service.maintain(world.time.now()).await.unwrap();
+        parts.push(done.swept);
+        if !done.has_more {
+            break;
+        }
+    }
+    assert_eq!(parts, [500, 500, 100]);
+    assert_eq!(family(&world, "credential").await, 0);
+}
+
+/// What maintenance costs does not grow with what there is: with nothing due it reads next to nothing.
+#[tokio::test]
+async fn nothing_to_do_costs_next_to_nothing() {
+    let world = World::new().await;
+    for number in 0..50 {
+        let owner = crate::world::new_member("owner", crate::world::OWNER);
+        let slug = format!("org-{number}");
+        let provisioning = world.service.provisioning();
+        provisioning
+            .create_organization("Other", &slug, &owner)
+            .await
+            .unwrap();
+    }
+    world.probe.take_reads();
+    world.maintain().await;
+    let reads = world.probe.take_reads();
+    assert!(reads.count() + reads.ranges.len() <= 5, "{reads:?}");
+}
+
+#[tokio::test]
+async fn a_crash_in_between_is_made_up_for() {
+    let original = World::new().await;
+    for _ in 0..3 {
+        original
+            .token(original.owner_id, Narrowing::default())
+            .await;
+    }
+    original.time.pass(HOUR);
+    for number in 1..=3 {
+        let plan = FaultPlan::none().at_commit(number, CommitFault::Close);
+        let world = original.copy(plan).await;
+        world.service.maintain(world.time.now()).await.unwrap_err();
+        let world = world.served_with(FaultPlan::none()).await;
+        assert_eq!(world.maintain().await, 4 - number);
+        assert_eq!(family(&world, "credential").await, 0);
+        assert_eq!(family(&world, "credential_id").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn several_callers_do_no_harm() {
+    let world = World::new().await;
+    for _ in 0..20 {
+        world.token(world.owner_id, Narrowing::default()).await;
+    }
+    world.time.pass(HOUR);
+    let now = world.time.now();
+    let calls = (0..4).map(|_| world.service.maintain(now));
+    for done in futures::future::join_all(calls).await {
+        done.unwrap();
+    }
+    assert_eq!(family(&world, "credential").await, 0);
+    assert_eq!(family(&world, "due").await, 0);
+}
+
+/// One entry that cannot be read does not keep the others from being swept.
+#[tokio::test]
+async fn a_damaged_entry_hinders_no_other() {
+    let world = World::new().await;
+    let damaged = keys::due(world.time.now(), uuid::Uuid::nil());
+    let commit = Commit::builder().put(damaged, "{\"unheard_of\":1}").build();
+    world.faults.inner().commit(commit.unwrap()).await.unwrap();
+    world.token(world.owner_id, Narrowing::default()).await;
+    world.time.pass(HOUR);
+    world.maintain().await;
+    assert_eq!(family(&world, "credential").await, 0);
+}

@@ -1,0 +1,230 @@
+//! MCP keys: what they open, what they cover, and when they are taken.
+
+use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing};
+use knowledge_core::model::{McpClient, MemoryChange};
+use knowledge_core::service::{IssuedMcpKey, NewMcpKey, NewRecall};
+
+use crate::dashboard::new_mcp_key;
+use crate::world::{ADMIN, DAY, MEMBER, MILLISECOND, World, actions, code, problem};
+
+async fn create(world: &World, new: &NewMcpKey) -> Result<IssuedMcpKey, knowledge_core::Error> {
+    world
+        .service
+        .create_mcp_key(&world.owner, world.workspace.id, new)
+        .await
+}
+
+#[tokio::test]
+async fn a_key_shows_on_the_dashboard_without_itself() {
+    let world = World::new().await;
+    let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    let shown = world.dashboard().await.mcp_keys.remove(0);
+    assert_eq!(shown, issued.summary);
+    assert_eq!(
+        (shown.workspace_id, &*shown.name),
+        (world.workspace.id, "Laptop")
+    );
+    assert_eq!(shown.client, McpClient::ClaudeCode);
+    assert_eq!(shown.audience[0].to_string(), "org:acme");
+    assert_eq!(shown.last_used_at, None);
+    assert_eq!(shown.rotates_at, Some(world.time.now().plus(90 * DAY)));
+
+    world.time.pass(DAY);
+    let key = Credential::from(issued.secret);
+    world
+        .service
+        .note_mcp_key_use(&key, world.workspace.id)
+        .await
+        .unwrap();
+    let shown = world.dashboard().await.mcp_keys.remove(0);
+    assert_eq!(shown.last_used_at, Some(world.time.now()));
+}
+
+#[tokio::test]
+async fn noting_a_use_is_for_keys_of_the_workspace() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let key = Credential::from(
+        create(&world, &new_mcp_key("org:acme"))
+            .await
+            .unwrap()
+            .secret,
+    );
+    let token = world
+        .token(world.owner_id, Narrowing::default())
+        .await
+        .secret
+        .into();
+    let note = async |caller, workspace| world.service.note_mcp_key_use(caller, workspace).await;
+    assert_eq!(code(note(&key, sales).await), "not_found");
+    assert_eq!(code(note(&token, world.workspace.id).await), "not_found");
+    assert_eq!(
+        code(note(&world.owner, world.workspace.id).await),
+        "not_found"
+    );
+}
+
+#[tokio::test]
+async fn a_key_reads_its_workspace_and_does_nothing_else() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let ids = world.memories(1).await;
+    let key = Credential::from(
+        create(&world, &new_mcp_key("org:acme"))
+            .await
+            .unwrap()
+            .secret,
+    );
+    let workspace = world.workspace.id;
+    world
+        .service
+        .create_chat(&key, workspace, "Hi")
+        .await
+        .unwrap();
+    assert_eq!(
+        code(world.service.create_chat(&key, sales, "Hi").await),
+        "forbidden"
+    );
+    let summary = world.service.dashboard_summary(&key, workspace).await;
+    assert_eq!(code(summary), "forbidden");
+    let change = MemoryChange {
+        sensitivity_label: Some(knowledge_core::model::SensitivityLabel::Public),
+        ..MemoryChange::default()
+    };
+    assert_eq!(code(world.bulk(&key, &ids, change).await), "forbidden");
+    let another = world
+        .service
+        .create_mcp_key(&key, workspace, &new_mcp_key("org:acme"))
+        .await;
+    assert_eq!(code(another), "forbidden");
+}
+
+#[tokio::test]
+async fn a_key_knows_of_its_audience_alone() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    for (audience, expected) in [("workspace:research", true), ("org:acme", false)] {
+        let key = create(&world, &new_mcp_key(audience)).await.unwrap();
+        let recall = NewRecall {
+            query: "Where?".to_owned(),
+            memory_ids: ids.clone(),
+        };
+        let caller = Credential::from(key.secret);
+        let made = world
+            .service
+            .create_recall(&caller, world.workspace.id, &recall)
+            .await;
+        assert_eq!(made.is_ok(), expected, "{audience}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_makes_a_key_that_covers_more_than_they_do() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    for (audience, expected) in [
+        ("org:acme", true),
+        ("workspace:research", true),
+        ("org:evil", false),
+        ("workspace:sales", false),
+        ("team:board", false),
+        ("user:ada", false),
+    ] {
+        let new = new_mcp_key(audience);
+        let made = world
+            .service
+            .create_mcp_key(&admin, world.workspace.id, &new)
+            .await;
+        assert_eq!(made.is_ok(), expected, "{audience}");
+    }
+    let member = world.caller(MEMBER).await;
+    let new = new_mcp_key("org:acme");
+    let made = world
+        .service
+        .create_mcp_key(&member, world.workspace.id, &new)
+        .await;
+    assert_eq!(code(made), "forbidden");
+}
+
+/// A token that is narrowed makes keys that are no wider.
+#[tokio::test]
+async fn a_narrowed_token_makes_narrowed_keys() {
+    let world = World::new().await;
+    let narrowing = Narrowing {
+        actions: Some(actions(&[Action::McpKeyManage, Action::MemoryRead])),
+        ..Narrowing::default()
+    };
+    let token = Credential::from(world.token(world.owner_id, narrowing).await.secret);
+    let workspace = world.workspace.id;
+    let made = world
+        .service
+        .create_mcp_key(&token, workspace, &new_mcp_key("org:acme"))
+        .await;
+    let key = Credential::from(made.unwrap().secret);
+    assert_eq!(
+        code(world.service.create_chat(&key, workspace, "Hi").await),
+        "forbidden"
+    );
+    let principal = world
+        .service
+        .authenticate(&key, CredentialKind::Bearer)
+        .await
+        .unwrap();
+    let mut reading = knowledge_core::store::Transaction::begin(world.service.store().clone());
+    let held = principal
+        .actions_in(&mut reading, &[workspace])
+        .await
+        .unwrap();
+    assert_eq!(held[&workspace], actions(&[Action::MemoryRead]));
+}
+
+#[tokio::test]
+async fn a_key_is_taken_for_a_week_after_it_should_have_been_replaced() {
+    let world = World::new().await;
+    let key = Credential::from(
+        create(&world, &new_mcp_key("org:acme"))
+            .await
+            .unwrap()
+            .secret,
+    );
+    let note = async || {
+        world
+            .service
+            .note_mcp_key_use(&key, world.workspace.id)
+            .await
+    };
+    world.time.pass((90 + 7) * DAY - MILLISECOND);
+    note().await.unwrap();
+    world.time.pass(MILLISECOND);
+    assert_eq!(code(note().await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn bad_values_are_refused() {
+    let world = World::new().await;
+    let bad = NewMcpKey {
+        name: String::new(),
+        audience: Vec::new(),
+        rotation: DAY * 0,
+        ..new_mcp_key("org:acme")
+    };
+    let expected = "name too_small, audience too_small, rotation invalid_value";
+    assert_eq!(problem(create(&world, &bad).await), expected);
+    let long = NewMcpKey {
+        audience: vec!["org:acme".parse().unwrap(); 33],
+        rotation: 367 * DAY,
+        ..new_mcp_key("org:acme")
+    };
+    assert_eq!(
+        problem(create(&world, &long).await),
+        "audience too_large, rotation invalid_value"
+    );
+}
+
+#[tokio::test]
+async fn a_workspace_has_so_many_keys_and_no_more() {
+    let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
+    create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    let second = create(&world, &new_mcp_key("org:acme")).await;
+    assert_eq!(problem(second), "body limit_reached");
+}

@@ -1,0 +1,243 @@
+//! Members and the roles that they hold.
+
+use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
+use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId, WorkspaceId};
+use knowledge_core::service::MemberAssignment;
+use uuid::Uuid;
+
+use crate::world::{
+    ACME, ADMIN, MEMBER, OWNER, VIEWER, World, actions, code, custom, new_role, problem,
+};
+
+const NONE: ActionSet = ActionSet::EMPTY;
+
+async fn assign_as(
+    world: &World,
+    caller: &Credential,
+    member: MemberId,
+    assignment: MemberAssignment,
+) -> Result<(), knowledge_core::Error> {
+    world
+        .service
+        .assign_role(caller, ACME, member, assignment)
+        .await
+}
+
+#[tokio::test]
+async fn an_assigned_role_is_held_at_once() {
+    let world = World::new().await;
+    let member = world.member(VIEWER).await;
+    let caller = world.trusted(member);
+    let chat = async || {
+        world
+            .service
+            .create_chat(&caller, world.workspace.id, "Hi")
+            .await
+    };
+    assert_eq!(code(chat().await), "forbidden");
+    world.assign(member, MEMBER).await.unwrap();
+    chat().await.unwrap();
+    world.assert_holders_are_right().await;
+    let contents = world.contents().await;
+    world.assign(member, MEMBER).await.unwrap();
+    assert_eq!(
+        world.contents().await,
+        contents,
+        "the same role again changes nothing"
+    );
+}
+
+#[tokio::test]
+async fn a_role_in_a_workspace_holds_there_alone() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let member = world.member(VIEWER).await;
+    let caller = world.trusted(member);
+    let chat = async |workspace| world.service.create_chat(&caller, workspace, "Hi").await;
+    world.assign_in(member, sales, Some(MEMBER)).await.unwrap();
+    chat(sales).await.unwrap();
+    assert_eq!(code(chat(world.workspace.id).await), "forbidden");
+    world.assert_holders_are_right().await;
+    world.assign_in(member, sales, None).await.unwrap();
+    assert_eq!(code(chat(sales).await), "forbidden");
+    world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn a_role_of_a_workspace_cannot_be_held_elsewhere() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let new = NewCustomRole {
+        workspace_id: Some(sales),
+        ..new_role("seller")
+    };
+    let role = world
+        .service
+        .create_custom_role(&world.owner, ACME, &new)
+        .await
+        .unwrap();
+    let (role, member) = (custom(role.id), world.member(VIEWER).await);
+    assert_eq!(
+        problem(world.assign(member, role).await),
+        "role invalid_value"
+    );
+    let elsewhere = world
+        .assign_in(member, world.workspace.id, Some(role))
+        .await;
+    assert_eq!(problem(elsewhere), "role invalid_value");
+    world.assign_in(member, sales, Some(role)).await.unwrap();
+    world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn a_role_has_to_exist_and_to_be_active() {
+    let world = World::new().await;
+    let member = world.member(VIEWER).await;
+    let unknown = custom(RoleId(Uuid::nil()));
+    assert_eq!(
+        problem(world.assign(member, unknown).await),
+        "role not_found"
+    );
+    let role = world.role(BaseRole::Member, NONE, NONE).await;
+    let off = CustomRoleUpdate {
+        is_active: Some(false),
+        ..CustomRoleUpdate::default()
+    };
+    let switched = world
+        .service
+        .update_custom_role(&world.owner, ACME, role.id, &off, None);
+    switched.await.unwrap();
+    assert_eq!(
+        problem(world.assign(member, custom(role.id)).await),
+        "role invalid_value"
+    );
+    let owner = world
+        .assign_in(member, world.workspace.id, Some(OWNER))
+        .await;
+    assert_eq!(
+        problem(owner),
+        "role invalid_value",
+        "owners are those of the organisation"
+    );
+}
+
+#[tokio::test]
+async fn the_member_and_the_workspace_have_to_exist() {
+    let world = World::new().await;
+    let nobody = MemberId(Uuid::nil());
+    assert_eq!(code(world.assign(nobody, MEMBER).await), "not_found");
+    let member = world.member(VIEWER).await;
+    let nowhere = WorkspaceId(Uuid::nil());
+    assert_eq!(
+        code(world.assign_in(member, nowhere, Some(MEMBER)).await),
+        "not_found"
+    );
+}
+
+#[tokio::test]
+async fn nobody_assigns_what_they_do_not_hold() {
+    let world = World::new().await;
+    let allow = actions(&[Action::MemberManage, Action::AuditRead]);
+    let clerk_role = world.role(BaseRole::Viewer, allow, NONE).await;
+    let clerk_id = world.member(custom(clerk_role.id)).await;
+    let clerk = world.trusted(clerk_id);
+    let wide = world
+        .role(BaseRole::Viewer, actions(&[Action::MemoryDelete]), NONE)
+        .await;
+    let auditor = world
+        .role(BaseRole::Viewer, actions(&[Action::AuditRead]), NONE)
+        .await;
+    let member = world.member(VIEWER).await;
+    for (role, expected) in [
+        (MEMBER, false),
+        (ADMIN, false),
+        (custom(wide.id), false),
+        (custom(auditor.id), true),
+        (VIEWER, true),
+    ] {
+        for assignment in [
+            MemberAssignment::Organization(role),
+            MemberAssignment::Workspace(world.workspace.id, Some(role)),
+        ] {
+            let assigned = assign_as(&world, &clerk, member, assignment).await;
+            assert_eq!(assigned.is_ok(), expected, "{assignment:?}");
+        }
+    }
+    let itself = MemberAssignment::Organization(ADMIN);
+    assert_eq!(
+        code(assign_as(&world, &clerk, clerk_id, itself).await),
+        "forbidden"
+    );
+}
+
+#[tokio::test]
+async fn only_owners_change_owners() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    let member = world.member(MEMBER).await;
+    let assign = async |caller: &Credential, member, role: RoleRef| {
+        assign_as(&world, caller, member, MemberAssignment::Organization(role)).await
+    };
+    assert_eq!(code(assign(&admin, member, OWNER).await), "forbidden");
+    assert_eq!(
+        code(assign(&admin, world.owner_id, MEMBER).await),
+        "forbidden"
+    );
+    assign(&admin, member, ADMIN).await.unwrap();
+    assign(&world.owner, member, OWNER).await.unwrap();
+    assert_eq!(code(assign(&admin, member, VIEWER).await), "forbidden");
+    assign(&world.trusted(member), world.owner_id, MEMBER)
+        .await
+        .unwrap();
+    world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn the_last_owner_stays() {
+    let world = World::new().await;
+    let alone = world.assign(world.owner_id, ADMIN).await;
+    assert_eq!(problem(alone), "role invalid_value");
+    let second = world.member(OWNER).await;
+    world.assign(world.owner_id, ADMIN).await.unwrap();
+    let second = world.trusted(second);
+    let demoted = MemberAssignment::Organization(VIEWER);
+    let Credential::Trusted { member, .. } = second else {
+        unreachable!()
+    };
+    assert_eq!(
+        problem(assign_as(&world, &second, member, demoted).await),
+        "role invalid_value"
+    );
+}
+
+/// Two owners who each remove the other at the same moment: one of them stays.
+#[tokio::test]
+async fn two_demotions_that_cross_leave_an_owner() {
+    let world = World::new().await;
+    let second = world.member(OWNER).await;
+    let other = world.served_with(Default::default()).await;
+    let (first, second_caller) = (world.owner_id, world.trusted(second));
+    world.probe.before_commit(async move {
+        let demoted = MemberAssignment::Organization(MEMBER);
+        assign_as(&other, &second_caller, first, demoted)
+            .await
+            .unwrap();
+    });
+    let refused = world.assign(second, MEMBER).await;
+    assert_eq!(
+        code(refused),
+        "forbidden",
+        "no owner any more, nor allowed to manage"
+    );
+    assert_eq!(world.read_member(second).await.role, OWNER);
+    world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn assigning_needs_to_manage_members() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let assignment = MemberAssignment::Organization(VIEWER);
+    let refused = assign_as(&world, &world.trusted(member), member, assignment).await;
+    assert_eq!(code(refused), "forbidden");
+}

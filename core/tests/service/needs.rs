@@ -1,0 +1,218 @@
+//! The table of what each operation needs is what is enforced: without the action it is refused, with it it is not.
+
+use knowledge_core::Error;
+use knowledge_core::access::{ActionSet, Credential, NEEDS, Need};
+use knowledge_core::model::{
+    AuditLogId, CustomRoleUpdate, EventType, NewCitationSubscription, NewInboundWebhook,
+    NewWebhook, ReviewStatus, RoleId, SensitivityLabel,
+};
+use knowledge_core::service::{
+    DeleteRole, MemberAssignment, NewMemory, NewSource, SyncOutcome, SyncReport,
+};
+use uuid::Uuid;
+
+use crate::dashboard::{new_connector, new_mcp_key};
+use crate::recalls::new_recall;
+use crate::world::{ACME, HOUR, VIEWER, World, new_memory, new_role, review, sensitivity};
+
+/// Whether the caller may do it. What else is wrong with the request is wrong after that.
+async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let nothing = Uuid::nil();
+    let done: Result<(), Error> = match need.operation {
+        "bulk_update" => return bulk_may(world, caller, need).await,
+        "dashboard_summary" => service.dashboard_summary(caller, workspace).await.map(drop),
+        "list_custom_roles" => service.list_custom_roles(caller, ACME).await.map(drop),
+        "custom_role" => service
+            .custom_role(caller, ACME, RoleId(nothing))
+            .await
+            .map(drop),
+        "create_custom_role" => {
+            let new = knowledge_core::model::NewCustomRole {
+                actions: knowledge_core::model::RoleActions {
+                    allow: ActionSet::EMPTY,
+                    deny: ActionSet::ALL,
+                },
+                ..new_role(&world.name("role"))
+            };
+            service
+                .create_custom_role(caller, ACME, &new)
+                .await
+                .map(drop)
+        }
+        "update_custom_role" => {
+            let update = CustomRoleUpdate::default();
+            let role = RoleId(nothing);
+            service
+                .update_custom_role(caller, ACME, role, &update, None)
+                .await
+                .map(drop)
+        }
+        "delete_custom_role" => {
+            let request = DeleteRole::default();
+            service
+                .delete_custom_role(caller, ACME, RoleId(nothing), &request)
+                .await
+        }
+        "assign_role" => {
+            let nobody = knowledge_core::model::MemberId(nothing);
+            let role = MemberAssignment::Organization(VIEWER);
+            service.assign_role(caller, ACME, nobody, role).await
+        }
+        "create_citation_subscription" => {
+            let ids = world.memories(1).await;
+            let recall = service
+                .create_recall(&world.owner, workspace, &new_recall(&ids))
+                .await;
+            let request = NewCitationSubscription {
+                recall_id: recall.unwrap().id,
+                webhook_url: "https://example.com/".parse().unwrap(),
+            };
+            service
+                .create_citation_subscription(caller, &request)
+                .await
+                .map(drop)
+        }
+        "create_webhook" => {
+            let request = NewWebhook {
+                event_type: EventType::ChunkCreated,
+                url: "https://example.com/".parse().unwrap(),
+            };
+            service
+                .create_webhook(caller, workspace, &request)
+                .await
+                .map(drop)
+        }
+        "create_inbound_webhook" => {
+            let request = NewInboundWebhook {
+                name: "Forms".to_owned(),
+            };
+            service
+                .create_inbound_webhook(caller, workspace, &request)
+                .await
+                .map(drop)
+        }
+        "create_source" => {
+            let new = NewSource {
+                name: "Files".to_owned(),
+                kind: "drive".to_owned(),
+            };
+            service.create_source(caller, &new).await.map(drop)
+        }
+        "ingest" => {
+            let named = |content: &str| NewMemory {
+                source_key: Some("page/1".to_owned()),
+                content: content.to_owned(),
+                ..new_memory("Page")
+            };
+            let ingest = async |caller: &Credential, content: &str| {
+                let batch = [named(content)];
+                service
+                    .ingest(caller, workspace, world.source, &batch)
+                    .await
+                    .map(drop)
+            };
+            if need.when.is_empty() {
+                ingest(&world.owner, "same").await.unwrap();
+                ingest(caller, "same").await
+            } else {
+                ingest(&world.owner, "old").await.unwrap();
+                ingest(caller, "new").await
+            }
+        }
+        "create_connector" => service
+            .create_connector(caller, workspace, &new_connector(HOUR))
+            .await
+            .map(drop),
+        "report_sync" => {
+            let connector = knowledge_core::model::ConnectorId(nothing);
+            let report = SyncReport {
+                outcome: SyncOutcome::Success,
+                next_sync_at: None,
+            };
+            service
+                .report_sync(caller, workspace, connector, &report)
+                .await
+        }
+        "pause_connector" => {
+            let connector = knowledge_core::model::ConnectorId(nothing);
+            service
+                .pause_connector(caller, workspace, connector, true)
+                .await
+                .map(drop)
+        }
+        "create_mcp_key" => {
+            let new = new_mcp_key("org:acme");
+            service
+                .create_mcp_key(caller, workspace, &new)
+                .await
+                .map(drop)
+        }
+        "create_chat" => service.create_chat(caller, workspace, "Hi").await.map(drop),
+        "post_chat_message" => {
+            let chat = knowledge_core::model::ChatId(nothing);
+            service
+                .post_chat_message(caller, workspace, chat, "Hi")
+                .await
+                .map(drop)
+        }
+        "create_recall" => {
+            let ids = world.memories(1).await;
+            service
+                .create_recall(caller, workspace, &new_recall(&ids))
+                .await
+                .map(drop)
+        }
+        "audit_entry" => service
+            .audit_entry(caller, AuditLogId(nothing))
+            .await
+            .map(drop),
+        other => panic!("the operation {other} has no example here"),
+    };
+    match done {
+        Err(Error::Forbidden { reason }) => {
+            assert_eq!(reason, format!("this needs the action {}", need.action));
+            false
+        }
+        Ok(()) | Err(Error::NotFound { .. }) => true,
+        Err(error) => panic!("{}: {error:?}", need.operation),
+    }
+}
+
+async fn bulk_may(world: &World, caller: &Credential, need: &Need) -> bool {
+    let ids = world.memories(1).await;
+    let change = match need.when {
+        "it sets the review status" => review(ReviewStatus::Approved),
+        "it lowers the sensitivity" => sensitivity(SensitivityLabel::Public),
+        _ => sensitivity(SensitivityLabel::Confidential),
+    };
+    match world.bulk(caller, &ids, change).await {
+        Ok(result) => result.results[0].ok,
+        Err(Error::Forbidden { .. }) => false,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_need_is_needed_and_all_needs_together_are_enough() {
+    for need in NEEDS {
+        let world = World::new().await;
+        let lacking = world.caller_who_may(ActionSet::ALL - need.actions()).await;
+        assert!(
+            !may(&world, &lacking, need).await,
+            "{} without {}",
+            need.operation,
+            need.action
+        );
+        let needed = NEEDS
+            .iter()
+            .filter(|other| other.operation == need.operation)
+            .fold(ActionSet::EMPTY, |needed, other| needed | other.actions());
+        let holder = world.caller_who_may(needed).await;
+        assert!(
+            may(&world, &holder, need).await,
+            "{} with {needed:?}",
+            need.operation
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Opening a store: its schema and its sealing key.
+
+use std::sync::Arc;
+
+use knowledge_core::env::Env;
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::{KnowledgeService, OpenError, Options, SCHEMA, SealingKey};
+use knowledge_core::store::{Commit, MemoryStore, Store, StoreErrorKind, StoreExt, keys};
+use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
+
+async fn open(store: &Arc<dyn Store>, key: u8) -> Result<KnowledgeService, OpenError> {
+    let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7));
+    let options = Options::new(SealingKey::new([key; 32]));
+    KnowledgeService::open(Arc::clone(store), env, options).await
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+async fn put_meta(store: &Arc<dyn Store>, value: &str) {
+    let commit = Commit::builder().put(keys::meta(), value.to_owned());
+    store.commit(commit.build().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_opens_again_with_its_key_and_is_not_written() {
+    let store = memory();
+    open(&store, 1).await.unwrap();
+    let meta = store.get(&[keys::meta()]).await.unwrap();
+    let service = open(&store, 1).await.unwrap();
+    assert_eq!(store.get(&[keys::meta()]).await.unwrap(), meta);
+    service.ready().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_key_does_not_open_it() {
+    let store = memory();
+    open(&store, 1).await.unwrap();
+    let refused = open(&store, 2).await.unwrap_err();
+    let OpenError::OtherSealingKey { given, stored } = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(*given, SealingKey::new([2; 32]).fingerprint());
+    assert_eq!(*stored, SealingKey::new([1; 32]).fingerprint());
+    assert!(refused.to_string().contains("give that key"));
+    open(&store, 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_a_later_program_does_not_open() {
+    for meta in [
+        format!(r#"{{"schema":{},"sealing_key":"other"}}"#, SCHEMA + 1),
+        format!(
+            r#"{{"schema":{},"sealing_keys":[],"more":{{}}}}"#,
+            SCHEMA + 1
+        ),
+    ] {
+        let store = memory();
+        put_meta(&store, &meta).await;
+        let refused = open(&store, 1).await.unwrap_err();
+        let OpenError::LaterSchema { found } = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(found, SCHEMA + 1);
+        let kept: serde_json::Value = store.read(&keys::meta()).await.unwrap().unwrap().value;
+        assert_eq!(kept["schema"], SCHEMA + 1);
+    }
+}
+
+#[tokio::test]
+async fn what_this_program_did_not_write_is_damage() {
+    let store = memory();
+    put_meta(&store, "not JSON").await;
+    let refused = open(&store, 1).await.unwrap_err();
+    let OpenError::Store(error) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_does_not_open() {
+    let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
+    let store: Arc<dyn Store> = Arc::new(FaultStore::new(memory(), plan));
+    let refused = open(&store, 1).await.unwrap_err();
+    assert!(matches!(refused, OpenError::Store(_)), "{refused:?}");
+    open(&store, 1).await.unwrap();
+}
+
+/// Two processes that open an empty store at once with different keys: one of them is refused.
+#[tokio::test]
+async fn two_first_openings_agree_on_one_key() {
+    let store = memory();
+    let (first, second) = futures::join!(open(&store, 1), open(&store, 2));
+    assert!(first.is_ok() != second.is_ok());
+}
+
+#[tokio::test]
+async fn a_store_that_stops_answering_is_not_ready() {
+    let faults = Arc::new(FaultStore::new(memory(), FaultPlan::none()));
+    let store: Arc<dyn Store> = Arc::clone(&faults) as _;
+    let service = open(&store, 1).await.unwrap();
+    faults.fail_reads(true);
+    assert_eq!(service.ready().await.unwrap_err().code(), "unavailable");
+    faults.heal();
+    service.ready().await.unwrap();
+}

@@ -1,0 +1,123 @@
+//! A store that notes which keys are read, and lets something happen right before a commit.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+};
+
+type Event = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    /// By `get`.
+    pub(crate) keys: Vec<Key>,
+    /// By `scan`, with what was found.
+    pub(crate) ranges: Vec<(KeyRange, Vec<Key>)>,
+}
+
+impl Reads {
+    /// How many keys were read, found or not.
+    pub(crate) fn count(&self) -> usize {
+        self.keys.len()
+            + self
+                .ranges
+                .iter()
+                .map(|(_, found)| found.len())
+                .sum::<usize>()
+    }
+
+    /// Whether anything of a key family was asked for.
+    pub(crate) fn touch(&self, family: &str) -> bool {
+        let is_of = |key: &Key| {
+            let (family, key) = (family.as_bytes(), key.as_bytes());
+            key.starts_with(family) && key.get(family.len()).is_none_or(|next| *next == b'/')
+        };
+        self.keys.iter().any(is_of)
+            || self
+                .ranges
+                .iter()
+                .any(|(range, found)| is_of(&range.start) || found.iter().any(is_of))
+    }
+}
+
+pub(crate) struct Probe {
+    inner: Arc<dyn Store>,
+    reads: Mutex<Reads>,
+    before_commit: Mutex<Option<Event>>,
+    before_read: Mutex<Option<(Key, Event)>>,
+}
+
+impl Probe {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+        Self {
+            inner,
+            reads: Mutex::default(),
+            before_commit: Mutex::default(),
+            before_read: Mutex::default(),
+        }
+    }
+
+    /// What was read since the last call.
+    pub(crate) fn take_reads(&self) -> Reads {
+        std::mem::take(&mut self.reads.lock().unwrap())
+    }
+
+    /// Lets this happen between the reads of the next commit and the commit itself.
+    pub(crate) fn before_commit(&self, event: impl Future<Output = ()> + Send + 'static) {
+        *self.before_commit.lock().unwrap() = Some(Box::pin(event));
+    }
+
+    /// Lets this happen right before the next reading of a key.
+    pub(crate) fn before_read(&self, key: Key, event: impl Future<Output = ()> + Send + 'static) {
+        *self.before_read.lock().unwrap() = Some((key, Box::pin(event)));
+    }
+
+    /// Whether what was to happen did.
+    pub(crate) fn has_happened(&self) -> bool {
+        self.before_commit.lock().unwrap().is_none() && self.before_read.lock().unwrap().is_none()
+    }
+}
+
+#[async_trait]
+impl Store for Probe {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let event = {
+            let mut planned = self.before_read.lock().unwrap();
+            planned.take_if(|(key, _)| keys.contains(key))
+        };
+        if let Some((_, event)) = event {
+            event.await;
+        }
+        self.reads.lock().unwrap().keys.extend_from_slice(keys);
+        self.inner.get(keys).await
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let found = self.inner.scan(range, limit, direction).await?;
+        let keys = found.iter().map(|found| found.key.clone()).collect();
+        self.reads
+            .lock()
+            .unwrap()
+            .ranges
+            .push((range.clone(), keys));
+        Ok(found)
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let event = self.before_commit.lock().unwrap().take();
+        if let Some(event) = event {
+            event.await;
+        }
+        self.inner.commit(commit).await
+    }
+}

@@ -1,0 +1,152 @@
+//! Provisioning: organisations, workspaces and members, made by the operator.
+
+use knowledge_core::access::BaseRole;
+use knowledge_core::model::{MemberKind, NewCustomRole, OrgId, RoleId};
+use knowledge_core::service::{NewMember, NewWorkspace};
+use uuid::Uuid;
+
+use crate::world::{
+    ACME, MEMBER, OWNER, VIEWER, World, actions, code, custom, new_member, new_role, new_workspace,
+    problem,
+};
+
+#[tokio::test]
+async fn an_organisation_is_found_by_its_slug() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    assert_eq!(
+        provisioning.organization(ACME).await.unwrap(),
+        Some(world.org.clone())
+    );
+    for unknown in ["evil", "", "No Slug", &"x".repeat(10_000)] {
+        assert_eq!(provisioning.organization(unknown).await.unwrap(), None);
+    }
+    let eve = new_member("eve", OWNER);
+    let taken = provisioning.create_organization("Acme", ACME, &eve).await;
+    assert_eq!(code(taken), "slug_taken");
+    world.time.pass(crate::world::HOUR);
+    let (second, _) = provisioning
+        .create_organization("Evil", "evil", &eve)
+        .await
+        .unwrap();
+    let listed = provisioning.organizations().await.unwrap();
+    assert_eq!(listed, [world.org.clone(), second]);
+}
+
+#[tokio::test]
+async fn an_organisation_begins_with_an_owner() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    let bad = new_member("Bad Handle", MEMBER);
+    let made = provisioning.create_organization("", "No", &bad).await;
+    let expected =
+        "name too_small, slug invalid_value, owner.role invalid_value, handle invalid_value";
+    assert_eq!(problem(made), expected);
+    let members = provisioning.members(world.org.id).await.unwrap();
+    assert_eq!(members.len(), 1);
+    assert_eq!((members[0].id, members[0].role), (world.owner_id, OWNER));
+}
+
+#[tokio::test]
+async fn a_workspace_is_for_its_members_unless_told_otherwise() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    let named = NewWorkspace {
+        audience: Some("team:sales".parse().unwrap()),
+        ..new_workspace("sales")
+    };
+    let sales = provisioning
+        .create_workspace(world.org.id, &named)
+        .await
+        .unwrap();
+    assert_eq!(sales.audience.to_string(), "team:sales");
+    assert_eq!(world.workspace.audience.to_string(), "workspace:research");
+    let taken = provisioning
+        .create_workspace(world.org.id, &new_workspace("sales"))
+        .await;
+    assert_eq!(code(taken), "slug_taken");
+    let unknown = OrgId(Uuid::nil());
+    let made = provisioning
+        .create_workspace(unknown, &new_workspace("sales"))
+        .await;
+    assert_eq!(code(made), "not_found");
+    let bad = provisioning
+        .create_workspace(world.org.id, &new_workspace("No"))
+        .await;
+    assert_eq!(problem(bad), "slug invalid_value");
+    let listed = provisioning.workspaces(world.org.id).await.unwrap();
+    assert_eq!(listed.len(), 2);
+}
+
+#[tokio::test]
+async fn a_member_has_a_handle_of_its_own_and_a_role_that_can_be_held() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    let create = async |handle: &str, role| {
+        provisioning
+            .create_member(world.org.id, &new_member(handle, role))
+            .await
+    };
+    create("bob", VIEWER).await.unwrap();
+    assert_eq!(code(create("bob", VIEWER).await), "slug_taken");
+    assert_eq!(
+        problem(create("ann", custom(RoleId(Uuid::nil()))).await),
+        "role not_found"
+    );
+    let local = NewCustomRole {
+        workspace_id: Some(world.workspace.id),
+        ..new_role("local")
+    };
+    let local = world
+        .service
+        .create_custom_role(&world.owner, ACME, &local)
+        .await
+        .unwrap();
+    assert_eq!(
+        problem(create("ann", custom(local.id)).await),
+        "role not_found"
+    );
+    let role = world
+        .role(BaseRole::Member, actions(&[]), actions(&[]))
+        .await;
+    create("ann", custom(role.id)).await.unwrap();
+    world.assert_holders_are_right().await;
+    let unknown = provisioning
+        .create_member(OrgId(Uuid::nil()), &new_member("x", VIEWER))
+        .await;
+    assert_eq!(code(unknown), "not_found");
+}
+
+#[tokio::test]
+async fn teams_have_plain_names_and_are_so_many_at_most() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    let create = async |teams: Vec<String>| {
+        let handle = world.name("m");
+        let new = NewMember {
+            teams,
+            kind: MemberKind::ServiceAccount,
+            ..new_member(&handle, VIEWER)
+        };
+        provisioning.create_member(world.org.id, &new).await
+    };
+    let longest = |count: usize| (0..count).map(|number| format!("{number:0>64}")).collect();
+    create(longest(100)).await.unwrap();
+    assert_eq!(problem(create(longest(2_000)).await), "teams too_large");
+    let bad = vec!["core".to_owned(), "No Team".to_owned()];
+    assert_eq!(problem(create(bad).await), "teams[1] invalid_value");
+}
+
+#[tokio::test]
+async fn credentials_are_listed_without_their_secrets() {
+    let world = World::new().await;
+    let token = world.token(world.owner_id, Default::default()).await;
+    let session = world.session(world.owner_id).await;
+    let provisioning = world.service.provisioning();
+    let listed = provisioning.credentials(world.org.id).await.unwrap();
+    let mut issued = vec![token.record, session.record];
+    issued.sort_by_key(|record| record.id);
+    assert_eq!(listed, issued);
+    let unknown = provisioning.revoke(OrgId(Uuid::nil()), listed[0].id).await;
+    assert_eq!(code(unknown), "not_found", "of another organisation");
+}

@@ -1,0 +1,114 @@
+//! Recalls: which memories they may cite.
+
+use knowledge_core::limits::RECALL_MEMORIES_MAX;
+use knowledge_core::model::{MemoryChange, MemoryId, Recall};
+use knowledge_core::service::NewRecall;
+use knowledge_core::store::keys;
+use uuid::Uuid;
+
+use crate::world::{MEMBER, VIEWER, World, code, problem};
+
+pub(crate) fn new_recall(memory_ids: &[MemoryId]) -> NewRecall {
+    NewRecall {
+        query: "Where is it written?".to_owned(),
+        memory_ids: memory_ids.to_vec(),
+    }
+}
+
+async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_core::Error> {
+    world
+        .service
+        .create_recall(&world.owner, world.workspace.id, &new_recall(ids))
+        .await
+}
+
+#[tokio::test]
+async fn a_recall_is_found_from_each_memory_that_it_cites() {
+    let world = World::new().await;
+    let ids = world.memories(RECALL_MEMORIES_MAX).await;
+    let recall = create(&world, &ids).await.unwrap();
+    assert_eq!(
+        (recall.workspace_id, recall.created_by),
+        (world.workspace.id, world.owner_id)
+    );
+    assert_eq!(recall.memory_ids, ids);
+    let stored = world
+        .read::<Recall>(&keys::recall(world.org.id, recall.id))
+        .await;
+    assert_eq!(stored, Some(recall.clone()));
+    let contents = world.contents().await;
+    for id in ids {
+        assert!(contents.contains_key(&keys::cited_by(world.org.id, id, recall.id)));
+    }
+}
+
+#[tokio::test]
+async fn bad_values_are_refused() {
+    let world = World::new().await;
+    let ids = world.memories(501).await;
+    assert_eq!(problem(create(&world, &[]).await), "memory_ids too_small");
+    assert_eq!(problem(create(&world, &ids).await), "memory_ids too_large");
+    let twice = [ids[0], ids[1], ids[0]];
+    assert_eq!(
+        problem(create(&world, &twice).await),
+        "memory_ids[2] duplicate"
+    );
+    let long = NewRecall {
+        query: "x".repeat(1_025),
+        ..new_recall(&ids[..1])
+    };
+    let made = world
+        .service
+        .create_recall(&world.owner, world.workspace.id, &long)
+        .await;
+    assert_eq!(problem(made), "query too_large");
+}
+
+/// What its maker may not know of is as if it did not exist.
+#[tokio::test]
+async fn a_recall_cites_what_its_maker_may_know_of() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let elsewhere = world.memories_in(sales, 1).await[0];
+    let ids = world.memories(3).await;
+    for (id, audience) in [(ids[1], "user:nobody"), (ids[2], "team:core")] {
+        let change = MemoryChange {
+            audience_tag: Some(audience.parse().unwrap()),
+            ..MemoryChange::default()
+        };
+        world.bulk(&world.owner, &[id], change).await.unwrap();
+    }
+    let unknown = MemoryId(Uuid::nil());
+    let cited = [ids[0], ids[1], ids[2], elsewhere, unknown];
+    let hidden = "memory_ids[1] not_found, memory_ids[2] not_found, memory_ids[3] not_found, \
+                  memory_ids[4] not_found";
+    assert_eq!(problem(create(&world, &cited).await), hidden);
+    let in_team = knowledge_core::service::NewMember {
+        teams: vec!["core".to_owned()],
+        ..crate::world::new_member("nobody", MEMBER)
+    };
+    let provisioning = world.service.provisioning();
+    let nobody = provisioning
+        .create_member(world.org.id, &in_team)
+        .await
+        .unwrap();
+    let caller = world.trusted(nobody.id);
+    let new = new_recall(&ids);
+    world
+        .service
+        .create_recall(&caller, world.workspace.id, &new)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn registering_needs_its_action() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let viewer = world.caller(VIEWER).await;
+    let made = world
+        .service
+        .create_recall(&viewer, world.workspace.id, &new_recall(&ids))
+        .await;
+    assert_eq!(code(made), "forbidden");
+}

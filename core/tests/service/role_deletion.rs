@@ -1,0 +1,454 @@
+//! Deleting roles: one switch from outside, however many hold them and whatever crashes in between.
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
+use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId};
+use knowledge_core::service::{DeleteRole, MemberAssignment};
+use knowledge_core::store::keys;
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use uuid::Uuid;
+
+use crate::world::{
+    ACME, ADMIN, MEMBER, OWNER, VIEWER, World, actions, code, custom, new_role, problem,
+};
+
+const NONE: ActionSet = ActionSet::EMPTY;
+
+async fn delete(world: &World, role: RoleId, to: Option<RoleRef>) -> Result<(), Error> {
+    let request = DeleteRole { reassign_to: to };
+    world
+        .service
+        .delete_custom_role(&world.owner, ACME, role, &request)
+        .await
+}
+
+/// A role that writes chats, and one that reads the audit log.
+async fn two_roles(world: &World) -> (RoleId, RoleId) {
+    let writer = world
+        .role(BaseRole::Viewer, actions(&[Action::ChatWrite]), NONE)
+        .await;
+    let auditor = world
+        .role(BaseRole::Viewer, actions(&[Action::AuditRead]), NONE)
+        .await;
+    (writer.id, auditor.id)
+}
+
+async fn may_write(world: &World, member: MemberId) -> bool {
+    let caller = world.trusted(member);
+    let chat = world
+        .service
+        .create_chat(&caller, world.workspace.id, "Hi")
+        .await;
+    chat.is_ok()
+}
+
+async fn may_audit(world: &World, member: MemberId) -> bool {
+    let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
+    let entry = world
+        .service
+        .audit_entry(&world.trusted(member), unknown)
+        .await;
+    matches!(entry, Err(Error::NotFound { .. }))
+}
+
+async fn holders(world: &World, role: RoleRef) -> i64 {
+    world.counter(keys::holder_count(world.org.id, role)).await
+}
+
+async fn redirects(world: &World) -> usize {
+    let range = keys::role_redirects(world.org.id);
+    let contents = world.contents().await;
+    contents.keys().filter(|key| range.contains(key)).count()
+}
+
+#[tokio::test]
+async fn a_role_without_holders_goes() {
+    let world = World::new().await;
+    let before = world.contents().await;
+    let (role, _) = two_roles(&world).await;
+    delete(&world, role, None).await.unwrap();
+    assert_eq!(code(delete(&world, role, None).await), "not_found");
+    assert_eq!(
+        world
+            .service
+            .list_custom_roles(&world.owner, ACME)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(redirects(&world).await, 0);
+    let after = world.contents().await;
+    let left: Vec<_> = after
+        .keys()
+        .filter(|key| !before.contains_key(*key))
+        .collect();
+    let names = left.iter().map(|key| key.to_string());
+    assert!(
+        names
+            .into_iter()
+            .all(|name| !name.contains(&role.0.simple().to_string()))
+    );
+}
+
+#[tokio::test]
+async fn a_role_with_holders_needs_to_be_told_what_they_get() {
+    let world = World::new().await;
+    let (role, _) = two_roles(&world).await;
+    for _ in 0..3 {
+        world.member(custom(role)).await;
+    }
+    let refused = delete(&world, role, None).await;
+    assert!(
+        matches!(refused, Err(Error::RoleInUse { holder_count: 3 })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn holders_get_an_active_role_of_the_whole_organisation_or_none() {
+    let world = World::new().await;
+    let (role, inactive) = two_roles(&world).await;
+    world.member(custom(role)).await;
+    let local = NewCustomRole {
+        workspace_id: Some(world.workspace.id),
+        ..new_role("local")
+    };
+    let local = world
+        .service
+        .create_custom_role(&world.owner, ACME, &local)
+        .await
+        .unwrap();
+    let off = CustomRoleUpdate {
+        is_active: Some(false),
+        ..CustomRoleUpdate::default()
+    };
+    let switched = world
+        .service
+        .update_custom_role(&world.owner, ACME, inactive, &off, None);
+    switched.await.unwrap();
+    for (target, expected) in [
+        (custom(role), "reassign_to invalid_value"),
+        (custom(RoleId(Uuid::nil())), "reassign_to not_found"),
+        (custom(inactive), "reassign_to invalid_value"),
+        (custom(local.id), "reassign_to invalid_value"),
+        (ADMIN, "reassign_to invalid_value"),
+        (OWNER, "reassign_to invalid_value"),
+    ] {
+        assert_eq!(
+            problem(delete(&world, role, Some(target)).await),
+            expected,
+            "{target}"
+        );
+    }
+    // The request is checked although nobody holds the role.
+    let unused = delete(&world, local.id, Some(custom(local.id))).await;
+    assert_eq!(problem(unused), "reassign_to invalid_value");
+}
+
+#[tokio::test]
+async fn nobody_reassigns_to_a_role_that_may_do_more_than_they() {
+    let world = World::new().await;
+    let manages = actions(&[Action::RoleManage]);
+    let manager = world.role(BaseRole::Viewer, manages, NONE).await;
+    let manager = world.caller(custom(manager.id)).await;
+    let (role, wider) = two_roles(&world).await;
+    world.member(custom(role)).await;
+    for (target, expected) in [(custom(wider), false), (MEMBER, false), (VIEWER, true)] {
+        let request = DeleteRole {
+            reassign_to: Some(target),
+        };
+        let deleted = world
+            .service
+            .delete_custom_role(&manager, ACME, role, &request)
+            .await;
+        assert_eq!(deleted.is_ok(), expected, "{target}");
+    }
+}
+
+/// The switch is seen at once; maintenance rewrites the holders in bounded steps; nothing changes by that.
+#[tokio::test]
+async fn thousands_of_holders_are_switched_in_one_moment() {
+    const HOLDERS: usize = 2_100;
+    let world = World::new().await;
+    let (from, to) = two_roles(&world).await;
+    let mut members = Vec::with_capacity(HOLDERS);
+    for _ in 0..HOLDERS {
+        members.push(world.member(custom(from)).await);
+    }
+    let workspace_holder = world.member(VIEWER).await;
+    world
+        .assign_in(workspace_holder, world.workspace.id, Some(custom(from)))
+        .await
+        .unwrap();
+    world.member(custom(to)).await;
+    let commits = world.faults.counts().commits;
+    delete(&world, from, Some(custom(to))).await.unwrap();
+    assert_eq!(world.faults.counts().commits, commits + 1);
+
+    let (first, last) = (members[0], members[HOLDERS - 1]);
+    for member in [first, last] {
+        assert!(!may_write(&world, member).await && may_audit(&world, member).await);
+    }
+    assert!(!may_write(&world, workspace_holder).await);
+    assert_eq!(holders(&world, custom(to)).await, HOLDERS as i64 + 2);
+    world.assert_holders_are_right().await;
+    // The slug is free for a new role, which nobody holds.
+    let again = world.role(BaseRole::Member, NONE, NONE).await;
+    assert_eq!(holders(&world, custom(again.id)).await, 0);
+
+    let mut rewritten = 0;
+    loop {
+        let done = world.service.maintain(world.time.now()).await.unwrap();
+        assert!(done.holders_rewritten <= 500, "a bounded part");
+        rewritten += done.holders_rewritten;
+        if !done.has_more {
+            break;
+        }
+    }
+    assert_eq!(rewritten, HOLDERS as u64 + 1);
+    assert_eq!(redirects(&world).await, 0);
+    assert_eq!(world.read_member(last).await.role, custom(to));
+    assert!(!may_write(&world, last).await && may_audit(&world, last).await);
+    world.assert_holders_are_right().await;
+    assert_eq!(
+        world
+            .service
+            .maintain(world.time.now())
+            .await
+            .unwrap()
+            .holders_rewritten,
+        0
+    );
+}
+
+#[tokio::test]
+async fn holders_of_a_built_in_target_are_counted_too() {
+    let world = World::new().await;
+    let (role, _) = two_roles(&world).await;
+    let member = world.member(custom(role)).await;
+    delete(&world, role, Some(MEMBER)).await.unwrap();
+    assert!(may_write(&world, member).await);
+    assert_eq!(holders(&world, MEMBER).await, 1);
+    world.maintain().await;
+    assert_eq!(world.read_member(member).await.role, MEMBER);
+    world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn roles_deleted_before_they_are_settled_make_a_chain() {
+    let world = World::new().await;
+    let (a, b) = two_roles(&world).await;
+    let c = world.role(BaseRole::Member, NONE, NONE).await.id;
+    let first = world.member(custom(a)).await;
+    let second = world.member(custom(b)).await;
+    delete(&world, a, Some(custom(b))).await.unwrap();
+    delete(&world, b, Some(custom(c))).await.unwrap();
+    for member in [first, second] {
+        assert!(may_write(&world, member).await && !may_audit(&world, member).await);
+    }
+    assert_eq!(holders(&world, custom(c)).await, 2);
+    world.assert_holders_are_right().await;
+    world.maintain().await;
+    assert_eq!(redirects(&world).await, 0);
+    for member in [first, second] {
+        assert_eq!(world.read_member(member).await.role, custom(c));
+    }
+    world.assert_holders_are_right().await;
+}
+
+/// The target of a redirect counts the holders that are still to be rewritten.
+#[tokio::test]
+async fn the_target_cannot_go_without_them() {
+    let world = World::new().await;
+    let (a, b) = two_roles(&world).await;
+    let member = world.member(custom(a)).await;
+    delete(&world, a, Some(custom(b))).await.unwrap();
+    let refused = delete(&world, b, None).await;
+    assert!(
+        matches!(refused, Err(Error::RoleInUse { holder_count: 1 })),
+        "{refused:?}"
+    );
+    world.assign(member, VIEWER).await.unwrap();
+    delete(&world, b, None).await.unwrap();
+    world.maintain().await;
+    assert_eq!(redirects(&world).await, 0);
+    world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn who_gets_another_role_meanwhile_keeps_it() {
+    let world = World::new().await;
+    let (from, to) = two_roles(&world).await;
+    let mut members = Vec::new();
+    for _ in 0..4 {
+        members.push(world.member(custom(from)).await);
+    }
+    world
+        .assign_in(members[3], world.workspace.id, Some(custom(from)))
+        .await
+        .unwrap();
+    delete(&world, from, Some(custom(to))).await.unwrap();
+    world.assign(members[0], MEMBER).await.unwrap();
+    world.assign(members[1], custom(to)).await.unwrap();
+    world
+        .assign_in(members[3], world.workspace.id, None)
+        .await
+        .unwrap();
+    world.assert_holders_are_right().await;
+    assert_eq!(
+        problem(world.assign(members[0], custom(from)).await),
+        "role not_found"
+    );
+    world.maintain().await;
+    let roles = [MEMBER, custom(to), custom(to), custom(to)];
+    for (member, role) in members.into_iter().zip(roles) {
+        assert_eq!(world.read_member(member).await.role, role);
+    }
+    world.assert_holders_are_right().await;
+}
+
+/// An assignment and a deletion that cross: one of them is decided anew.
+#[tokio::test]
+async fn an_assignment_and_a_deletion_do_not_cross() {
+    let world = World::new().await;
+    let (from, to) = two_roles(&world).await;
+    let member = world.member(VIEWER).await;
+    let other = world.served_with(FaultPlan::none()).await;
+    world
+        .probe
+        .before_commit(async move { delete(&other, from, None).await.unwrap() });
+    assert_eq!(
+        problem(world.assign(member, custom(from)).await),
+        "role not_found"
+    );
+
+    let other = world.served_with(FaultPlan::none()).await;
+    world
+        .probe
+        .before_commit(async move { other.assign(member, custom(to)).await.unwrap() });
+    let refused = delete(&world, to, None).await;
+    assert!(
+        matches!(refused, Err(Error::RoleInUse { holder_count: 1 })),
+        "{refused:?}"
+    );
+    world.assert_holders_are_right().await;
+}
+
+/// Whoever reads a holder right before it is rewritten, and its role right after, is recognised all the same.
+#[tokio::test]
+async fn a_settlement_between_two_reads_hinders_nobody() {
+    let world = World::new().await;
+    let (from, to) = two_roles(&world).await;
+    let member = world.member(custom(from)).await;
+    let other = world.served_with(FaultPlan::none()).await;
+    let role = keys::role(world.org.id, from);
+    world.probe.before_read(role, async move {
+        delete(&other, from, Some(custom(to))).await.unwrap();
+        other.maintain().await;
+    });
+    assert!(may_audit(&world, member).await);
+    assert!(world.probe.has_happened());
+}
+
+/// What the crash test makes: two roles deleted into a third, with holders of every kind.
+async fn deletions(world: &World, (a, b, c): (RoleId, RoleId, RoleId)) -> Result<(), Error> {
+    delete(world, a, Some(custom(b))).await?;
+    delete(world, b, Some(custom(c))).await?;
+    loop {
+        let done = world.service.maintain(world.time.now()).await?;
+        if !done.has_more {
+            return Ok(());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_leaves_every_invariant_whole() {
+    let original = World::new().await;
+    let (a, b) = two_roles(&original).await;
+    let c = original.role(BaseRole::Member, NONE, NONE).await.id;
+    let mut members = Vec::new();
+    for role in [a, a, a, b, b, c] {
+        members.push(original.member(custom(role)).await);
+    }
+    original
+        .assign_in(members[5], original.workspace.id, Some(custom(a)))
+        .await
+        .unwrap();
+
+    let mut crashes = 0;
+    for number in 1.. {
+        let world = original
+            .copy(FaultPlan::none().at_commit(number, CommitFault::Close))
+            .await;
+        let crashed = deletions(&world, (a, b, c)).await.is_err();
+        // After the crash another process serves what is stored.
+        let world = world.served_with(FaultPlan::none()).await;
+        world.assert_holders_are_right().await;
+        let has_gone = |role: RoleId| {
+            let key = keys::role(world.org.id, role);
+            let world = &world;
+            async move { world.read::<serde_json::Value>(&key).await.is_none() }
+        };
+        let writes = !has_gone(a).await || has_gone(b).await;
+        assert_eq!(
+            may_write(&world, members[0]).await,
+            writes,
+            "crash at commit {number}"
+        );
+        assert!(may_write(&world, members[5]).await == writes);
+        // Whoever asks again finds what was done and does the rest.
+        for (role, to) in [(a, b), (b, c)] {
+            match delete(&world, role, Some(custom(to))).await {
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                // The first deletion was whole, so that its target is gone as well.
+                Err(error) => panic!("{error}"),
+            }
+        }
+        world.maintain().await;
+        world.assert_holders_are_right().await;
+        assert_eq!(redirects(&world).await, 0);
+        for member in &members {
+            assert_eq!(world.read_member(*member).await.role, custom(c));
+        }
+        if !crashed {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(crashes >= 5, "{crashes} commits were made to fail");
+}
+
+/// A role deleted again and again before anything is settled: nobody is locked out, and maintenance still ends.
+#[tokio::test]
+async fn a_long_chain_of_deletions_is_refused_before_it_breaks() {
+    let world = World::new().await;
+    let mut role = world.role(BaseRole::Member, NONE, NONE).await.id;
+    let member = world.member(custom(role)).await;
+    let mut deleted = 0;
+    let refused = loop {
+        let next = world.role(BaseRole::Member, NONE, NONE).await.id;
+        match delete(&world, role, Some(custom(next))).await {
+            Ok(()) => deleted += 1,
+            Err(error) => break error,
+        }
+        assert!(deleted < 1_000, "it has to end");
+        role = next;
+    };
+    assert_eq!(refused.code(), "conflict");
+    assert!(deleted >= 50);
+    assert!(may_write(&world, member).await);
+    world.assert_holders_are_right().await;
+    world.maintain().await;
+    assert_eq!(redirects(&world).await, 0);
+    delete(&world, role, Some(VIEWER)).await.unwrap();
+    assert!(!may_write(&world, member).await);
+    let reassigned = MemberAssignment::Organization(MEMBER);
+    let assigned = world
+        .service
+        .assign_role(&world.owner, ACME, member, reassigned);
+    assigned.await.unwrap();
+    world.maintain().await;
+    world.assert_holders_are_right().await;
+}

@@ -1,0 +1,203 @@
+//! `knowledge dashboard`: the summary of a workspace, drawn for a terminal.
+
+use std::time::Duration;
+
+use console::Style;
+use knowledge_core::model::{
+    ChecklistStep, ConnectorHealth, ConnectorStatus, DashboardSummary, Timestamp,
+};
+
+use super::args::OutputFormat;
+use super::failure::Failure;
+use super::output::{has_colours, print, print_json, width};
+use super::progress::grouped;
+use super::table::{Cell, Look, Table, plain};
+use super::tenant::TenantArgs;
+
+/// Show the dashboard of a workspace
+///
+/// Reads the store directly: while a server has it, ask the server instead. Colours only on a terminal, and none where
+/// NO_COLOR is set.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The slug or the identifier of the workspace
+    workspace: String,
+
+    /// The handle of the member who looks; without it an owner
+    #[arg(long = "as", value_name = "HANDLE")]
+    acts_as: Option<String>,
+
+    /// What the result looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    tenant: TenantArgs,
+}
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    let tenant = args.tenant.open().await?;
+    let workspace = tenant.workspace(&args.workspace).await?;
+    let caller = tenant.act_as(args.acts_as.as_deref())?;
+    let service = &tenant.service;
+    let summary = service
+        .dashboard_summary(&caller, workspace.id)
+        .await?
+        .value;
+    match args.output {
+        OutputFormat::Json => print_json(&summary),
+        OutputFormat::Text => {
+            let look = Look {
+                width: width(),
+                has_colours: has_colours(),
+            };
+            print(&draw(&summary, service.env().now(), look))
+        }
+    }
+}
+
+/// The whole dashboard.
+fn draw(summary: &DashboardSummary, now: Timestamp, look: Look) -> String {
+    let heading =
+        |text: &str| look.line(&look.style(Style::new().bold()).apply_to(text).to_string());
+    let workspace = &summary.workspace;
+    let mut drawn = String::from("\n");
+    let name = look.style(Style::new().bold().cyan());
+    drawn += &look.line(&format!(
+        "{}  {} · {}",
+        name.apply_to(plain(&workspace.name)),
+        workspace.slug,
+        workspace.audience
+    ));
+    drawn += &look.line(&format!(
+        "{} for review · last ingest {}",
+        match summary.review_backlog_count {
+            1 => "1 memory waits".to_owned(),
+            count => format!("{} memories wait", grouped(count)),
+        },
+        moment(workspace.last_ingest_at, now)
+    ));
+    drawn += &format!("\n{}", heading("First steps"));
+    drawn += &checklist(summary, look);
+    let sections = [
+        ("Connectors", connectors(&summary.connector_health, now)),
+        ("MCP keys", mcp_keys(summary, now)),
+        ("Recent chats", chats(summary, now)),
+    ];
+    for (title, table) in sections {
+        drawn += &format!("\n{}", heading(title));
+        drawn += &table.map_or_else(|| look.line("  none"), |table| table.draw(look));
+    }
+    drawn.push('\n');
+    drawn
+}
+
+fn checklist(summary: &DashboardSummary, look: Look) -> String {
+    let list = &summary.first_value_checklist;
+    let (done, open) = (Style::new().green(), Style::new().yellow());
+    let line = |step: &ChecklistStep| {
+        let mark = if step.completed {
+            look.style(done.clone()).apply_to("✓")
+        } else {
+            look.style(open.clone()).apply_to("○")
+        };
+        let tier = if step.required { "" } else { "  (suggested)" };
+        look.line(&format!("  {mark} {}{tier}", step.label))
+    };
+    list.required
+        .iter()
+        .chain(&list.suggested)
+        .map(line)
+        .collect()
+}
+
+fn connectors(list: &[ConnectorHealth], now: Timestamp) -> Option<Table> {
+    let mut table = Table::new(&[
+        "STATUS",
+        "KIND",
+        "ACCOUNT",
+        "SCOPE",
+        "LAST SUCCESS",
+        "NEXT SYNC",
+        "ERRORS IN 24 H",
+        "LAST ERROR",
+    ]);
+    for connector in list {
+        table.row([
+            Cell::new(connector.status.as_str()).styled(status_style(connector.status)),
+            Cell::new(&connector.kind),
+            Cell::new(&connector.account_label),
+            Cell::new(connector.scope.as_str()),
+            Cell::new(moment(connector.last_success_at, now)),
+            Cell::new(moment(connector.next_sync_at, now)),
+            Cell::new(connector.error_count_24h.to_string()),
+            Cell::new(connector.last_error.as_deref().unwrap_or("-")),
+        ]);
+    }
+    (!list.is_empty()).then_some(table)
+}
+
+fn status_style(status: ConnectorStatus) -> Style {
+    match status {
+        ConnectorStatus::Healthy => Style::new().green(),
+        ConnectorStatus::Degraded | ConnectorStatus::Stale => Style::new().yellow(),
+        ConnectorStatus::Failing | ConnectorStatus::AuthRequired => Style::new().red(),
+        ConnectorStatus::Paused | ConnectorStatus::Pending => Style::new().dim(),
+    }
+}
+
+fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
+    let mut table = Table::new(&["NAME", "CLIENT", "LAST USED", "ROTATES", "AUDIENCE"]);
+    for key in &summary.mcp_keys {
+        let audience: Vec<_> = key.audience.iter().map(ToString::to_string).collect();
+        table.row([
+            Cell::new(&key.name),
+            Cell::new(key.client.as_str()),
+            Cell::new(moment(key.last_used_at, now)),
+            Cell::new(moment(key.rotates_at, now)),
+            Cell::new(audience.join(", ")),
+        ]);
+    }
+    (!summary.mcp_keys.is_empty()).then_some(table)
+}
+
+fn chats(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
+    let mut table = Table::new(&["LAST MESSAGE", "TITLE", "SNIPPET"]);
+    for chat in &summary.recent_chats {
+        table.row([
+            Cell::new(moment(Some(chat.last_message_at), now)),
+            Cell::new(&chat.title),
+            Cell::new(&chat.snippet),
+        ]);
+    }
+    (!summary.recent_chats.is_empty()).then_some(table)
+}
+
+/// A moment as seen from now: `never`, `just now`, `5 min ago`, `in 3 h`, `2 d ago`.
+pub(super) fn moment(time: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(time) = time else {
+        return "never".to_owned();
+    };
+    let (before, after) = (now.since(time), time.since(now));
+    let distance = rounded(before.max(after));
+    match distance {
+        None => "just now".to_owned(),
+        Some(distance) if before > after => format!("{distance} ago"),
+        Some(distance) => format!("in {distance}"),
+    }
+}
+
+/// The largest whole unit of a duration; `None` below a minute.
+fn rounded(duration: Duration) -> Option<String> {
+    let minutes = duration.as_secs() / 60;
+    match (minutes / (24 * 60), minutes / 60, minutes) {
+        (0, 0, 0) => None,
+        (0, 0, minutes) => Some(format!("{minutes} min")),
+        (0, hours, _) => Some(format!("{hours} h")),
+        (days, _, _) => Some(format!("{days} d")),
+    }
+}
+
+#[cfg(test)]
+#[path = "dashboard_tests.rs"]
+mod tests;

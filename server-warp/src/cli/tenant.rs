@@ -1,0 +1,151 @@
+//! The organisation that a command works in, found by the names that people use.
+
+use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
+use knowledge_core::limits::Limits;
+use knowledge_core::model::{Member, MemberId, Organization, Workspace};
+use knowledge_core::service::KnowledgeService;
+
+use super::args::DataArgs;
+use super::failure::Failure;
+use crate::logging::{self, LogConfig, LogFormat};
+use crate::system::system_env;
+
+/// Which organisation.
+#[derive(Debug, clap::Args)]
+pub(super) struct TenantArgs {
+    /// The slug of the organisation; not needed where there is only one
+    #[arg(long, value_name = "SLUG")]
+    org: Option<String>,
+
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+/// An organisation in an open store.
+pub(super) struct Tenant {
+    pub(super) service: KnowledgeService,
+    pub(super) org: Organization,
+    members: Vec<Member>,
+}
+
+/// Opens the store for a command that does its work and ends: it logs what goes wrong and nothing else.
+pub(super) async fn open_service(
+    data: DataArgs,
+    may_make: bool,
+) -> Result<KnowledgeService, Failure> {
+    logging::init(&LogConfig {
+        level: "warn".to_owned(),
+        format: LogFormat::Text,
+    })?;
+    let config = data.config();
+    let data = if may_make {
+        config.open().await?
+    } else {
+        config.open_existing().await?
+    };
+    let options = data.options(Limits::default());
+    Ok(data.service(system_env(), options).await?)
+}
+
+impl TenantArgs {
+    pub(super) async fn open(self) -> Result<Tenant, Failure> {
+        let service = open_service(self.data, false).await?;
+        let mut all = service.provisioning().organizations().await?;
+        let known = || list(all.iter().map(|org| org.slug.as_str()));
+        let found = match &self.org {
+            Some(slug) => all.iter().position(|org| org.slug == *slug),
+            None if all.len() == 1 => Some(0),
+            None if all.is_empty() => {
+                return Err(Failure::new(
+                    "there is no organisation yet: `knowledge init` makes one",
+                ));
+            }
+            None => {
+                let message = format!(
+                    "there are several organisations: choose with --org: {}",
+                    known()
+                );
+                return Err(Failure::usage(message));
+            }
+        };
+        let Some(index) = found else {
+            let slug = self.org.unwrap_or_default();
+            return Err(Failure::new(format!(
+                "there is no organisation {slug:?}; there are: {}",
+                known()
+            )));
+        };
+        let org = all.swap_remove(index);
+        let members = service.provisioning().members(org.id).await?;
+        Ok(Tenant {
+            service,
+            org,
+            members,
+        })
+    }
+}
+
+impl Tenant {
+    /// The member with this handle.
+    pub(super) fn member(&self, handle: &str) -> Result<&Member, Failure> {
+        let found = self.members.iter().find(|member| member.handle == handle);
+        found.ok_or_else(|| {
+            Failure::new(format!(
+                "{} has no member {handle:?}; it has: {}",
+                self.org.slug,
+                list(self.members.iter().map(|member| member.handle.as_str()))
+            ))
+        })
+    }
+
+    /// What to show for a member.
+    pub(super) fn handle_of(&self, id: MemberId) -> String {
+        let found = self.members.iter().find(|member| member.id == id);
+        found.map_or_else(|| id.to_string(), |member| member.handle.clone())
+    }
+
+    /// The caller that acts as the member with this handle, or as an owner.
+    pub(super) fn act_as(&self, handle: Option<&str>) -> Result<Credential, Failure> {
+        let member = match handle {
+            Some(handle) => self.member(handle)?,
+            None => {
+                let owner = RoleRef::BuiltIn(BuiltInRole::Owner);
+                let found = self.members.iter().find(|member| member.role == owner);
+                found.ok_or_else(|| Failure::new("there is no owner: say who acts with --as"))?
+            }
+        };
+        Ok(Credential::Trusted {
+            org: self.org.id,
+            member: member.id,
+        })
+    }
+
+    /// The workspace with this slug or identifier.
+    pub(super) async fn workspace(&self, name: &str) -> Result<Workspace, Failure> {
+        let mut all = self.service.provisioning().workspaces(self.org.id).await?;
+        let found = all
+            .iter()
+            .position(|workspace| workspace.slug == name || workspace.id.to_string() == name);
+        match found {
+            Some(index) => Ok(all.swap_remove(index)),
+            None => Err(Failure::new(format!(
+                "{} has no workspace {name:?}; it has: {}",
+                self.org.slug,
+                list(all.iter().map(|workspace| workspace.slug.as_str()))
+            ))),
+        }
+    }
+}
+
+/// `a, b, c`, the first ones of many.
+fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 20;
+    let names: Vec<_> = names.collect();
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count > SHOWN => {
+            format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN)
+        }
+        _ => names.join(", "),
+    }
+}

@@ -1,0 +1,65 @@
+//! `knowledge dashboard`. How it is drawn is tested beside the drawing, with data that does not change.
+
+use serde_json::Value;
+
+use crate::support::{Scratch, knowledge};
+
+#[test]
+fn a_new_workspace_is_drawn_without_colours_where_there_is_no_terminal() {
+    let scratch = Scratch::with_org();
+    let drawn = knowledge(&["dashboard", "support", &scratch.data_dir()]).ok();
+    insta::assert_snapshot!(drawn.stdout, @r#"
+    Customer Support  support · workspace:support
+    0 memories wait for review · last ingest never
+
+    First steps
+      ○ Connect a source
+      ○ Bring in the first memory
+      ○ Create an MCP key
+      ○ Invite a teammate  (suggested)
+      ○ Ask the first question  (suggested)
+      ○ Add a webhook  (suggested)
+      ○ Clear the review backlog  (suggested)
+
+    Connectors
+      none
+
+    MCP keys
+      none
+
+    Recent chats
+      none
+    "#);
+    assert_eq!(drawn.stderr, "");
+}
+
+#[test]
+fn the_workspace_is_found_by_its_identifier_and_shown_as_json() {
+    let scratch = Scratch::with_org();
+    let show = |workspace: &str| {
+        let shown = knowledge(&[
+            "dashboard",
+            workspace,
+            "--output=json",
+            "--as=maya",
+            &scratch.data_dir(),
+        ]);
+        serde_json::from_str::<Value>(&shown.ok().stdout).expect("JSON")
+    };
+    let shown = show("sales");
+    assert_eq!(shown["workspace"]["audience"], "workspace:sales");
+    let id = shown["workspace"]["id"].as_str().expect("an id");
+    assert_eq!(show(id), shown);
+}
+
+#[test]
+fn without_a_store_nothing_is_made() {
+    let scratch = Scratch::new();
+    let message = knowledge(&["dashboard", "support", &scratch.data_dir()]).failed();
+    assert!(
+        message.starts_with("error: there is no store in "),
+        "{message}"
+    );
+    assert!(!scratch.path("data").exists());
+    assert!(!scratch.path("data.key").exists());
+}

@@ -1,0 +1,58 @@
+//! `--help`.
+
+use crate::support::knowledge;
+
+#[test]
+fn every_command_has_a_help_that_can_be_read() {
+    for command in [
+        "",
+        "demo",
+        "serve",
+        "init",
+        "token",
+        "token create",
+        "token list",
+        "token revoke",
+        "import",
+        "dashboard",
+    ] {
+        let mut args: Vec<_> = command.split_whitespace().collect();
+        args.push("--help");
+        let help = knowledge(&args).ok();
+        assert_eq!(help.stderr, "");
+        assert!(help.stdout.contains("Usage: knowledge"), "{}", help.stdout);
+        for line in help.stdout.lines() {
+            assert!(line.chars().count() <= 100, "{command}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_commands_are_listed() {
+    insta::assert_snapshot!(knowledge(&["--help"]).ok().stdout, @r#"
+    Governance for the memory of AI assistants: who may see it, how sensitive it is, what waits for
+    review
+
+    Usage: knowledge <COMMAND>
+
+    Commands:
+      demo       Make an organisation with two weeks of history, and serve it
+      serve      Serve the interface over HTTP, until SIGTERM or SIGINT
+      init       Make an organisation with an owner and its workspaces
+      token      Make, list and revoke access tokens and sessions
+      import     Import memories from a file of JSON lines
+      dashboard  Show the dashboard of a workspace
+      help       Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+    "#);
+}
+
+#[test]
+fn what_is_not_understood_is_usage() {
+    for args in [[].as_slice(), &["fly"], &["serve", "--fly"], &["import"]] {
+        assert_eq!(knowledge(args).code, 2, "{args:?}");
+    }
+}

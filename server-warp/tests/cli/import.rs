@@ -1,0 +1,184 @@
+//! `knowledge import`.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::support::{Finished, Scratch, knowledge, start};
+
+fn import(scratch: &Scratch, file: &str, more: &[&str]) -> Finished {
+    let data_dir = scratch.data_dir();
+    let mut args = vec![
+        "import",
+        file,
+        "--workspace=support",
+        "--source=Handbook",
+        &data_dir,
+    ];
+    args.extend(more);
+    knowledge(&args)
+}
+
+fn lines(count: usize) -> String {
+    (0..count).fold(String::new(), |mut lines, index| {
+        let line = json!({ "title": format!("Page {index}"), "content": format!("What page {index} says.") });
+        writeln!(lines, "{line}").expect("a string");
+        lines
+    })
+}
+
+fn backlog(scratch: &Scratch) -> u64 {
+    let shown = knowledge(&["dashboard", "support", "--output=json", &scratch.data_dir()]).ok();
+    let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    shown["review_backlog_count"].as_u64().expect("a count")
+}
+
+#[test]
+fn the_same_file_twice_changes_nothing() {
+    let scratch = Scratch::with_org();
+    let file = scratch.write("pages.jsonl", &lines(250));
+    let first = import(&scratch, &file, &[]).ok();
+    assert_eq!(
+        first.stdout,
+        "created 250, updated 0, unchanged 0, rejected 0\n"
+    );
+    let second = import(&scratch, &file, &["--output=json"]).ok();
+    let summary: Value = serde_json::from_str(&second.stdout).expect("JSON");
+    assert_eq!(
+        summary,
+        json!({"created": 0, "updated": 0, "unchanged": 250, "rejected": 0})
+    );
+    assert_eq!(backlog(&scratch), 250);
+}
+
+#[test]
+fn a_key_that_is_known_updates_its_memory() {
+    let scratch = Scratch::with_org();
+    let line = |content: &str| format!(r#"{{"title":"t","content":"{content}","source_key":"k"}}"#);
+    let file = scratch.write("one.jsonl", &line("old"));
+    assert!(
+        import(&scratch, &file, &[])
+            .ok()
+            .stdout
+            .starts_with("created 1,")
+    );
+    let file = scratch.write("one.jsonl", &line("new"));
+    let updated = import(&scratch, &file, &[]).ok();
+    assert_eq!(
+        updated.stdout,
+        "created 0, updated 1, unchanged 0, rejected 0\n"
+    );
+    assert_eq!(backlog(&scratch), 1);
+}
+
+const MIXED: &str = r#"{"title":"One","content":"Good.","audience_tag":"team:platform","sensitivity_label":"public"}
+not JSON
+
+{"title":"","content":"No title."}
+{"title":"Two","content":"Good.","sensitivity_label":"secret"}
+{"title":"Three","content":"Good.","source_key":"three"}
+{"title":"Three again","content":"Good.","source_key":"three"}
+{"title":"One","content":"Good."}
+{"title":"Four","content":"Good.","tags":["a"]}
+{"title":"Five","content":"Good."}"#;
+
+#[test]
+fn bad_lines_are_told_by_number_and_the_others_come_in() {
+    let scratch = Scratch::with_org();
+    let file = scratch.write("mixed.jsonl", MIXED);
+    let done = import(&scratch, &file, &[]).ok();
+    assert_eq!(
+        done.stdout,
+        "created 3, updated 0, unchanged 1, rejected 5\n"
+    );
+    let told: Vec<_> = done
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("line "))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    line 2: is not JSON from column 2 on
+    line 4: title must have 1 to 128 characters, not white space alone and no control characters
+    line 5: sensitivity_label must be one of public, internal, confidential, restricted
+    line 7: source_key is that of line 6
+    line 9: unknown field `tags`, expected one of `title`, `content`, `source_key`, `audience_tag`, `sensitivity_label` (column 40)
+    "#);
+}
+
+#[test]
+fn strict_ends_at_the_first_bad_line() {
+    let scratch = Scratch::with_org();
+    let good = lines(130);
+    let file = scratch.write("bad.jsonl", &format!("{good}bad\n{}", lines(140)));
+    let done = import(&scratch, &file, &["--strict"]);
+    assert_eq!(
+        done.stdout,
+        "created 130, updated 0, unchanged 0, rejected 1\n"
+    );
+    let message = done.failed();
+    assert_eq!(
+        message,
+        "error: stopped at line 131: what stands before it is imported, nothing behind it"
+    );
+    assert_eq!(backlog(&scratch), 130);
+}
+
+#[test]
+fn what_was_killed_is_resumed() {
+    let scratch = Scratch::with_org();
+    let all = lines(1_000);
+    let (some, _) = all.split_at(all.len() / 2);
+    // From a pipe that stays open the import waits for more, and is killed while it does.
+    let data_dir = scratch.data_dir();
+    let source = [
+        "import",
+        "-",
+        "--workspace=support",
+        "--source=Handbook",
+        &data_dir,
+    ];
+    let mut running = start(&source);
+    running.tell(some);
+    running.tell("bad\n");
+    running.error_with("line "); // Everything before it was read.
+    running.kill();
+    let file = scratch.write("all.jsonl", &all);
+    let resumed = import(&scratch, &file, &["--output=json"]).ok();
+    let summary: Value = serde_json::from_str(&resumed.stdout).expect("JSON");
+    let number = |field: &str| summary[field].as_u64().expect(field);
+    assert!(number("unchanged") >= 400, "{summary}");
+    assert_eq!(number("created") + number("unchanged"), 1_000, "{summary}");
+    assert_eq!(backlog(&scratch), 1_000);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let scratch = Scratch::with_org();
+    let file = scratch.write("pages.jsonl", &lines(1));
+    let data_dir = scratch.data_dir();
+    let run = |args: &[&str]| {
+        let mut all = vec!["import", &data_dir, "--source=Handbook"];
+        all.extend(args);
+        knowledge(&all).failed()
+    };
+    let message = run(&[&file, "--workspace=suport"]);
+    assert_eq!(
+        message,
+        r#"error: acme has no workspace "suport"; it has: support, sales"#
+    );
+    let message = run(&[&file, "--workspace=support", "--as=nobody"]);
+    assert_eq!(
+        message,
+        r#"error: acme has no member "nobody"; it has: maya"#
+    );
+    let message = run(&[&file, "--workspace=support", "--org=other"]);
+    assert_eq!(
+        message,
+        r#"error: there is no organisation "other"; there are: acme"#
+    );
+    let message = run(&[&scratch.arg("missing"), "--workspace=support"]);
+    assert!(
+        message.ends_with("No such file or directory (os error 2)"),
+        "{message}"
+    );
+}

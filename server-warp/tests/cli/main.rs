@@ -1,0 +1,11 @@
+//! The command line, by running the real binary.
+//!
+//! Servers listen on free ports of the loopback interface alone, and every test has a directory of its own.
+
+mod dashboard;
+mod demo;
+mod help;
+mod import;
+mod serve;
+mod support;
+mod token;

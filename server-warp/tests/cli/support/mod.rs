@@ -1,0 +1,61 @@
+//! The binary, and a small client for the servers that it starts.
+
+mod http;
+mod process;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use http::{Request, get, send};
+pub(crate) use process::{Finished, Server, knowledge, start};
+
+/// A directory that goes with the test.
+pub(crate) struct Scratch {
+    directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The path as an argument.
+    pub(crate) fn arg(&self, name: &str) -> String {
+        text(&self.path(name))
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) -> String {
+        std::fs::write(self.path(name), content).expect("write a file");
+        self.arg(name)
+    }
+
+    /// A store with one organisation, `acme`, its owner `maya` and the workspaces `support` and `sales`.
+    pub(crate) fn with_org() -> Self {
+        let scratch = Self::new();
+        let made = knowledge(&[
+            "init",
+            "--org-slug=acme",
+            "--org-name=Acme",
+            "--owner-handle=maya",
+            "--workspace=support=Customer Support",
+            "--workspace=sales",
+            &scratch.data_dir(),
+        ]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        scratch
+    }
+
+    /// The option that names the data directory.
+    pub(crate) fn data_dir(&self) -> String {
+        format!("--data-dir={}", self.arg("data"))
+    }
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().expect("a path in UTF-8").to_owned()
+}

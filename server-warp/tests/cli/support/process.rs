@@ -1,0 +1,173 @@
+//! Running the binary.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Ends a test that would hang.
+const GUARD: Duration = Duration::from_secs(120);
+
+/// A run that came to its end.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_knowledge"));
+    command
+        .args(args)
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) fn knowledge(args: &[&str]) -> Finished {
+    let output = command(args).output().expect("run the binary");
+    let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
+    Finished {
+        code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+impl Finished {
+    /// The same, of a run that must succeed.
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The standard error of a run that must fail with 1, in one line that begins with `error: `.
+    pub(crate) fn failed(self) -> String {
+        assert_eq!(self.code, 1, "{}{}", self.stdout, self.stderr);
+        let last = self.stderr.lines().last().unwrap_or_default().to_owned();
+        assert!(last.starts_with("error: "), "{}", self.stderr);
+        last
+    }
+}
+
+/// A run that goes on. It is killed when dropped.
+pub(crate) struct Server {
+    process: Child,
+    stdout: BufReader<ChildStdout>,
+    errors: Receiver<String>,
+    reading: Option<JoinHandle<()>>,
+}
+
+/// Starts the binary.
+pub(crate) fn start(args: &[&str]) -> Server {
+    let mut process = command(args)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("start the binary");
+    let stdout = BufReader::new(process.stdout.take().expect("a pipe"));
+    let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
+    let (sender, errors) = channel();
+    let reading = std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    Server {
+        process,
+        stdout,
+        errors,
+        reading: Some(reading),
+    }
+}
+
+impl Server {
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next line on standard output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        assert!(
+            !line.is_empty(),
+            "{:?}",
+            self.errors.try_iter().collect::<Vec<_>>()
+        );
+        line
+    }
+
+    /// Everything on standard output up to and with the first line that has `mark` in it.
+    pub(crate) fn output_until(&mut self, mark: &str) -> String {
+        let mut output = String::new();
+        loop {
+            let line = self.line();
+            output.push_str(&line);
+            if line.contains(mark) {
+                return output;
+            }
+        }
+    }
+
+    /// The first line on standard error from now on that has `mark` in it.
+    pub(crate) fn error_with(&self, mark: &str) -> String {
+        let deadline = Instant::now() + GUARD;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.errors.recv_timeout(left) {
+                Ok(line) if line.contains(mark) => return line,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => panic!("waited too long for {mark:?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("ended without {mark:?}"),
+            }
+        }
+    }
+
+    /// Where the server says that it listens, in a line of any log format.
+    pub(crate) fn base_url(&self) -> String {
+        let line = self.error_with("listening on http://");
+        let (_, url) = line.split_once("listening on ").expect("the mark");
+        url.split('"').next().unwrap_or_default().trim().to_owned()
+    }
+
+    /// Writes to standard input.
+    pub(crate) fn tell(&mut self, text: &str) {
+        let input = self.process.stdin.as_mut().expect("a pipe");
+        input.write_all(text.as_bytes()).expect("tell the process");
+        input.flush().expect("tell the process");
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().expect("kill");
+        self.process.wait().expect("wait");
+    }
+
+    /// SIGTERM, and the exit code.
+    pub(crate) fn terminate(mut self) -> i32 {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal");
+        let status = self.process.wait().expect("wait");
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("output");
+        if let Some(reading) = self.reading.take() {
+            reading.join().expect("the reader does not panic");
+        }
+        status.code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail where it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,126 @@
+//! `knowledge token`.
+
+use serde_json::Value;
+
+use crate::support::{Scratch, get, knowledge, start};
+
+#[test]
+fn a_token_is_made_used_listed_and_revoked() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    let made = knowledge(&[
+        "token",
+        "create",
+        "--member=maya",
+        "--name=For a test",
+        &data_dir,
+    ])
+    .ok();
+    let token = made.stdout.trim().to_owned();
+    assert_eq!(made.stdout, format!("{token}\n"));
+    assert!(token.starts_with("wkt_"), "{token}");
+    assert!(
+        made.stderr.contains("for maya of acme, until "),
+        "{}",
+        made.stderr
+    );
+    let session = knowledge(&["token", "create", "--member=maya", "--session", &data_dir]).ok();
+    let session = session.stdout.trim().to_owned();
+    assert!(session.starts_with("wks_"), "{session}");
+
+    let list = list(&scratch);
+    let kinds: Vec<_> = list
+        .iter()
+        .map(|entry| entry["kind"].as_str().expect("a kind"))
+        .collect();
+    assert_eq!(kinds, ["bearer", "session"]);
+    assert!(
+        list.iter()
+            .all(|entry| entry["state"] == "valid" && entry["member"] == "maya")
+    );
+
+    let statuses = || {
+        let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0"]);
+        let url = server.base_url();
+        let roles = format!("{url}/v1/orgs/acme/custom-roles");
+        let missing = format!("{url}/v1/workspaces/none/dashboard-summary");
+        let statuses = (
+            get(roles, format!("Cookie: service_session={session}")).status,
+            get(missing, format!("Authorization: Bearer {token}")).status,
+        );
+        assert_eq!(server.terminate(), 0);
+        statuses
+    };
+    assert_eq!(statuses(), (200, 404));
+    let id = list[0]["id"].as_str().expect("an id");
+    knowledge(&["token", "revoke", id, &data_dir]).ok();
+    knowledge(&["token", "revoke", id, &data_dir]).ok();
+    assert_eq!(statuses(), (200, 401));
+    assert_eq!(self::list(&scratch)[0]["state"], "revoked");
+}
+
+fn list(scratch: &Scratch) -> Vec<Value> {
+    let listed = knowledge(&["token", "list", "--output=json", &scratch.data_dir()]).ok();
+    serde_json::from_str(&listed.stdout).expect("a list")
+}
+
+#[test]
+fn a_token_is_narrowed() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    knowledge(&[
+        "token",
+        "create",
+        "--member=maya",
+        "--workspace=support",
+        "--action=memory:read",
+        "--action=dashboard:read",
+        "--expires-in=12h",
+        &data_dir,
+    ])
+    .ok();
+    let narrowing = list(&scratch)[0]["narrowing"].clone();
+    assert_eq!(
+        narrowing["actions"],
+        serde_json::json!(["memory:read", "dashboard:read"])
+    );
+    assert_eq!(narrowing["workspaces"].as_array().expect("a list").len(), 1);
+    let table = knowledge(&["token", "list", &data_dir]).ok().stdout;
+    let row = table.lines().nth(1).expect("a row");
+    for shown in [
+        "bearer  valid  maya    in 11 h",
+        "1 workspace, 2 actions",
+        "made on the command line",
+    ] {
+        assert!(row.contains(shown), "{table}");
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_usage() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    for wrong in [
+        ["--member=maya", "--action=memory:own"],
+        ["--member=maya", "--expires-in=soon"],
+        ["--session", "--workspace=support"],
+    ] {
+        let run = knowledge(&["token", "create", &data_dir, wrong[0], wrong[1]]);
+        assert_eq!(run.code, 2, "{}", run.stderr);
+    }
+    let message = knowledge(&[
+        "token",
+        "create",
+        "--member=maya",
+        "--expires-in=20y",
+        &data_dir,
+    ])
+    .failed();
+    assert_eq!(
+        message,
+        "error: lifetime must be longer than nothing and at most ten years"
+    );
+    let unknown = "00000000-0000-0000-0000-000000000000";
+    let message = knowledge(&["token", "revoke", unknown, &data_dir]).failed();
+    assert_eq!(message, "error: there is no such token or session");
+}
