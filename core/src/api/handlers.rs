@@ -23,6 +23,12 @@ struct Data<T> {
     data: T,
 }
 
+/// The envelope of custom roles.
+#[derive(Serialize)]
+struct Data<T> {
+    data: T,
+}
+
 /// One request on its way.
 pub(super) struct Call<'c> {
     pub(super) service: &'c KnowledgeService,

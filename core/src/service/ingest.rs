@@ -200,6 +200,13 @@ impl KnowledgeService {
     }
 }
 
+/// A memory that is there already.
+struct Known {
+    id: MemoryId,
+    labels: MemoryLabels,
+    content: MemoryContent,
+}
+
 /// One batch on its way in.
 struct Batch<'b> {
     service: &'b KnowledgeService,
@@ -216,11 +223,13 @@ impl Batch<'_> {
         transaction: &mut Transaction,
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
+        let mut known = self.known(transaction, memories).await?;
         let mut ingested = Vec::with_capacity(memories.len());
         let mut audit = Vec::new();
         for memory in memories {
-            let (id, entry, outcome) = match self.known(transaction, memory).await? {
-                Some(id) => self.update(transaction, id, memory).await?,
+            let name = memory.source_key.as_deref();
+            let (id, entry, outcome) = match name.and_then(|name| known.remove(name)) {
+                Some(known) => self.update(transaction, known, memory)?,
                 None => self.create(transaction, memory),
             };
             audit.extend(entry);
@@ -236,21 +245,52 @@ impl Batch<'_> {
         Ok(ingested)
     }
 
-    /// The memory that has this name at the source.
-    async fn known(
+    /// The memories that have the names of the batch at the source, by name: three reads, however large the batch.
+    async fn known<'m>(
         &self,
         transaction: &mut Transaction,
-        memory: &NewMemory,
-    ) -> Result<Option<MemoryId>, Error> {
-        match &memory.source_key {
-            Some(name) => Ok({
-                let (org, workspace) = (self.caller.org_id(), self.workspace.id);
-                transaction
-                    .read(&keys::source_key(org, workspace, self.source, name))
-                    .await?
-            }),
-            None => Ok(None),
+        memories: &'m [NewMemory],
+    ) -> Result<HashMap<&'m str, Known>, Error> {
+        let (org, workspace) = (self.caller.org_id(), self.workspace.id);
+        let names = memories
+            .iter()
+            .filter_map(|memory| memory.source_key.as_deref());
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return Ok(HashMap::new());
         }
+        let by_name: Vec<_> = names
+            .iter()
+            .map(|name| keys::source_key(org, workspace, self.source, name))
+            .collect();
+        let ids = transaction.read_many::<MemoryId>(&by_name).await?;
+        let named = names.into_iter().zip(ids);
+        let named: Vec<(&str, MemoryId)> =
+            named.filter_map(|(name, id)| Some((name, id?))).collect();
+        let labels: Vec<_> = named.iter().map(|(_, id)| keys::memory(org, *id)).collect();
+        let labels = transaction.read_many::<MemoryLabels>(&labels).await?;
+        let contents: Vec<_> = named
+            .iter()
+            .map(|(_, id)| keys::content(org, *id))
+            .collect();
+        let contents = transaction.read_many::<MemoryContent>(&contents).await?;
+        let mut known = HashMap::with_capacity(named.len());
+        for (((name, id), labels), content) in named.into_iter().zip(labels).zip(contents) {
+            let (Some(labels), Some(content)) = (labels, content) else {
+                return Err(Error::internal(format!(
+                    "the source key of memory {id} leads nowhere"
+                )));
+            };
+            known.insert(
+                name,
+                Known {
+                    id,
+                    labels,
+                    content,
+                },
+            );
+        }
+        Ok(known)
     }
 
     fn create(
@@ -296,22 +336,17 @@ impl Batch<'_> {
         (id, Some(entry), IngestOutcome::Created)
     }
 
-    async fn update(
+    fn update(
         &self,
         transaction: &mut Transaction,
-        id: MemoryId,
+        Known {
+            id,
+            labels,
+            content,
+        }: Known,
         memory: &NewMemory,
     ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
         let org = self.caller.org_id();
-        let lost = || Error::internal(format!("the source key of memory {id} leads nowhere"));
-        let labels = transaction
-            .read::<MemoryLabels>(&keys::memory(org, id))
-            .await?
-            .ok_or_else(lost)?;
-        let content = transaction
-            .read::<MemoryContent>(&keys::content(org, id))
-            .await?
-            .ok_or_else(lost)?;
         if content.title == memory.title && content.content == memory.content {
             return Ok((id, None, IngestOutcome::Unchanged));
         }

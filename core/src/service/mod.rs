@@ -82,7 +82,7 @@ impl Options {
 
 /// The workspace knowledge service over one store. Cheap to clone; all clones are one service.
 ///
-/// Every operation takes the [`Credential`](crate::access::Credential) of its caller, decides on what is stored and
+/// Every operation takes the [`Credential`] of its caller, decides on what is stored and
 /// commits at most once. An operation that returns an error has changed nothing, except that with
 /// [`Error::Unavailable`] the answer to its commit may have been lost.
 #[derive(Clone)]

@@ -161,34 +161,43 @@ impl KnowledgeService {
                 return transaction.done(0);
             };
             let to = to.reference();
-            let mut rewritten = 0;
-            for (member, workspace) in holders {
-                let holder = keys::holder(org, from, *member, *workspace);
-                // Whoever was given another role meanwhile took the mark away in the same commit.
-                if transaction.read::<()>(&holder).await?.is_none() {
-                    continue;
-                }
-                transaction.delete(holder);
-                match workspace {
-                    None => {
-                        let key = keys::member(org, *member);
-                        if let Some(mut found) = transaction.read::<Member>(&key).await? {
-                            found.role = to;
-                            transaction.put(key, &found);
-                        }
-                    }
-                    Some(workspace) => {
-                        let key = keys::workspace_role(org, *member, *workspace);
-                        if transaction.read::<RoleRef>(&key).await?.is_some() {
-                            transaction.put(key, &to);
-                        }
-                    }
-                }
+            let marks: Vec<Key> = holders
+                .iter()
+                .map(|(member, workspace)| keys::holder(org, from, *member, *workspace))
+                .collect();
+            let held = transaction.read_many::<()>(&marks).await?;
+            // Whoever was given another role meanwhile took the mark away in the same commit.
+            let held = marks.into_iter().zip(holders).zip(held);
+            let held: Vec<_> = held
+                .filter_map(|(holder, mark)| mark.map(|()| holder))
+                .collect();
+            for (mark, (member, workspace)) in &held {
+                transaction.delete(mark.clone());
                 if let RoleRef::Custom(to) = to {
                     transaction.put(keys::holder(org, to, *member, *workspace), &());
                 }
-                rewritten += 1;
             }
+            let members = held
+                .iter()
+                .filter(|(_, (_, workspace))| workspace.is_none());
+            let members: Vec<Key> = members.map(|(_, (id, _))| keys::member(org, *id)).collect();
+            let found = transaction.read_many::<Member>(&members).await?;
+            for (key, member) in members.into_iter().zip(found) {
+                if let Some(member) = member {
+                    transaction.put(key, &Member { role: to, ..member });
+                }
+            }
+            let overrides = held.iter().filter_map(|(_, (member, workspace))| {
+                workspace.map(|workspace| keys::workspace_role(org, *member, workspace))
+            });
+            let overrides: Vec<Key> = overrides.collect();
+            let found = transaction.read_many::<RoleRef>(&overrides).await?;
+            for (key, role) in overrides.into_iter().zip(found) {
+                if role.is_some() {
+                    transaction.put(key, &to);
+                }
+            }
+            let rewritten = held.len() as u64;
             transaction.done(rewritten)
         })
         .await

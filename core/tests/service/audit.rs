@@ -8,7 +8,8 @@ use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, ResourceKin
 use knowledge_core::store::keys;
 
 use crate::events::everything;
-use crate::world::{ADMIN, MEMBER, World, actions, code, new_memory};
+use crate::make::{ADMIN, MEMBER, actions, code, new_memory};
+use crate::world::World;
 
 /// The first entry of every page.
 pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {

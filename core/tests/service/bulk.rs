@@ -10,7 +10,8 @@ use knowledge_core::service::{AuditAction, AuditOutcome, NewSource};
 use knowledge_core::store::{COMMIT_MUTATIONS_MAX, keys};
 use uuid::Uuid;
 
-use crate::world::{World, actions, problem, review, sensitivity};
+use crate::make::{actions, problem, review, sensitivity};
+use crate::world::World;
 
 fn unknown(number: u128) -> MemoryId {
     MemoryId(Uuid::from_u128(number))
@@ -152,7 +153,7 @@ async fn a_memory_that_is_so_already_succeeds_and_is_not_written() {
     assert_eq!(world.events().await.len(), events, "nothing is announced");
 
     // Among others, the one that changes is announced alone.
-    world.time.pass(crate::world::HOUR);
+    world.time.pass(crate::make::HOUR);
     world.bulk(&world.owner, &ids, change).await.unwrap();
     let announced = world
         .events_of(EventType::MemoryUpdated)
@@ -286,7 +287,7 @@ async fn the_largest_call_fits_into_one_commit() {
         review_status: Some(ReviewStatus::Approved),
     };
     // Roles in every workspace make for the most checks.
-    let member = world.member(crate::world::VIEWER).await;
+    let member = world.member(crate::make::VIEWER).await;
     let role = world
         .role(
             knowledge_core::access::BaseRole::Member,
@@ -301,7 +302,7 @@ async fn the_largest_call_fits_into_one_commit() {
         .await
         .unwrap();
     for workspace in workspaces {
-        let role = Some(crate::world::custom(role.id));
+        let role = Some(crate::make::custom(role.id));
         world.assign_in(member, workspace.id, role).await.unwrap();
     }
     let caller = world.trusted(member);

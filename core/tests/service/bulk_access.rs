@@ -6,7 +6,8 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::AuditOutcome;
 
-use crate::world::{ADMIN, MEMBER, VIEWER, World, actions, code, custom, review, sensitivity};
+use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, review, sensitivity};
+use crate::world::World;
 
 /// Why each item was refused; empty for those that were not.
 fn reasons(result: &BulkResult) -> Vec<&str> {
@@ -202,7 +203,7 @@ async fn a_memory_of_another_organisation_is_as_one_that_is_not() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let provisioning = world.service.provisioning();
-    let stranger = crate::world::new_member("eve", crate::world::OWNER);
+    let stranger = crate::make::new_member("eve", crate::make::OWNER);
     let (org, owner) = provisioning
         .create_organization("Evil", "evil", &stranger)
         .await

@@ -8,7 +8,8 @@ use knowledge_core::model::{BulkResult, EventType, ReviewStatus, SensitivityLabe
 use knowledge_core::store::keys;
 use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultRates};
 
-use crate::world::{MEMBER, MILLISECOND, VIEWER, World, code, review, sensitivity};
+use crate::make::{MEMBER, MILLISECOND, VIEWER, code, review, sensitivity};
+use crate::world::World;
 
 fn replay_of(result: &BulkResult) -> BulkResult {
     BulkResult {

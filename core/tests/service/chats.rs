@@ -6,7 +6,8 @@ use knowledge_core::service::ChatMessage;
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::world::{MINUTE, VIEWER, World, code, problem};
+use crate::make::{MINUTE, VIEWER, code, problem};
+use crate::world::World;
 
 async fn post(
     world: &World,

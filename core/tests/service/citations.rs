@@ -4,8 +4,8 @@ use knowledge_core::access::Credential;
 use knowledge_core::model::{CitationSubscription, NewCitationSubscription, RecallId};
 use uuid::Uuid;
 
-use crate::recalls::new_recall;
-use crate::world::{OWNER, VIEWER, World, code, new_member, problem};
+use crate::make::{OWNER, VIEWER, code, new_member, new_recall, problem};
+use crate::world::World;
 
 async fn recall(world: &World) -> RecallId {
     let ids = world.memories(1).await;

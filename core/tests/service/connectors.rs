@@ -4,13 +4,10 @@ use knowledge_core::model::{ConnectorHealth, ConnectorId, ConnectorStatus, Event
 use knowledge_core::service::{NewConnector, SyncOutcome, SyncReport};
 use std::time::Duration;
 
-use crate::dashboard::{failure, new_connector};
-use crate::world::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, VIEWER, World, code, problem};
-
-const SUCCESS: SyncReport = SyncReport {
-    outcome: SyncOutcome::Success,
-    next_sync_at: None,
+use crate::make::{
+    DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, VIEWER, code, failure, new_connector, problem,
 };
+use crate::world::World;
 
 async fn connector(world: &World, interval: Duration) -> ConnectorId {
     let new = new_connector(interval);

@@ -1,11 +1,14 @@
 //! Tokens and sessions: when they are taken, what they are narrowed to, and revocations that cross a change.
 
+use std::time::Duration;
+
 use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing, Secret};
 use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
 use knowledge_core::service::{NewRecall, NewToken};
 use uuid::Uuid;
 
-use crate::world::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, World, actions, code, new_role};
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, actions, code, new_role};
+use crate::world::World;
 
 async fn chat(world: &World, caller: &Credential) -> Result<(), knowledge_core::Error> {
     let chat = world
@@ -120,7 +123,7 @@ async fn a_role_narrowed_and_a_change_do_not_cross() {
             actions(&[]),
         )
         .await;
-    let caller = world.caller(crate::world::custom(role.id)).await;
+    let caller = world.caller(crate::make::custom(role.id)).await;
     let other = world.served_with(Default::default()).await;
     world.probe.before_commit(async move {
         let update = knowledge_core::model::CustomRoleUpdate {
@@ -129,7 +132,7 @@ async fn a_role_narrowed_and_a_change_do_not_cross() {
         };
         let service = &other.service;
         service
-            .update_custom_role(&other.owner, crate::world::ACME, role.id, &update, None)
+            .update_custom_role(&other.owner, crate::make::ACME, role.id, &update, None)
             .await
             .unwrap();
     });
@@ -146,7 +149,7 @@ async fn a_token_does_no_work_of_a_session_nor_the_other_way_round() {
         let new = new_role(slug);
         world
             .service
-            .create_custom_role(caller, crate::world::ACME, &new)
+            .create_custom_role(caller, crate::make::ACME, &new)
             .await
     };
     create(&session, "a").await.unwrap();
@@ -198,7 +201,7 @@ async fn a_trusted_caller_has_the_whole_role_of_its_member() {
     let new = new_role("any");
     world
         .service
-        .create_custom_role(&admin, crate::world::ACME, &new)
+        .create_custom_role(&admin, crate::make::ACME, &new)
         .await
         .unwrap();
 }
@@ -281,7 +284,7 @@ async fn a_token_narrowed_to_an_audience_knows_of_nothing_else() {
             .await
     };
     recall("workspace:research").await.unwrap();
-    let hidden = crate::world::problem(recall("org:acme").await);
+    let hidden = crate::make::problem(recall("org:acme").await);
     assert_eq!(hidden, "memory_ids[0] not_found");
 }
 
@@ -311,7 +314,7 @@ async fn a_token_has_a_name_a_lifetime_and_a_member() {
     assert_eq!(code(nobody), "not_found");
     for (name, lifetime, kind, narrowing, expected) in [
         ("", DAY, bearer, whole(), "name too_small"),
-        ("a", DAY * 0, bearer, whole(), "lifetime invalid_value"),
+        ("a", Duration::ZERO, bearer, whole(), "lifetime invalid_value"),
         (
             "a",
             11 * 366 * DAY,
@@ -328,7 +331,7 @@ async fn a_token_has_a_name_a_lifetime_and_a_member() {
         ),
     ] {
         let issued = issue(owner, name, lifetime, kind, narrowing).await;
-        assert_eq!(crate::world::problem(issued), expected);
+        assert_eq!(crate::make::problem(issued), expected);
     }
 }
 
@@ -353,7 +356,7 @@ async fn a_narrowing_is_of_a_size_that_can_be_kept() {
     };
     issue(100, 100).await.unwrap();
     assert_eq!(
-        crate::world::problem(issue(3_000, 3_000).await),
+        crate::make::problem(issue(3_000, 3_000).await),
         "narrowing.workspaces too_large, narrowing.audience too_large"
     );
 }

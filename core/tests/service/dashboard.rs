@@ -1,51 +1,17 @@
 //! The dashboard: what it shows, what it costs and when its entity tag changes.
 
-use std::time::Duration;
-
 use knowledge_core::model::{
-    ChecklistTier, ConnectorScope, ConnectorStatus, DashboardSummary, McpClient, MemberKind,
-    NewWebhook, ReviewStatus,
+    ChecklistTier, ConnectorStatus, DashboardSummary, MemberKind, NewWebhook, ReviewStatus,
 };
-use knowledge_core::service::{
-    NewConnector, NewMcpKey, NewMember, SNIPPET_CHARS_MAX, SyncOutcome, SyncReport,
-};
+use knowledge_core::service::{NewMember, SNIPPET_CHARS_MAX, SyncReport};
 use knowledge_core::store::{StoreExt, keys};
 
-use crate::probe::Reads;
-use crate::world::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, World, code, new_member, review};
-
-const SUCCESS: SyncReport = SyncReport {
-    outcome: SyncOutcome::Success,
-    next_sync_at: None,
+use crate::make::{
+    DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, code, failure, new_connector, new_mcp_key,
+    new_member, review,
 };
-
-pub(crate) fn failure(error: &str) -> SyncReport {
-    SyncReport {
-        outcome: SyncOutcome::Failure {
-            error: error.to_owned(),
-            is_authentication: false,
-        },
-        next_sync_at: None,
-    }
-}
-
-pub(crate) fn new_connector(sync_interval: Duration) -> NewConnector {
-    NewConnector {
-        kind: "confluence".to_owned(),
-        account_label: "wiki@acme".to_owned(),
-        scope: ConnectorScope::Personal,
-        sync_interval,
-    }
-}
-
-pub(crate) fn new_mcp_key(audience: &str) -> NewMcpKey {
-    NewMcpKey {
-        name: "Laptop".to_owned(),
-        client: McpClient::ClaudeCode,
-        audience: vec![audience.parse().unwrap()],
-        rotation: 90 * DAY,
-    }
-}
+use crate::probe::Reads;
+use crate::world::World;
 
 fn completed(dashboard: &DashboardSummary) -> Vec<&str> {
     let checklist = &dashboard.first_value_checklist;
@@ -178,7 +144,7 @@ async fn the_last_ingest_is_the_last_that_brought_something() {
     let world = World::new().await;
     let named = knowledge_core::service::NewMemory {
         source_key: Some("page/1".to_owned()),
-        ..crate::world::new_memory("Page")
+        ..crate::make::new_memory("Page")
     };
     let ingest = || {
         let batch = std::slice::from_ref(&named);
@@ -234,7 +200,6 @@ async fn recent_chats_are_the_ten_newest_by_their_last_message() {
     assert_eq!(dashboard.recent_chats[1].snippet, "");
 }
 
-/// Puts `count` memories and their counters into the store, in large commits of the same keys that ingest writes.
 async fn fill(world: &World, count: usize) {
     for _ in 0..count / 100 {
         world.memories(100).await;
@@ -414,7 +379,7 @@ async fn time_alone_changes_the_answer_and_its_entity_tag_at_the_same_moment() {
 #[tokio::test]
 async fn a_workspace_of_another_organisation_is_not_there() {
     let world = World::new().await;
-    let stranger = new_member("eve", crate::world::OWNER);
+    let stranger = new_member("eve", crate::make::OWNER);
     let provisioning = world.service.provisioning();
     let (org, eve) = provisioning
         .create_organization("Evil", "evil", &stranger)

@@ -7,15 +7,15 @@ use knowledge_core::model::{
     EventType, NewCitationSubscription, NewInboundWebhook, NewWebhook, ReviewStatus,
     SensitivityLabel,
 };
-use knowledge_core::service::{DeleteRole, MemberAssignment, NewMemory, SyncOutcome, SyncReport};
+use knowledge_core::service::{DeleteRole, NewMemory, SyncOutcome, SyncReport};
 use knowledge_core::store::{Commit, Mutation, keys};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
-use crate::dashboard::{failure, new_connector, new_mcp_key};
-use crate::recalls::new_recall;
-use crate::world::{
-    ACME, HOUR, MEMBER, VIEWER, World, actions, custom, new_memory, review, sensitivity,
+use crate::make::{
+    ACME, HOUR, MEMBER, VIEWER, actions, custom, failure, new_connector, new_mcp_key, new_memory,
+    new_recall, review, sensitivity,
 };
+use crate::world::World;
 
 /// A word that stands in the content of every memory and message here, and in nothing else.
 const CONTENT: &str = "xylophone";
@@ -355,7 +355,6 @@ async fn nothing_that_is_logged_shows_a_secret() {
     let caller = Credential::from(issued.secret.clone());
     let debug = format!("{issued:?} {caller:?} {:?}", world.service);
     assert!(!debug.contains(&issued.secret.expose()[40..]));
-    let sealing = knowledge_core::service::SealingKey::new(crate::world::SEALING_KEY);
+    let sealing = knowledge_core::service::SealingKey::new(crate::make::SEALING_KEY);
     assert!(!format!("{sealing:?}").contains("42, 42"));
-    let _ = MemberAssignment::Organization(VIEWER);
 }

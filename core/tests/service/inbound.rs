@@ -3,7 +3,8 @@
 use knowledge_core::model::{InboundWebhook, NewInboundWebhook, WorkspaceId};
 use uuid::Uuid;
 
-use crate::world::{MEMBER, World, code, problem};
+use crate::make::{MEMBER, code, problem};
+use crate::world::World;
 
 async fn create(world: &World, name: &str) -> Result<InboundWebhook, knowledge_core::Error> {
     let new = NewInboundWebhook {

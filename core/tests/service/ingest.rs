@@ -9,9 +9,8 @@ use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, NewSourc
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::world::{
-    HOUR, MEMBER, VIEWER, World, actions, code, new_memory, problem, review, sensitivity,
-};
+use crate::make::{HOUR, MEMBER, VIEWER, actions, code, new_memory, problem, review, sensitivity};
+use crate::world::World;
 
 async fn ingest(
     world: &World,
@@ -331,4 +330,21 @@ async fn what_came_in_is_announced_by_kind() {
         (&1.into(), &1.into())
     );
     assert_eq!(completed["source_id"], serde_json::json!(world.source));
+}
+
+#[tokio::test]
+async fn a_large_batch_takes_no_more_reads_than_a_small_one() {
+    let world = World::new().await;
+    let mut reads = Vec::new();
+    for count in [2, 100] {
+        for content in ["old", "new"] {
+            let batch: Vec<_> = (0..count)
+                .map(|number| named(&format!("page/{count}/{number}"), content))
+                .collect();
+            let before = world.faults.counts().gets;
+            ingest(&world, &batch).await.unwrap();
+            reads.push(world.faults.counts().gets - before);
+        }
+    }
+    assert_eq!(reads[..2], reads[2..]);
 }

@@ -6,7 +6,8 @@ use knowledge_core::model::SensitivityLabel;
 use knowledge_core::store::{Commit, Key, KeyRange, keys};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
-use crate::world::{HOUR, MILLISECOND, World, sensitivity};
+use crate::make::{HOUR, MILLISECOND, sensitivity};
+use crate::world::World;
 
 /// How many keys a family has.
 async fn family(world: &World, name: &str) -> usize {
@@ -99,7 +100,7 @@ async fn one_call_does_a_bounded_part() {
 async fn nothing_to_do_costs_next_to_nothing() {
     let world = World::new().await;
     for number in 0..50 {
-        let owner = crate::world::new_member("owner", crate::world::OWNER);
+        let owner = crate::make::new_member("owner", crate::make::OWNER);
         let slug = format!("org-{number}");
         let provisioning = world.service.provisioning();
         provisioning

@@ -1,11 +1,13 @@
 //! MCP keys: what they open, what they cover, and when they are taken.
 
+use std::time::Duration;
+
 use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing};
 use knowledge_core::model::{McpClient, MemoryChange};
 use knowledge_core::service::{IssuedMcpKey, NewMcpKey, NewRecall};
 
-use crate::dashboard::new_mcp_key;
-use crate::world::{ADMIN, DAY, MEMBER, MILLISECOND, World, actions, code, problem};
+use crate::make::{ADMIN, DAY, MEMBER, MILLISECOND, actions, code, new_mcp_key, problem};
+use crate::world::World;
 
 async fn create(world: &World, new: &NewMcpKey) -> Result<IssuedMcpKey, knowledge_core::Error> {
     world
@@ -205,7 +207,7 @@ async fn bad_values_are_refused() {
     let bad = NewMcpKey {
         name: String::new(),
         audience: Vec::new(),
-        rotation: DAY * 0,
+        rotation: Duration::ZERO,
         ..new_mcp_key("org:acme")
     };
     let expected = "name too_small, audience too_small, rotation invalid_value";

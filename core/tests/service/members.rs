@@ -5,9 +5,8 @@ use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId, W
 use knowledge_core::service::MemberAssignment;
 use uuid::Uuid;
 
-use crate::world::{
-    ACME, ADMIN, MEMBER, OWNER, VIEWER, World, actions, code, custom, new_role, problem,
-};
+use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_role, problem};
+use crate::world::World;
 
 const NONE: ActionSet = ActionSet::EMPTY;
 

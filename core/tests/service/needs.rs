@@ -11,9 +11,11 @@ use knowledge_core::service::{
 };
 use uuid::Uuid;
 
-use crate::dashboard::{new_connector, new_mcp_key};
-use crate::recalls::new_recall;
-use crate::world::{ACME, HOUR, VIEWER, World, new_memory, new_role, review, sensitivity};
+use crate::make::{
+    ACME, HOUR, VIEWER, new_connector, new_mcp_key, new_memory, new_recall, new_role, review,
+    sensitivity,
+};
+use crate::world::World;
 
 /// Whether the caller may do it. What else is wrong with the request is wrong after that.
 async fn may(world: &World, caller: &Credential, need: &Need) -> bool {

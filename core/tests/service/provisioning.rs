@@ -5,10 +5,11 @@ use knowledge_core::model::{MemberKind, NewCustomRole, OrgId, RoleId};
 use knowledge_core::service::{NewMember, NewWorkspace};
 use uuid::Uuid;
 
-use crate::world::{
-    ACME, MEMBER, OWNER, VIEWER, World, actions, code, custom, new_member, new_role, new_workspace,
+use crate::make::{
+    ACME, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, new_role, new_workspace,
     problem,
 };
+use crate::world::World;
 
 #[tokio::test]
 async fn an_organisation_is_found_by_its_slug() {
@@ -24,7 +25,7 @@ async fn an_organisation_is_found_by_its_slug() {
     let eve = new_member("eve", OWNER);
     let taken = provisioning.create_organization("Acme", ACME, &eve).await;
     assert_eq!(code(taken), "slug_taken");
-    world.time.pass(crate::world::HOUR);
+    world.time.pass(crate::make::HOUR);
     let (second, _) = provisioning
         .create_organization("Evil", "evil", &eve)
         .await

@@ -6,14 +6,8 @@ use knowledge_core::service::NewRecall;
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::world::{MEMBER, VIEWER, World, code, problem};
-
-pub(crate) fn new_recall(memory_ids: &[MemoryId]) -> NewRecall {
-    NewRecall {
-        query: "Where is it written?".to_owned(),
-        memory_ids: memory_ids.to_vec(),
-    }
-}
+use crate::make::{MEMBER, VIEWER, code, new_recall, problem};
+use crate::world::World;
 
 async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_core::Error> {
     world
@@ -85,7 +79,7 @@ async fn a_recall_cites_what_its_maker_may_know_of() {
     assert_eq!(problem(create(&world, &cited).await), hidden);
     let in_team = knowledge_core::service::NewMember {
         teams: vec!["core".to_owned()],
-        ..crate::world::new_member("nobody", MEMBER)
+        ..crate::make::new_member("nobody", MEMBER)
     };
     let provisioning = world.service.provisioning();
     let nobody = provisioning

@@ -9,7 +9,8 @@ use knowledge_core::service::{AuditAction, DeleteRole, IfMatch};
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::world::{ACME, HOUR, MEMBER, World, actions, code, custom, new_role, problem};
+use crate::make::{ACME, HOUR, MEMBER, actions, code, custom, new_role, problem};
+use crate::world::World;
 
 const NONE: ActionSet = ActionSet::EMPTY;
 

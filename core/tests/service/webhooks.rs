@@ -5,7 +5,8 @@ use knowledge_core::model::{
 };
 use uuid::Uuid;
 
-use crate::world::{MEMBER, World, code, problem};
+use crate::make::{MEMBER, code, problem};
+use crate::world::World;
 
 fn new_webhook(url: &str) -> NewWebhook {
     NewWebhook {

@@ -7,42 +7,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use knowledge_core::Error;
-use knowledge_core::access::{
-    Action, ActionSet, BaseRole, BuiltInRole, Credential, CredentialKind, Narrowing, RoleRef,
-};
+use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Narrowing, RoleRef};
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId, MemberKind,
-    MemoryChange, MemoryId, MemoryLabels, NewCustomRole, Organization, ReviewStatus, RoleActions,
-    RoleId, SensitivityLabel, SourceId, Timestamp, Workspace, WorkspaceId,
+    BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
+    MemoryChange, MemoryId, MemoryLabels, NewCustomRole, Organization, RoleActions, SourceId,
+    Timestamp, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewMember, NewMemory,
-    NewSource, NewToken, NewWorkspace, Options, SealingKey,
+    Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource, NewToken, Options,
+    SealingKey,
 };
 use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt, keys};
 use knowledge_core::testing::faults::{FaultPlan, FaultStore};
 use serde::de::DeserializeOwned;
 
+use crate::make::{
+    ACME, HOUR, OWNER, SEALING_KEY, new_member, new_memory, new_role, new_workspace,
+};
 use crate::probe::Probe;
 
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
-pub(crate) const HOUR: Duration = Duration::from_secs(60 * 60);
-pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
-
-pub(crate) const VIEWER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Viewer);
-pub(crate) const MEMBER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Member);
-pub(crate) const ADMIN: RoleRef = RoleRef::BuiltIn(BuiltInRole::Admin);
-pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
-
-/// The slug of the organisation.
-pub(crate) const ACME: &str = "acme";
-/// The key that stored secrets are sealed with.
-pub(crate) const SEALING_KEY: [u8; 32] = [42; 32];
-/// When every test begins: at the beginning of an hour.
-const START: Timestamp = Timestamp::UNIX_EPOCH;
-const START_AFTER_EPOCH: Duration = Duration::from_secs(500_000 * 60 * 60);
+/// When every test begins, since the Unix epoch: at the beginning of an hour.
+const START: Duration = Duration::from_secs(500_000 * 60 * 60);
 
 /// A clock that stands until it is moved, shared by its clones.
 #[derive(Clone, Debug)]
@@ -125,7 +111,7 @@ impl World {
 
     /// With other options.
     pub(crate) async fn with(adapt: impl FnOnce(&mut Options)) -> Self {
-        let start = START.plus(START_AFTER_EPOCH);
+        let start = Timestamp::UNIX_EPOCH.plus(START);
         let time = Time(Arc::new(AtomicI64::new(start.as_millis())));
         let seed = Arc::new(AtomicU64::new(1));
         let mut options = Options::new(SealingKey::new(SEALING_KEY));
@@ -488,88 +474,4 @@ impl World {
         let stored: Vec<Key> = family("holder").map(|(key, _)| key.clone()).collect();
         assert_eq!(stored, marks);
     }
-}
-
-pub(crate) fn new_member(handle: &str, role: RoleRef) -> NewMember {
-    NewMember {
-        kind: MemberKind::User,
-        handle: handle.to_owned(),
-        name: format!("Member {handle}"),
-        role,
-        teams: Vec::new(),
-    }
-}
-
-pub(crate) fn new_workspace(slug: &str) -> NewWorkspace {
-    NewWorkspace {
-        name: format!("Workspace {slug}"),
-        slug: slug.to_owned(),
-        audience: None,
-    }
-}
-
-pub(crate) fn new_role(slug: &str) -> NewCustomRole {
-    NewCustomRole {
-        name: format!("Role {slug}"),
-        slug: slug.to_owned(),
-        base_role: BaseRole::Viewer,
-        description: String::new(),
-        workspace_id: None,
-        actions: RoleActions::default(),
-    }
-}
-
-pub(crate) fn new_memory(title: &str) -> NewMemory {
-    NewMemory {
-        title: title.to_owned(),
-        content: format!("What {title} says."),
-        source_key: None,
-        audience_tag: None,
-        sensitivity_label: None,
-    }
-}
-
-/// Sets the sensitivity.
-pub(crate) fn sensitivity(label: SensitivityLabel) -> MemoryChange {
-    MemoryChange {
-        sensitivity_label: Some(label),
-        ..MemoryChange::default()
-    }
-}
-
-/// Sets the review status.
-pub(crate) fn review(status: ReviewStatus) -> MemoryChange {
-    MemoryChange {
-        review_status: Some(status),
-        ..MemoryChange::default()
-    }
-}
-
-pub(crate) fn actions(actions: &[Action]) -> ActionSet {
-    ActionSet::of(actions)
-}
-
-pub(crate) fn custom(role: RoleId) -> RoleRef {
-    RoleRef::Custom(role)
-}
-
-/// The one problem of a request that is not valid: its path and its code.
-#[track_caller]
-pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
-    match result {
-        Err(Error::InvalidRequest { fields }) => {
-            let problems: Vec<_> = fields
-                .iter()
-                .map(|field| format!("{} {}", field.path, field.code))
-                .collect();
-            problems.join(", ")
-        }
-        other => panic!("not an invalid request: {other:?}"),
-    }
-}
-
-/// The code of a refusal.
-#[track_caller]
-pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
-    result.expect_err("it is refused").code()
 }

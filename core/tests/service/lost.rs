@@ -1,0 +1,262 @@
+//! Lost answers and conflicts, operation by operation: each is carried out once, and its caller told so.
+
+use std::collections::BTreeMap;
+
+use knowledge_core::Error;
+use knowledge_core::access::{BaseRole, RoleRef};
+use knowledge_core::model::{EventType, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId};
+use knowledge_core::service::DeleteRole;
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+
+use crate::make::{
+    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, new_connector, new_mcp_key, new_member,
+    new_memory, new_recall, new_role, new_workspace, review,
+};
+use crate::world::World;
+
+/// What is there before each operation.
+struct Stage {
+    world: World,
+    memories: Vec<knowledge_core::model::MemoryId>,
+    member: knowledge_core::model::MemberId,
+    role: RoleId,
+    chat: knowledge_core::model::ChatId,
+    connector: knowledge_core::model::ConnectorId,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let world = World::new().await;
+        let memories = world.memories(2).await;
+        let role = world
+            .role(BaseRole::Viewer, actions(&[]), actions(&[]))
+            .await
+            .id;
+        let member = world.member(RoleRef::Custom(role)).await;
+        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let chat = service
+            .create_chat(owner, workspace, "Plans")
+            .await
+            .unwrap()
+            .id;
+        let connector = service
+            .create_connector(owner, workspace, &new_connector(HOUR))
+            .await;
+        Self {
+            memories,
+            member,
+            role,
+            chat,
+            connector: connector.unwrap().id,
+            world,
+        }
+    }
+
+    /// Does one thing in a world that was copied from that of the stage.
+    async fn act(&self, world: &World, operation: &str) -> Result<(), Error> {
+        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let provisioning = service.provisioning();
+        match operation {
+            "bulk_update" => {
+                let approved = review(ReviewStatus::Approved);
+                world.bulk(owner, &self.memories, approved).await.map(drop)
+            }
+            "ingest" => {
+                let batch = [new_memory("Note")];
+                service
+                    .ingest(owner, workspace, world.source, &batch)
+                    .await
+                    .map(drop)
+            }
+            "create_custom_role" => {
+                let new = new_role("curator");
+                service
+                    .create_custom_role(owner, ACME, &new)
+                    .await
+                    .map(drop)
+            }
+            "update_custom_role" => {
+                let update = knowledge_core::model::CustomRoleUpdate {
+                    slug: Some("other".to_owned()),
+                    ..Default::default()
+                };
+                service
+                    .update_custom_role(owner, ACME, self.role, &update, None)
+                    .await
+                    .map(drop)
+            }
+            "delete_custom_role" => {
+                let request = DeleteRole {
+                    reassign_to: Some(VIEWER),
+                };
+                service
+                    .delete_custom_role(owner, ACME, self.role, &request)
+                    .await
+            }
+            "assign_role" => world.assign(self.member, MEMBER).await,
+            "create_webhook" => {
+                let request = NewWebhook {
+                    event_type: EventType::ChunkCreated,
+                    url: "https://example.com/".parse().unwrap(),
+                };
+                service
+                    .create_webhook(owner, workspace, &request)
+                    .await
+                    .map(drop)
+            }
+            "create_inbound_webhook" => {
+                let request = NewInboundWebhook {
+                    name: "Forms".to_owned(),
+                };
+                service
+                    .create_inbound_webhook(owner, workspace, &request)
+                    .await
+                    .map(drop)
+            }
+            "create_recall" => {
+                let new = new_recall(&self.memories);
+                service
+                    .create_recall(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "create_mcp_key" => {
+                let new = new_mcp_key("org:acme");
+                service
+                    .create_mcp_key(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "create_chat" => service.create_chat(owner, workspace, "Hi").await.map(drop),
+            "post_chat_message" => service
+                .post_chat_message(owner, workspace, self.chat, "Hi")
+                .await
+                .map(drop),
+            "create_connector" => {
+                let new = new_connector(HOUR);
+                service
+                    .create_connector(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "pause_connector" => service
+                .pause_connector(owner, workspace, self.connector, true)
+                .await
+                .map(drop),
+            "create_workspace" => {
+                let new = new_workspace("sales");
+                provisioning
+                    .create_workspace(world.org.id, &new)
+                    .await
+                    .map(drop)
+            }
+            "create_member" => {
+                let new = new_member("bob", MEMBER);
+                provisioning
+                    .create_member(world.org.id, &new)
+                    .await
+                    .map(drop)
+            }
+            "report_sync" => {
+                service
+                    .report_sync(owner, workspace, self.connector, &SUCCESS)
+                    .await
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+const OPERATIONS: &[&str] = &[
+    "bulk_update",
+    "ingest",
+    "create_custom_role",
+    "update_custom_role",
+    "delete_custom_role",
+    "assign_role",
+    "create_webhook",
+    "create_inbound_webhook",
+    "create_recall",
+    "create_mcp_key",
+    "create_chat",
+    "post_chat_message",
+    "create_connector",
+    "pause_connector",
+    "create_workspace",
+    "create_member",
+];
+
+/// How many keys each family has, and every counter.
+async fn shape(world: &World) -> (BTreeMap<String, usize>, BTreeMap<String, i64>) {
+    let mut families: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counters = BTreeMap::new();
+    for (key, value) in world.contents().await {
+        let key = key.to_string();
+        let family = key.split('/').next().unwrap();
+        *families.entry(family.to_owned()).or_default() += 1;
+        if let Ok(count) = serde_json::from_slice(&value) {
+            counters.insert(key, count);
+        }
+    }
+    (families, counters)
+}
+
+#[tokio::test]
+async fn whatever_becomes_of_the_answer_the_operation_is_carried_out_once() {
+    let stage = Stage::set().await;
+    for operation in OPERATIONS {
+        let plain = stage.world.copy(FaultPlan::none()).await;
+        stage.act(&plain, operation).await.unwrap();
+        let expected = shape(&plain).await;
+        for fault in [
+            CommitFault::Conflict,
+            CommitFault::LostApplied,
+            CommitFault::LostNotApplied,
+            CommitFault::LostAppliedLater,
+        ] {
+            let world = stage
+                .world
+                .copy(FaultPlan::none().at_commit(1, fault))
+                .await;
+            let done = stage.act(&world, operation).await;
+            assert!(done.is_ok(), "{operation} after {fault:?}: {done:?}");
+            world.assert_holders_are_right().await;
+            assert_eq!(shape(&world).await, expected, "{operation} after {fault:?}");
+        }
+        for fault in [
+            CommitFault::Unavailable,
+            CommitFault::Full,
+            CommitFault::Close,
+        ] {
+            let world = stage
+                .world
+                .copy(FaultPlan::none().at_commit(1, fault))
+                .await;
+            let before = world.contents().await;
+            let refused = stage.act(&world, operation).await.unwrap_err();
+            assert_eq!(refused.code(), "unavailable", "{operation} after {fault:?}");
+            assert_eq!(
+                world.contents().await,
+                before,
+                "{operation} after {fault:?}"
+            );
+        }
+    }
+}
+
+/// A report has nothing that tells whether it arrived: its caller is told that it is not known, and reports again.
+#[tokio::test]
+async fn a_report_whose_answer_is_lost_may_be_sent_again() {
+    let stage = Stage::set().await;
+    for fault in [CommitFault::LostApplied, CommitFault::LostNotApplied] {
+        let world = stage
+            .world
+            .copy(FaultPlan::none().at_commit(1, fault))
+            .await;
+        let lost = stage.act(&world, "report_sync").await.unwrap_err();
+        assert_eq!(lost.code(), "unavailable");
+        stage.act(&world, "report_sync").await.unwrap();
+        let announced = world.events_of(EventType::ConnectorStatusChanged).await;
+        assert_eq!(announced.len(), 1, "{fault:?}");
+    }
+}
