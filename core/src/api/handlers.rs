@@ -17,12 +17,6 @@ use crate::model::{
 };
 use crate::service::{CHANGE_RULE, DeleteRole, KnowledgeService, Tagged, check_memory_ids};
 
-/// What the operations on roles wrap their answers in.
-#[derive(Serialize)]
-struct Data<T> {
-    data: T,
-}
-
 /// The envelope of custom roles.
 #[derive(Serialize)]
 struct Data<T> {

@@ -62,7 +62,7 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
 
     for round in 1..=ROUNDS {
         let began = Instant::now();
-        let mut server = Knowledge::serve(&data_dir);
+        let server = Knowledge::serve(&data_dir);
         let unanswered = std::mem::take(&mut pending);
         let settled = settle(&server, &world, &mut ledger, &mut lanes, unanswered).await;
 
@@ -97,7 +97,7 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
     }
 
     // What the last round left over is settled too.
-    let mut server = Knowledge::serve(&data_dir);
+    let server = Knowledge::serve(&data_dir);
     let settled = settle(&server, &world, &mut ledger, &mut lanes, pending).await;
     server.kill();
     ledger

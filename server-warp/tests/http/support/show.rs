@@ -21,44 +21,28 @@ pub(crate) trait Show {
     /// | a signing secret (`whsec_` and the base64 of 32 bytes) | `<secret>` |
     /// | the slug of one of the fixture's organisations | `<org>` |
     fn show(&self) -> String;
-
-    /// [`show`](Show::show) without the header that no two answers share.
-    fn show_without_request_id(&self) -> String;
 }
 
 impl Show for Answer {
     fn show(&self) -> String {
-        show(self, |_| true)
+        let mut headers: Vec<_> = self
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
+            .collect();
+        headers.sort();
+        let content_type = self.headers.get("content-type");
+        let body = String::from_utf8_lossy(&self.body);
+        let body = match content_type.is_some_and(|value| value == "application/json") {
+            true => indented(&body),
+            false => body.into_owned(),
+        };
+        stable(&format!(
+            "{}\n{}\n\n{body}",
+            self.status,
+            headers.join("\n")
+        ))
     }
-
-    fn show_without_request_id(&self) -> String {
-        show(self, |name| name != "request-id")
-    }
-}
-
-fn show(answer: &Answer, shows: impl Fn(&str) -> bool) -> String {
-    let mut headers: Vec<_> = answer
-        .headers
-        .iter()
-        .filter(|(name, _)| shows(name.as_str()))
-        .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
-        .collect();
-    headers.sort();
-    let body = String::from_utf8_lossy(&answer.body);
-    let is_json = answer
-        .headers
-        .get("content-type")
-        .is_some_and(|value| value == "application/json");
-    let body = if is_json {
-        indented(&body)
-    } else {
-        body.into_owned()
-    };
-    stable(&format!(
-        "{}\n{}\n\n{body}",
-        answer.status,
-        headers.join("\n")
-    ))
 }
 
 static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {

@@ -115,4 +115,5 @@ async fn keeper() {
     println!("{SEEDED}{}", path.display());
     // Nothing comes: the pipe ends with the process at its other end.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    server.kill();
 }
