@@ -1,4 +1,4 @@
-//! Governance for the memory of AI assistants.
+#![doc = include_str!("../README.md")]
 
 pub mod access;
 pub mod api;

@@ -23,7 +23,7 @@ fn env() -> Env {
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     };
     Env::new(clock, |buffer: &mut [u8]| {
-        getrandom::fill(buffer).expect("the operating system has randomness")
+        getrandom::fill(buffer).expect("the operating system has randomness");
     })
 }
 

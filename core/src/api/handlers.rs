@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use serde_json::json;
+use serde::Serialize;
 
 use super::Handled;
 use super::body::Body;
@@ -16,6 +16,12 @@ use crate::model::{
     NewWebhook, RoleActions, RoleId, WorkspaceId,
 };
 use crate::service::{DeleteRole, KnowledgeService, Tagged};
+
+/// The envelope of custom roles.
+#[derive(Serialize)]
+struct Data<T> {
+    data: T,
+}
 
 /// One request on its way.
 pub(super) struct Call<'c> {
@@ -124,7 +130,7 @@ impl Call<'_> {
             .service
             .update_custom_role(credential, org, role, &update, if_match.as_ref())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &json!({ "data": value })).etag(&etag))
+        Ok(Answer::json(StatusCode::OK, &Data { data: value }).etag(&etag))
     }
 
     async fn list_custom_roles(&self, credential: &Credential) -> Handled {
@@ -132,7 +138,7 @@ impl Call<'_> {
             .service
             .list_custom_roles(credential, self.org_slug())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &json!({ "data": roles })))
+        Ok(Answer::json(StatusCode::OK, &Data { data: roles }))
     }
 
     async fn create_citation_subscription(&self, credential: &Credential) -> Handled {

@@ -19,6 +19,7 @@ mod role_deletion;
 mod roles;
 mod sealing;
 mod validate;
+mod verify;
 mod webhooks;
 
 use std::fmt;
@@ -43,6 +44,7 @@ use self::sealing::Sealer;
 pub use self::sealing::SealingKey;
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
+pub use self::verify::{Difference, Verification};
 use crate::access::{Credential, CredentialKind, Principal};
 use crate::env::Env;
 use crate::error::Error;
@@ -81,7 +83,7 @@ impl Options {
 
 /// The workspace knowledge service over one store. Cheap to clone; all clones are one service.
 ///
-/// Every operation takes the [`Credential`](crate::access::Credential) of its caller, decides on what is stored and
+/// Every operation takes the [`Credential`] of its caller, decides on what is stored and
 /// commits at most once. An operation that returns an error has changed nothing, except that with
 /// [`Error::Unavailable`] the answer to its commit may have been lost.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! The conformance suite: what every backend of [`Store`](crate::store::Store) has to pass.
+//! The conformance suite: what every backend of [`Store`] has to pass.
 //!
 //! There is one entry point, [`run`], and it runs every case there is. A backend says how its stores are opened and
 //! how tasks run at the same time, by implementing [`Harness`]; a backend whose contents do not outlive it says that
