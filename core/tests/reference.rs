@@ -242,7 +242,10 @@ fn with_table(text: &str, name: &str, table: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "this test is told by its environment to write the tables")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this test is told by its environment to write the tables"
+)]
 fn the_tables_are_those_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let written = std::fs::read_to_string(&path).unwrap();

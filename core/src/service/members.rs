@@ -25,8 +25,8 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an unknown or inactive role, one of another workspace, the role of an owner in a
     /// workspace, or where the last owner would be gone; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// organisation that is not the caller's, an unknown member or workspace; [`Error::Forbidden`] without
-    /// `member:manage`, for a role that may do what the caller may not, or where anyone but an owner makes or unmakes
-    /// an owner.
+    /// `member:manage`, for a role that may do what the caller may not (also the one in the organisation, where one in
+    /// a workspace ends), or where anyone but an owner makes or unmakes an owner.
     pub async fn assign_role(
         &self,
         credential: &Credential,
@@ -50,13 +50,21 @@ impl KnowledgeService {
                     (old, role, Some(workspace))
                 }
             };
-            if old == new {
+            let held = match old {
+                Some(old) => Some(current_role(&mut transaction, org, old).await?),
+                None => None,
+            };
+            if held == new {
                 return transaction.done(());
             }
-            check_grant(&mut transaction, &caller, new, workspace).await?;
-            check_owners(&mut transaction, &caller, old, new).await?;
-            if let Some(old) = old {
-                leave_role(&mut transaction, org, old, member, workspace).await?;
+            match new {
+                Some(new) => check_grant(&mut transaction, &caller, new, workspace).await?,
+                // The role in the organisation counts there again: that grants what it allows.
+                None => check_return(&mut transaction, &caller, found.role).await?,
+            }
+            check_owners(&mut transaction, &caller, held, new).await?;
+            if let (Some(old), Some(counted)) = (old, held) {
+                leave_role(&mut transaction, org, (old, counted), member, workspace);
             }
             if let Some(new) = new {
                 hold_role(&mut transaction, org, new, member, workspace);
@@ -72,14 +80,14 @@ impl KnowledgeService {
                 (Some(workspace), None) => transaction.delete(keys::workspace_role(org, member, workspace)),
                 (None, None) => unreachable!("a member always holds a role in the organisation"),
             }
-            let held = |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
+            let shown = |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
             Operation::begin(self.env(), self.env().now()).record(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RoleAssign,
                 (ResourceKind::Member, member.0),
-                Some(state(&held(old))),
-                Some(state(&held(new))),
+                Some(state(&shown(held))),
+                Some(state(&shown(new))),
             );
             transaction.done(())
         })
@@ -91,10 +99,9 @@ impl KnowledgeService {
 async fn check_grant(
     transaction: &mut Transaction,
     caller: &Principal,
-    role: Option<RoleRef>,
+    role: RoleRef,
     workspace: Option<WorkspaceId>,
 ) -> Result<(), Error> {
-    let Some(role) = role else { return Ok(()) };
     let wrong = |message: &str| Error::invalid("role", ProblemCode::InvalidValue, message);
     let granted = match role {
         RoleRef::BuiltIn(role) => role.actions(),
@@ -168,20 +175,39 @@ pub(super) fn hold_role(
     }
 }
 
-/// Counts a holder less. The count of a deleted role went to the one that replaced it; the mark still has its name.
-async fn leave_role(
+/// The role that a reference means now. One that leads nowhere was settled since its holder was read: the commit will
+/// be a conflict.
+async fn current_role(
     transaction: &mut Transaction,
     org: OrgId,
     role: RoleRef,
+) -> Result<RoleRef, Error> {
+    let followed = follow_role(transaction, org, role).await?;
+    Ok(followed.map_or(role, |followed| followed.reference()))
+}
+
+/// Refuses to end a role in a workspace where the one in the organisation may do what the caller may not.
+async fn check_return(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    role: RoleRef,
+) -> Result<(), Error> {
+    match follow_role(transaction, caller.org_id(), role).await? {
+        Some(role) => caller.require_covers(role.actions()),
+        None => Ok(()),
+    }
+}
+
+/// Counts a holder less. The count of a deleted role went to the one that replaced it; the mark still has its name.
+fn leave_role(
+    transaction: &mut Transaction,
+    org: OrgId,
+    (marked, counted): (RoleRef, RoleRef),
     member: MemberId,
     workspace: Option<WorkspaceId>,
-) -> Result<(), Error> {
-    // A role that leads nowhere was settled since its holder was read: the commit will be a conflict.
-    if let Some(counted) = follow_role(transaction, org, role).await? {
-        transaction.add(keys::holder_count(org, counted.reference()), -1);
-    }
-    if let RoleRef::Custom(role) = role {
+) {
+    transaction.add(keys::holder_count(org, counted), -1);
+    if let RoleRef::Custom(role) = marked {
         transaction.delete(keys::holder(org, role, member, workspace));
     }
-    Ok(())
 }

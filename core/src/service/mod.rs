@@ -19,6 +19,7 @@ mod role_deletion;
 mod roles;
 mod sealing;
 mod validate;
+mod verify;
 mod webhooks;
 
 use std::fmt;
@@ -44,6 +45,7 @@ use self::sealing::Sealer;
 pub use self::sealing::SealingKey;
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
+pub use self::verify::{Difference, Verification};
 use crate::access::{Credential, CredentialKind, Principal};
 use crate::env::Env;
 use crate::error::Error;

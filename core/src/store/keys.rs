@@ -232,6 +232,18 @@ ranges! {
     audits_of = audit_actor(actor: MemberId);
 }
 
+/// Every `role` of every organisation.
+#[must_use]
+pub fn all_roles() -> KeyRange {
+    Builder::new("role").range()
+}
+
+/// Every `role_redirect` of every organisation.
+#[must_use]
+pub fn all_role_redirects() -> KeyRange {
+    Builder::new("role_redirect").range()
+}
+
 /// `workspace_slug`
 #[must_use]
 pub fn workspace_slug(org: OrgId, slug: &str) -> Key {

@@ -1,5 +1,17 @@
 //! For those who test a storage backend, or an application that links this crate.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`conformance`] | every promise of the storage trait, tried on a backend |
+//! | [`simulation`] | the whole service over a backend, compared with the plain model: one call |
+//! | [`strategies`] | proptest strategies for the wire types and for sequences of operations |
+//! | [`model`] | the domain in plain maps: what every call has to answer |
+//! | [`faults`] | a store that conflicts and fails on purpose |
+//! | [`fixture`] | an organisation with everything in it |
 
 pub mod conformance;
 pub mod faults;
 pub mod fixture;
+pub mod model;
+pub mod simulation;
+pub mod strategies;

@@ -314,7 +314,13 @@ async fn a_token_has_a_name_a_lifetime_and_a_member() {
     assert_eq!(code(nobody), "not_found");
     for (name, lifetime, kind, narrowing, expected) in [
         ("", DAY, bearer, whole(), "name too_small"),
-        ("a", Duration::ZERO, bearer, whole(), "lifetime invalid_value"),
+        (
+            "a",
+            Duration::ZERO,
+            bearer,
+            whole(),
+            "lifetime invalid_value",
+        ),
         (
             "a",
             11 * 366 * DAY,

@@ -1,0 +1,132 @@
+//! What the service would have answered, from what it stored: for calls whose answers were lost.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::run::Contents;
+use super::world::org_of;
+use crate::model::{
+    AuditLogId, BulkItem, BulkResult, BulkSummary, CredentialId, McpKeySummary, MemoryId,
+    OperationId,
+};
+use crate::service::{IngestOutcome, IngestedMemory, NewMemory};
+use crate::store::{Key, keys};
+use crate::testing::model::{Answer, Call, Model};
+
+/// The answer to a call that changed `before` into `after`, as far as the model learns from it.
+///
+/// # Errors
+/// Where the call left more or less than one operation's entries in the audit log.
+pub(super) fn made_up(
+    model: &Model,
+    call: &Call,
+    before: &Contents,
+    after: &Contents,
+) -> Result<Answer, String> {
+    let added = |family: &str| -> Vec<(&Key, Value)> {
+        let prefix = format!("{family}/");
+        let entries = after.iter().filter(|(key, _)| !before.contains_key(*key));
+        entries
+            .filter(|(key, _)| key.as_bytes().starts_with(prefix.as_bytes()))
+            .map(|(key, value)| (key, serde_json::from_slice(value).unwrap_or_default()))
+            .collect()
+    };
+    match call {
+        Call::ReportSync(..) | Call::NoteMcpKeyUse(..) => return Ok(Answer::Done),
+        Call::PostMessage(..) => {
+            return match &added("chat_message")[..] {
+                [(_, message)] => read(message).map(Answer::Message),
+                others => Err(format!("{} messages were written", others.len())),
+            };
+        }
+        _ => {}
+    }
+    let pages = added("audit");
+    let [(key, page)] = &pages[..] else {
+        return Err(format!(
+            "{} pages of the audit log were written",
+            pages.len()
+        ));
+    };
+    let made = &page["body"]["single"]["after"];
+    Ok(match call {
+        Call::BulkUpdate(..) => {
+            let first = keys::last_id(key).ok_or("not a page")?;
+            Answer::Bulk(of_bulk(read(&page["operation_id"])?, AuditLogId(first)))
+        }
+        Call::Ingest(_, _, _, memories) => {
+            let entries = page["body"]["memories"]["entries"].as_array();
+            let entries = entries.ok_or("not a page about memories")?;
+            Answer::Ingested(of_ingest(model, call, memories, entries)?)
+        }
+        Call::CreateSource(..) => Answer::Source(read(made)?),
+        Call::CreateRole(..) => Answer::Role(read(made)?),
+        Call::CreateWebhook(..) => Answer::Webhook(read(made)?),
+        Call::CreateInboundWebhook(..) => Answer::InboundWebhook(read(made)?),
+        Call::CreateRecall(..) => Answer::Recall(read(made)?),
+        Call::Subscribe(..) => Answer::Subscription(read(made)?),
+        Call::CreateConnector(..) => Answer::Connector(read(made)?),
+        Call::CreateChat(..) => Answer::Chat(read(made)?),
+        Call::CreateMcpKey(_, workspace_id, new) => {
+            let id: CredentialId = read(&made["id"])?;
+            let summary = McpKeySummary {
+                id,
+                workspace_id: *workspace_id,
+                name: new.name.clone(),
+                client: new.client,
+                audience: new.audience.clone(),
+                last_used_at: None,
+                rotates_at: None,
+            };
+            Answer::McpKey(summary, None)
+        }
+        _ => Answer::Done,
+    })
+}
+
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    serde_json::from_value(value.clone()).map_err(|error| format!("{value} was written: {error}"))
+}
+
+fn of_bulk(operation_id: OperationId, audit_log_id: AuditLogId) -> BulkResult {
+    let first = BulkItem {
+        memory_id: MemoryId(uuid::Uuid::nil()),
+        ok: true,
+        memory: None,
+        audit_log_id,
+        error: None,
+    };
+    BulkResult {
+        operation_id,
+        replayed: false,
+        summary: BulkSummary::default(),
+        results: vec![first],
+    }
+}
+
+/// The memories of a batch: those that are new from the entries about them, in their order.
+fn of_ingest(
+    model: &Model,
+    call: &Call,
+    memories: &[NewMemory],
+    entries: &[Value],
+) -> Result<Vec<IngestedMemory>, String> {
+    let Call::Ingest(_, workspace, source, _) = call else {
+        return Err("not an ingest".to_owned());
+    };
+    let org = org_of(call).ok_or("nobody calls")?;
+    let mut made = entries.iter().filter(|entry| entry.get("before").is_none());
+    let ingested = |memory: &NewMemory| {
+        let name = memory.source_key.as_ref();
+        let known = name.and_then(|name| model.named_memory(org, *workspace, *source, name));
+        let (id, outcome) = match known {
+            Some(id) => (id, IngestOutcome::Unchanged),
+            None => {
+                let entry = made.next().ok_or("a memory has no entry")?;
+                (read(&entry["memory_id"])?, IngestOutcome::Created)
+            }
+        };
+        Ok(IngestedMemory { id, outcome })
+    };
+    memories.iter().map(ingested).collect()
+}

@@ -1,0 +1,223 @@
+//! The whole service over a store, compared with the plain model: property tests in one call.
+//!
+//! [`check_store`] generates sequences of operations, carries each out through the service over a new store and on
+//! the [model](super::model), and compares every answer, every refusal and in the end all that is stored; every
+//! counter and every index is compared with a recount. With faults, the store conflicts and fails on the way, and loses
+//! answers. What fails is made as short as possible and shown with its seed.
+//!
+//! It needs no runtime of its own: it is a future, and awaits what the store awaits.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use knowledge_core::store::{MemoryStore, Store};
+//! use knowledge_core::testing::simulation::{self, Config};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! // Your own store here: each case gets an empty one.
+//! let make_store = || async { Arc::new(MemoryStore::new()) as Arc<dyn Store> };
+//! simulation::check_store(&Config::new(4), make_store).await;
+//! simulation::check_store(&Config::new(4).with_faults(), make_store).await;
+//! # }
+//! ```
+
+mod env;
+mod execute;
+mod lost;
+mod resolve;
+mod run;
+mod world;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use proptest::prelude::any;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, RngSeed, TestRng, TestRunner};
+
+pub use self::env::SimulatedTime;
+pub use self::execute::execute;
+pub use self::resolve::Step;
+pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
+pub use self::world::World;
+use crate::store::Store;
+use crate::testing::faults::FaultRates;
+use crate::testing::strategies::{Op, operations};
+
+/// How many shorter sequences are tried after one has failed.
+const SHRINK_TRIES_MAX: usize = 3_000;
+
+/// How much [`check_store`] tries.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// How many sequences.
+    pub cases: u32,
+    /// How many operations the longest has.
+    pub operations: usize,
+    /// How often the store fails.
+    pub faults: FaultRates,
+    /// The seed of the first case; each further one has the next. Without one it is proptest's: random, or
+    /// `PROPTEST_RNG_SEED` of the environment.
+    pub seed: Option<u64>,
+}
+
+impl Config {
+    /// So many cases of up to 120 operations, without faults.
+    #[must_use]
+    pub fn new(cases: u32) -> Self {
+        Self {
+            cases,
+            operations: 120,
+            faults: FaultRates::default(),
+            seed: None,
+        }
+    }
+
+    /// With conflicts, refusals and lost answers of every kind.
+    #[must_use]
+    pub fn with_faults(mut self) -> Self {
+        self.faults = FaultRates {
+            conflict: 0.15,
+            unavailable: 0.03,
+            full: 0.01,
+            lost_applied: 0.05,
+            lost_not_applied: 0.05,
+            lost_applied_later: 0.05,
+            read: 0.004,
+        };
+        self
+    }
+
+    /// From this seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}
+
+/// Runs the property tests over stores of one kind. `make_store` gives an empty one for each case.
+///
+/// # Panics
+/// Where the service over such a store does not do what the model says: with the shortest sequence of operations
+/// found that shows it, the calls that they became, and the seed.
+pub async fn check_store<F, R>(config: &Config, make_store: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    let first = config.seed.unwrap_or_else(seed_of_proptest);
+    for case in 0..config.cases {
+        let seed = first.wrapping_add(u64::from(case));
+        let mut runner = runner(seed);
+        let tree = operations(config.operations).new_tree(&mut runner);
+        let mut tree = tree.expect("no strategy rejects anything");
+        let Err(divergence) = run_case(config, seed, &tree.current(), &make_store).await else {
+            continue;
+        };
+        let (ops, divergence) = shrink(config, seed, &mut tree, divergence, &make_store).await;
+        panic!(
+            "case {} of {} fails; run it again with PROPTEST_RNG_SEED={seed}\n\n\
+             {} operations:\n{divergence}",
+            case + 1,
+            config.cases,
+            ops.len(),
+        );
+    }
+}
+
+/// Runs one sequence of operations over an empty store.
+///
+/// # Errors
+/// A [`Divergence`] where the service does not do what the model says.
+pub async fn check_operations(
+    store: Arc<dyn Store>,
+    seed: u64,
+    faults: FaultRates,
+    ops: &[Op],
+) -> Result<(), Divergence> {
+    let mut simulation = Simulation::begin(store, seed, faults).await?;
+    for op in ops {
+        simulation.step(op).await?;
+    }
+    simulation.finish().await
+}
+
+async fn run_case<F, R>(
+    config: &Config,
+    seed: u64,
+    ops: &[Op],
+    make_store: &F,
+) -> Result<(), Divergence>
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    let store = make_store().await;
+    let run = check_operations(store, seed, config.faults, ops);
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(panic) => Err(Divergence {
+            trace: Vec::new(),
+            problem: format!("a panic: {}", panic_message(&*panic)),
+        }),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
+}
+
+/// The shortest sequence found that fails too.
+async fn shrink<F, R>(
+    config: &Config,
+    seed: u64,
+    tree: &mut impl ValueTree<Value = Vec<Op>>,
+    mut divergence: Divergence,
+    make_store: &F,
+) -> (Vec<Op>, Divergence)
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    let mut shortest = tree.current();
+    let mut goes_on = tree.simplify();
+    for _ in 0..SHRINK_TRIES_MAX {
+        if !goes_on {
+            break;
+        }
+        let ops = tree.current();
+        goes_on = match run_case(config, seed, &ops, make_store).await {
+            Ok(()) => tree.complicate(),
+            Err(other) => {
+                (shortest, divergence) = (ops, other);
+                tree.simplify()
+            }
+        };
+    }
+    (shortest, divergence)
+}
+
+/// A runner whose values follow from the seed.
+fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    TestRunner::new_with_rng(ProptestConfig::default(), rng)
+}
+
+fn seed_of_proptest() -> u64 {
+    match ProptestConfig::default().rng_seed {
+        RngSeed::Fixed(seed) => seed,
+        // Short enough to be read out.
+        RngSeed::Random => {
+            let number = any::<u32>().new_tree(&mut TestRunner::default());
+            u64::from(number.expect("a number is never rejected").current())
+        }
+    }
+}

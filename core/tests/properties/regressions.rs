@@ -1,0 +1,82 @@
+//! What the property tests have found, kept as examples. Each runs against the model as they do.
+
+use knowledge_core::access::{ActionSet, BaseRole, BuiltInRole};
+use knowledge_core::model::{NewCustomRole, RoleActions};
+use knowledge_core::testing::faults::FaultRates;
+use knowledge_core::testing::simulation::check_operations;
+use knowledge_core::testing::strategies::{By, CastMember, Op, Pick, RolePick, Through};
+
+use crate::memory;
+
+const OLGA: By = By {
+    is_second_org: false,
+    member: CastMember::Olga,
+    through: Through::Usual,
+};
+const CLARA: By = By {
+    member: CastMember::Clara,
+    ..OLGA
+};
+
+fn person(member: CastMember) -> Pick {
+    Pick::Own(member as u8)
+}
+
+fn role(slug: &str, allow: &[&str]) -> Op {
+    let allow = allow.iter().map(|name| name.parse().unwrap());
+    let new = NewCustomRole {
+        name: slug.to_owned(),
+        slug: slug.to_owned(),
+        base_role: BaseRole::Viewer,
+        description: String::new(),
+        workspace_id: None,
+        actions: RoleActions {
+            allow: allow.collect(),
+            deny: ActionSet::EMPTY,
+        },
+    };
+    Op::CreateRole(OLGA, new, None)
+}
+
+async fn check(ops: &[Op]) {
+    let outcome = check_operations(memory().await, 1, FaultRates::default(), ops).await;
+    if let Err(divergence) = outcome {
+        panic!("{divergence}");
+    }
+}
+
+/// Whoever held a role that was deleted does not hold it any more, also before the background has rewritten that.
+#[tokio::test]
+async fn a_deleted_role_cannot_be_assigned_to_those_who_held_it() {
+    let first_role = RolePick::Custom(Pick::Own(0));
+    let deleted_role = RolePick::Custom(Pick::Unknown(0));
+    let clara = person(CastMember::Clara);
+    check(&[
+        Op::AssignRole(OLGA, clara, first_role, Some(Pick::Own(0))),
+        Op::DeleteRole(
+            OLGA,
+            Pick::Own(0),
+            Some(RolePick::BuiltIn(BuiltInRole::Viewer)),
+        ),
+        Op::AssignRole(OLGA, clara, deleted_role, Some(Pick::Own(0))),
+        Op::Maintain,
+        Op::AssignRole(OLGA, clara, deleted_role, Some(Pick::Own(0))),
+    ])
+    .await;
+}
+
+/// Where a role in a workspace ends, the one in the organisation counts again: nobody can grant that either who does
+/// not hold it.
+#[tokio::test]
+async fn ending_a_role_in_a_workspace_grants_the_one_in_the_organisation() {
+    let viewer = RolePick::BuiltIn(BuiltInRole::Viewer);
+    let (adam, clara) = (person(CastMember::Adam), person(CastMember::Clara));
+    check(&[
+        role("doormen", &["member:manage"]),
+        Op::AssignRole(OLGA, clara, RolePick::Custom(Pick::Own(1)), None),
+        Op::AssignRole(OLGA, adam, viewer, Some(Pick::Own(0))),
+        Op::UnassignRole(CLARA, adam, Pick::Own(0)),
+        Op::UnassignRole(OLGA, adam, Pick::Own(0)),
+    ])
+    .await;
+}

@@ -1,0 +1,47 @@
+//! One caller after the other.
+
+use std::collections::BTreeMap;
+
+use knowledge_core::testing::faults::FaultRates;
+use knowledge_core::testing::simulation::{Config, Simulation, check_store};
+use knowledge_core::testing::strategies::operations;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use crate::{cases, memory};
+
+#[tokio::test]
+async fn the_service_does_what_the_model_says() {
+    check_store(&Config::new(cases(400)), memory).await;
+}
+
+#[tokio::test]
+async fn the_service_does_what_the_model_says_over_a_failing_store() {
+    check_store(&Config::new(cases(200)).with_faults(), memory).await;
+}
+
+/// A property test that only ever hears refusals shows nothing: every kind of call is answered and refused.
+#[tokio::test]
+async fn every_call_is_answered_and_refused_now_and_then() {
+    let mut runner = TestRunner::deterministic();
+    let mut heard: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for seed in 0..60 {
+        let ops = operations(120).new_tree(&mut runner).unwrap().current();
+        let begun = Simulation::begin(memory().await, seed, FaultRates::default()).await;
+        let mut simulation = begun.unwrap();
+        for op in &ops {
+            simulation.step(op).await.unwrap();
+        }
+        for (_, call, outcome) in simulation.past() {
+            let text = format!("{call:?}");
+            let name = text.split('(').next().unwrap().to_owned();
+            let (answers, refusals) = heard.entry(name).or_default();
+            *(if outcome.is_ok() { answers } else { refusals }) += 1;
+        }
+    }
+    assert_eq!(heard.remove("Maintain").unwrap().1, 0);
+    assert_eq!(heard.len(), 23, "{heard:#?}");
+    for (call, (answers, refusals)) in &heard {
+        assert!(*answers >= 5 && *refusals >= 1, "{call}: {heard:#?}");
+    }
+}
