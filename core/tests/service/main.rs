@@ -24,5 +24,6 @@ mod provisioning;
 mod recalls;
 mod role_deletion;
 mod roles;
+mod tenancy;
 mod webhooks;
 mod world;

@@ -1,0 +1,320 @@
+//! Tenancy: whatever is named of another organisation is answered as what does not exist, and nothing there changes.
+
+use knowledge_core::Error;
+use knowledge_core::access::{BaseRole, Credential, RoleRef};
+use knowledge_core::model::{
+    ChatId, ConnectorId, CustomRoleUpdate, EventType, MemberId, MemoryChange, MemoryId,
+    NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId,
+    SourceId, WorkspaceId,
+};
+use knowledge_core::service::{DeleteRole, MemberAssignment};
+use knowledge_core::store::Key;
+use uuid::Uuid;
+
+use crate::make::{
+    ACME, HOUR, MEMBER, OWNER, SUCCESS, VIEWER, actions, new_connector, new_mcp_key, new_member,
+    new_memory, new_recall, new_role, new_workspace,
+};
+use crate::world::World;
+
+/// The identifiers of one organisation, or ones that nothing has.
+#[derive(Clone)]
+struct Ids {
+    slug: String,
+    workspace: WorkspaceId,
+    source: SourceId,
+    memory: MemoryId,
+    role: RoleId,
+    member: MemberId,
+    recall: RecallId,
+    chat: ChatId,
+    connector: ConnectorId,
+}
+
+impl Ids {
+    async fn of_acme(world: &World) -> Self {
+        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let memories = world.memories(1).await;
+        let recall = service
+            .create_recall(owner, workspace, &new_recall(&memories))
+            .await;
+        let connector = service
+            .create_connector(owner, workspace, &new_connector(HOUR))
+            .await;
+        let chat = service
+            .create_chat(owner, workspace, "Plans")
+            .await
+            .unwrap();
+        Self {
+            slug: ACME.to_owned(),
+            workspace,
+            source: world.source,
+            memory: memories[0],
+            role: world
+                .role(BaseRole::Viewer, actions(&[]), actions(&[]))
+                .await
+                .id,
+            member: world.member(MEMBER).await,
+            recall: recall.unwrap().id,
+            chat: chat.id,
+            connector: connector.unwrap().id,
+        }
+    }
+
+    fn of_nothing() -> Self {
+        let id = Uuid::from_u128(7);
+        Self {
+            slug: "nobody".to_owned(),
+            workspace: WorkspaceId(id),
+            source: SourceId(id),
+            memory: MemoryId(id),
+            role: RoleId(id),
+            member: MemberId(id),
+            recall: RecallId(id),
+            chat: ChatId(id),
+            connector: ConnectorId(id),
+        }
+    }
+}
+
+/// The owner of another organisation, and what it has itself.
+struct Stranger {
+    caller: Credential,
+    workspace: WorkspaceId,
+    source: SourceId,
+    role: RoleId,
+    member: MemberId,
+}
+
+const EVIL: &str = "evil";
+
+impl Stranger {
+    async fn come(world: &World) -> Self {
+        let provisioning = world.service.provisioning();
+        let eve = new_member("eve", OWNER);
+        let (org, eve) = provisioning
+            .create_organization("Evil", EVIL, &eve)
+            .await
+            .unwrap();
+        let workspace = provisioning
+            .create_workspace(org.id, &new_workspace("lair"))
+            .await;
+        let member = provisioning
+            .create_member(org.id, &new_member("minion", VIEWER))
+            .await;
+        let caller = Credential::Trusted {
+            org: org.id,
+            member: eve.id,
+        };
+        let wiki = knowledge_core::service::NewSource {
+            name: "Wiki".to_owned(),
+            kind: "confluence".to_owned(),
+        };
+        let source = world.service.create_source(&caller, &wiki).await.unwrap();
+        let role = world
+            .service
+            .create_custom_role(&caller, EVIL, &new_role("henchman"))
+            .await;
+        Self {
+            caller,
+            workspace: workspace.unwrap().id,
+            source: source.id,
+            role: role.unwrap().id,
+            member: member.unwrap().id,
+        }
+    }
+
+    /// Tries everything with these identifiers. Each answer is a refusal, as its caller sees it.
+    async fn try_everything(&self, world: &World, ids: &Ids) -> Vec<String> {
+        let mut answers = Vec::new();
+        let mut note = |answer: Result<(), Error>| {
+            let error = answer.expect_err("it is refused");
+            assert!(!matches!(error, Error::Forbidden { .. }), "{error:?}");
+            answers.push(format!("{} {error}", error.code()));
+        };
+        let (service, caller) = (&world.service, &self.caller);
+        let batch = [new_memory("Note")];
+        let (theirs, own) = (ids.workspace, self.workspace);
+
+        // In their workspace.
+        note(service.dashboard_summary(caller, theirs).await.map(drop));
+        note(
+            service
+                .ingest(caller, theirs, self.source, &batch)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .create_connector(caller, theirs, &new_connector(HOUR))
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .report_sync(caller, theirs, ids.connector, &SUCCESS)
+                .await,
+        );
+        note(
+            service
+                .pause_connector(caller, theirs, ids.connector, true)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .create_mcp_key(caller, theirs, &new_mcp_key("org:acme"))
+                .await
+                .map(drop),
+        );
+        note(service.create_chat(caller, theirs, "Hi").await.map(drop));
+        note(
+            service
+                .post_chat_message(caller, theirs, ids.chat, "Hi")
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .create_recall(caller, theirs, &new_recall(&[ids.memory]))
+                .await
+                .map(drop),
+        );
+        let webhook = NewWebhook {
+            event_type: EventType::ChunkCreated,
+            url: "https://example.com/".parse().unwrap(),
+        };
+        note(
+            service
+                .create_webhook(caller, theirs, &webhook)
+                .await
+                .map(drop),
+        );
+        let inbound = NewInboundWebhook {
+            name: "Forms".to_owned(),
+        };
+        note(
+            service
+                .create_inbound_webhook(caller, theirs, &inbound)
+                .await
+                .map(drop),
+        );
+
+        // With their things in one's own workspace.
+        note(
+            service
+                .ingest(caller, own, ids.source, &batch)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .report_sync(caller, own, ids.connector, &SUCCESS)
+                .await,
+        );
+        note(
+            service
+                .pause_connector(caller, own, ids.connector, true)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .post_chat_message(caller, own, ids.chat, "Hi")
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .create_recall(caller, own, &new_recall(&[ids.memory]))
+                .await
+                .map(drop),
+        );
+        let subscription = NewCitationSubscription {
+            recall_id: ids.recall,
+            webhook_url: "https://example.com/".parse().unwrap(),
+        };
+        let subscribed = service
+            .create_citation_subscription(caller, &subscription)
+            .await;
+        note(subscribed.map(drop));
+        let change = MemoryChange {
+            source_id: Some(ids.source),
+            ..MemoryChange::default()
+        };
+        note(world.bulk(caller, &[ids.memory], change).await.map(drop));
+
+        // In their organisation, and with their roles and members in one's own.
+        let (slug, update) = (&*ids.slug, CustomRoleUpdate::default());
+        for org in [slug, EVIL] {
+            let none = DeleteRole::default();
+            note(service.custom_role(caller, org, ids.role).await.map(drop));
+            let updated = service
+                .update_custom_role(caller, org, ids.role, &update, None)
+                .await;
+            note(updated.map(drop));
+            note(
+                service
+                    .delete_custom_role(caller, org, ids.role, &none)
+                    .await,
+            );
+            let role = MemberAssignment::Organization(MEMBER);
+            note(service.assign_role(caller, org, ids.member, role).await);
+        }
+        note(service.list_custom_roles(caller, slug).await.map(drop));
+        note(
+            service
+                .create_custom_role(caller, slug, &new_role("spy"))
+                .await
+                .map(drop),
+        );
+        let local = NewCustomRole {
+            workspace_id: Some(theirs),
+            ..new_role("spy")
+        };
+        note(
+            service
+                .create_custom_role(caller, EVIL, &local)
+                .await
+                .map(drop),
+        );
+        let to = DeleteRole {
+            reassign_to: Some(RoleRef::Custom(ids.role)),
+        };
+        note(
+            service
+                .delete_custom_role(caller, EVIL, self.role, &to)
+                .await,
+        );
+        for assignment in [
+            MemberAssignment::Organization(RoleRef::Custom(ids.role)),
+            MemberAssignment::Workspace(own, Some(RoleRef::Custom(ids.role))),
+            MemberAssignment::Workspace(theirs, Some(MEMBER)),
+        ] {
+            note(
+                service
+                    .assign_role(caller, EVIL, self.member, assignment)
+                    .await,
+            );
+        }
+        answers
+    }
+}
+
+#[tokio::test]
+async fn what_another_organisation_has_is_as_what_nobody_has() {
+    let world = World::new().await;
+    let ids = Ids::of_acme(&world).await;
+    let stranger = Stranger::come(&world).await;
+    let of_acme = world.org.id.0.simple().to_string();
+    let contents = async || {
+        let mut contents = world.contents().await;
+        contents.retain(|key: &Key, _| key.to_string().contains(&of_acme));
+        contents
+    };
+    let before = contents().await;
+    let with_theirs = stranger.try_everything(&world, &ids).await;
+    assert_eq!(contents().await, before);
+    let with_nothing = stranger.try_everything(&world, &Ids::of_nothing()).await;
+    assert_eq!(with_theirs, with_nothing);
+}
