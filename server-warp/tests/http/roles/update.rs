@@ -168,12 +168,12 @@ async fn what_a_role_denies_its_holders_lose_at_once() {
         assert_eq!(call.send().await.status, 200);
     };
     assert_eq!(relabels().await, 200);
-    change(json!({ "actions": { "deny": ["memory:update"] } })).await;
+    change(json!({ "actions": { "allow": [], "deny": ["memory:update"] } })).await;
     assert_eq!(relabels().await, 403);
     // Whatever the base allows.
     change(json!({ "base_role": "member" })).await;
     assert_eq!(relabels().await, 403);
-    change(json!({ "actions": {} })).await;
+    change(json!({ "actions": { "deny": [] } })).await;
     assert_eq!(relabels().await, 200);
     change(json!({ "base_role": "viewer", "actions": { "allow": ["memory:update"] } })).await;
     assert_eq!(relabels().await, 200);
@@ -337,6 +337,24 @@ async fn fields_have_bounds() {
     insta::assert_snapshot!(problems(json!({ "slug": "" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
     insta::assert_snapshot!(problems(json!({ "slug": "s".repeat(65) })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
     insta::assert_snapshot!(problems(json!({ "description": "d".repeat(1_025) })).await, @r#"{"fields":[{"code":"too_large","message":"must have at most 1024 characters","path":"description"}]}"#);
+}
+
+#[tokio::test]
+async fn one_list_of_actions_leaves_the_other_as_it_is() {
+    let org = own_org();
+    let actions = async |actions: Value| {
+        let answer = update(org, &json!({ "actions": actions })).send().await;
+        (
+            answer.status.as_u16(),
+            answer.json()["data"]["actions"].clone(),
+        )
+    };
+    let both = json!({ "allow": ["audit:read"], "deny": ["memory:read"] });
+    let set = actions(json!({ "deny": ["memory:read"] })).await;
+    assert_eq!(set, (200, both.clone()));
+    assert_eq!(actions(json!({})).await, (200, both));
+    // What is left out counts too: no action stands in both.
+    assert_eq!(actions(json!({ "deny": ["audit:read"] })).await.0, 400);
 }
 
 #[tokio::test]
