@@ -35,6 +35,7 @@ use knowledge_core::store::Store;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+use crate::explain::explain;
 use crate::net::{BindError, NetConfig, Server, ShutdownReport};
 use crate::responder::ApiResponder;
 
@@ -143,7 +144,7 @@ async fn maintain(service: KnowledgeService, interval: Duration) {
     loop {
         ticks.tick().await;
         if let Err(error) = maintain_until_done(&service).await {
-            let detail = crate::cli::explain(&error);
+            let detail = explain(&error);
             tracing::warn!(
                 detail,
                 "maintenance stopped early; it goes on at the next turn"

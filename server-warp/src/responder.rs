@@ -5,6 +5,7 @@ use http::{Method, Request, Response, Uri};
 use knowledge_core::api::Api;
 use knowledge_core::{Error, ProblemCode};
 
+use crate::explain::explain;
 use crate::net::{Refusal, Responder};
 
 /// Hands requests to [`Api`], and gives what the server refuses the shape that the operation at its path has.
@@ -32,10 +33,7 @@ impl Responder for ApiResponder {
 
     async fn ready(&self) -> Result<(), String> {
         let ready = self.api.service().ready().await;
-        ready.map_err(|error| match error {
-            Error::Unavailable { detail, .. } | Error::Internal { detail } => detail,
-            other => other.to_string(),
-        })
+        ready.map_err(|error| explain(&error))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::access::{Credential, CredentialKind};
 use crate::error::Error;
 use crate::model::{
     BulkUpdate, CustomRoleUpdate, MemoryChange, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, RoleActions, RoleId, WorkspaceId,
+    NewWebhook, RoleActionsUpdate, RoleId, WorkspaceId,
 };
 use crate::service::{DeleteRole, KnowledgeService, Tagged};
 
@@ -118,9 +118,9 @@ impl Call<'_> {
             description: body.text("description"),
             base_role: body.parsed("base_role"),
             is_active: body.boolean("is_active"),
-            actions: body.object("actions", |actions| RoleActions {
-                allow: actions.actions("allow").unwrap_or_default(),
-                deny: actions.actions("deny").unwrap_or_default(),
+            actions: body.object("actions", |actions| RoleActionsUpdate {
+                allow: actions.actions("allow"),
+                deny: actions.actions("deny"),
             }),
         };
         let update = body.finish(Some(update))?;

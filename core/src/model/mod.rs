@@ -33,6 +33,6 @@ pub use self::memory::{
 };
 pub use self::names::UnknownName;
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
-pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions};
+pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::time::{InvalidTimestamp, Timestamp};
 pub use self::url::{InvalidUrl, URL_CHARS_MAX, WebhookUrl};

@@ -87,6 +87,35 @@ pub struct CustomRoleUpdate {
     pub base_role: Option<BaseRole>,
     /// Switches the role on or off.
     pub is_active: Option<bool>,
-    /// New actions, both lists.
-    pub actions: Option<RoleActions>,
+    /// New lists of actions.
+    pub actions: Option<RoleActionsUpdate>,
+}
+
+/// New lists of actions; one that is absent stays as it is, so that leaving one out never widens a role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoleActionsUpdate {
+    /// A new list of what is added.
+    pub allow: Option<ActionSet>,
+    /// A new list of what is taken.
+    pub deny: Option<ActionSet>,
+}
+
+impl RoleActionsUpdate {
+    /// `actions` with the lists that are new.
+    #[must_use]
+    pub fn applied_to(self, actions: RoleActions) -> RoleActions {
+        RoleActions {
+            allow: self.allow.unwrap_or(actions.allow),
+            deny: self.deny.unwrap_or(actions.deny),
+        }
+    }
+}
+
+impl From<RoleActions> for RoleActionsUpdate {
+    fn from(actions: RoleActions) -> Self {
+        Self {
+            allow: Some(actions.allow),
+            deny: Some(actions.deny),
+        }
+    }
 }

@@ -53,9 +53,10 @@ impl CustomRoleUpdate {
         self.description
             .iter()
             .for_each(|text| problems.description("description", text));
-        self.actions
-            .iter()
-            .for_each(|actions| check_actions(&mut problems, actions));
+        if let Some(actions) = self.actions {
+            // A list that stays is looked at when it is read.
+            check_actions(&mut problems, &actions.applied_to(RoleActions::default()));
+        }
         problems.into_result()
     }
 
@@ -67,7 +68,7 @@ impl CustomRoleUpdate {
         changed.description = this.description.unwrap_or(changed.description);
         changed.base_role = this.base_role.unwrap_or(changed.base_role);
         changed.is_active = this.is_active.unwrap_or(changed.is_active);
-        changed.actions = this.actions.unwrap_or(changed.actions);
+        changed.actions = this.actions.unwrap_or_default().applied_to(changed.actions);
         changed
     }
 }
@@ -237,6 +238,9 @@ impl KnowledgeService {
             if after == before {
                 return transaction.done(tagged(before));
             }
+            let mut problems = Problems::default();
+            check_actions(&mut problems, &after.actions);
+            problems.into_result()?;
             caller.require_covers(after.effective_actions())?;
             if after.slug != before.slug {
                 self.claim_slug(&mut transaction, &after).await?;

@@ -25,7 +25,7 @@ async fn the_service_does_what_the_model_says_over_a_failing_store() {
 async fn every_call_is_answered_and_refused_now_and_then() {
     let mut runner = TestRunner::deterministic();
     let mut heard: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    for seed in 0..60 {
+    for seed in 0..90 {
         let ops = operations(120).new_tree(&mut runner).unwrap().current();
         let begun = Simulation::begin(memory().await, seed, FaultRates::default()).await;
         let mut simulation = begun.unwrap();

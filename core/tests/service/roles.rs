@@ -3,7 +3,8 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential};
 use knowledge_core::model::{
-    CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, WorkspaceId,
+    CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId,
+    WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, DeleteRole, IfMatch};
 use knowledge_core::store::keys;
@@ -42,7 +43,7 @@ fn active(is_active: bool) -> CustomRoleUpdate {
 
 fn with_actions(allow: ActionSet, deny: ActionSet) -> CustomRoleUpdate {
     CustomRoleUpdate {
-        actions: Some(RoleActions { allow, deny }),
+        actions: Some(RoleActions { allow, deny }.into()),
         ..CustomRoleUpdate::default()
     }
 }
@@ -114,7 +115,7 @@ async fn bad_values_are_all_named() {
         name: Some(bad.name),
         slug: Some(bad.slug),
         description: Some(bad.description),
-        actions: Some(bad.actions),
+        actions: Some(bad.actions.into()),
         ..CustomRoleUpdate::default()
     };
     assert_eq!(problem(update(&world, role.id, change).await), expected);
@@ -217,6 +218,43 @@ async fn a_slug_is_had_once_and_free_again_after() {
         .await
         .unwrap();
     create("uno").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_list_of_actions_that_is_left_out_stays() {
+    let world = World::new().await;
+    let (audit, read) = (
+        actions(&[Action::AuditRead]),
+        actions(&[Action::MemoryRead]),
+    );
+    let role = world.role(BaseRole::Viewer, audit, read).await;
+    let lists = |allow, deny| CustomRoleUpdate {
+        actions: Some(RoleActionsUpdate { allow, deny }),
+        ..CustomRoleUpdate::default()
+    };
+    let updated = update(&world, role.id, lists(Some(NONE), None))
+        .await
+        .unwrap();
+    assert_eq!(
+        updated.actions,
+        RoleActions {
+            allow: NONE,
+            deny: read
+        }
+    );
+    let updated = update(&world, role.id, lists(None, Some(audit)))
+        .await
+        .unwrap();
+    assert_eq!(
+        updated.actions,
+        RoleActions {
+            allow: NONE,
+            deny: audit
+        }
+    );
+    // What stays is looked at together with what is new.
+    let refused = update(&world, role.id, lists(Some(audit), None)).await;
+    assert_eq!(problem(refused), "actions duplicate");
 }
 
 #[tokio::test]

@@ -10,9 +10,9 @@ use knowledge_core::model::{
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::output::{has_colours, print, print_json, width};
-use super::progress::grouped;
-use super::table::{Cell, Look, Table, plain};
+use super::table::{Cell, Fit, Look, Table, plain};
 use super::tenant::TenantArgs;
+use crate::progress::grouped;
 
 /// Show the dashboard of a workspace
 ///
@@ -113,14 +113,14 @@ fn checklist(summary: &DashboardSummary, look: Look) -> String {
 
 fn connectors(list: &[ConnectorHealth], now: Timestamp) -> Option<Table> {
     let mut table = Table::new(&[
-        "STATUS",
-        "KIND",
-        "ACCOUNT",
-        "SCOPE",
-        "LAST SUCCESS",
-        "NEXT SYNC",
-        "ERRORS IN 24 H",
-        "LAST ERROR",
+        ("STATUS", Fit::Whole),
+        ("KIND", Fit::Whole),
+        ("ACCOUNT", Fit::Cut),
+        ("SCOPE", Fit::Optional),
+        ("LAST SUCCESS", Fit::Whole),
+        ("NEXT SYNC", Fit::Optional),
+        ("ERRORS 24 H", Fit::Optional),
+        ("LAST ERROR", Fit::Cut),
     ]);
     for connector in list {
         table.row([
@@ -129,7 +129,7 @@ fn connectors(list: &[ConnectorHealth], now: Timestamp) -> Option<Table> {
             Cell::new(&connector.account_label),
             Cell::new(connector.scope.as_str()),
             Cell::new(moment(connector.last_success_at, now)),
-            Cell::new(moment(connector.next_sync_at, now)),
+            Cell::new(planned(connector.next_sync_at, now)),
             Cell::new(connector.error_count_24h.to_string()),
             Cell::new(connector.last_error.as_deref().unwrap_or("-")),
         ]);
@@ -147,14 +147,20 @@ fn status_style(status: ConnectorStatus) -> Style {
 }
 
 fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
-    let mut table = Table::new(&["NAME", "CLIENT", "LAST USED", "ROTATES", "AUDIENCE"]);
+    let mut table = Table::new(&[
+        ("NAME", Fit::Cut),
+        ("CLIENT", Fit::Whole),
+        ("LAST USED", Fit::Whole),
+        ("ROTATES", Fit::Optional),
+        ("AUDIENCE", Fit::Cut),
+    ]);
     for key in &summary.mcp_keys {
         let audience: Vec<_> = key.audience.iter().map(ToString::to_string).collect();
         table.row([
             Cell::new(&key.name),
             Cell::new(key.client.as_str()),
             Cell::new(moment(key.last_used_at, now)),
-            Cell::new(moment(key.rotates_at, now)),
+            Cell::new(planned(key.rotates_at, now)),
             Cell::new(audience.join(", ")),
         ]);
     }
@@ -162,7 +168,11 @@ fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
 }
 
 fn chats(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
-    let mut table = Table::new(&["LAST MESSAGE", "TITLE", "SNIPPET"]);
+    let mut table = Table::new(&[
+        ("LAST MESSAGE", Fit::Whole),
+        ("TITLE", Fit::Cut),
+        ("SNIPPET", Fit::Cut),
+    ]);
     for chat in &summary.recent_chats {
         table.row([
             Cell::new(moment(Some(chat.last_message_at), now)),
@@ -185,6 +195,11 @@ pub(super) fn moment(time: Option<Timestamp>, now: Timestamp) -> String {
         Some(distance) if before > after => format!("{distance} ago"),
         Some(distance) => format!("in {distance}"),
     }
+}
+
+/// A moment that something is planned for: where there is none, a dash.
+fn planned(time: Option<Timestamp>, now: Timestamp) -> String {
+    time.map_or_else(|| "-".to_owned(), |time| moment(Some(time), now))
 }
 
 /// The largest whole unit of a duration; `None` below a minute.

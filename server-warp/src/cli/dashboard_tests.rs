@@ -102,10 +102,10 @@ fn the_dashboard_is_drawn_whole() {
       ○ Add a webhook  (suggested)
 
     Connectors
-      STATUS         KIND        ACCOUNT                  SCOPE      LAST SUCCESS  NEXT SYNC  ERRORS IN 24 H  LAST ERROR
-      healthy        confluence  confluence@acme.example  workspace  18 min ago    in 2 h     0               -
-      auth_required  slack       slack@acme.example       workspace  18 min ago    in 2 h     1               401 token revoked
-      pending        gmail       gmail@acme.example       workspace  never         in 2 h     0               -
+      STATUS         KIND        ACCOUNT                  SCOPE      LAST SUCCESS  NEXT SYNC  ERRORS 24 H  LAST ERROR
+      healthy        confluence  confluence@acme.example  workspace  18 min ago    in 2 h     0            -
+      auth_required  slack       slack@acme.example       workspace  18 min ago    in 2 h     1            401 token revoked
+      pending        gmail       gmail@acme.example       workspace  never         in 2 h     0            -
 
     MCP keys
       NAME    CLIENT       LAST USED  ROTATES  AUDIENCE

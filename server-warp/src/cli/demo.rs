@@ -63,12 +63,15 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         level: args.log_level.clone(),
         format: args.log_format.into(),
     })?;
-    let (service, demo) = prepare(&args.data_dir, args.memories).await?;
+    let prepared = prepare(&args.data_dir).await?;
+    let service = prepared.service.clone();
     let net = NetConfig {
         address: args.listen,
         ..NetConfig::default()
     };
+    // Before the work, so that an address that is taken is told at once.
     let app = App::bind(service.clone(), net).await?;
+    let demo = prepared.finish(args.memories).await?;
     let base_url = app.base_url();
     let shutdown = shutdown_signal()?;
     let serving = tokio::spawn(app.run(shutdown));
@@ -79,8 +82,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens the demo that is there, or makes it.
-async fn prepare(data_dir: &Path, memories: u64) -> Result<(KnowledgeService, Demo), Failure> {
+/// A store that is the demo's: with a whole demo in it, or with nothing.
+struct Prepared {
+    data: Data,
+    service: KnowledgeService,
+    state_path: PathBuf,
+    made: Option<Demo>,
+}
+
+/// Opens the store of the demo. What an interrupted start left in it is removed; what is not the demo's is refused.
+async fn prepare(data_dir: &Path) -> Result<Prepared, Failure> {
     let state_path = state_path(data_dir);
     let config = DataConfig::at(data_dir);
     let mut data = config.open().await?;
@@ -105,26 +116,37 @@ async fn prepare(data_dir: &Path, memories: u64) -> Result<(KnowledgeService, De
         service = open_service(&data).await?;
         state = None;
     }
-    let is_made = matches!(state, Some(DemoState::Ready(_)));
-    let mut demo = match state {
-        Some(DemoState::Ready(demo)) => *demo,
-        _ => make(&data, &state_path, memories).await?,
-    };
-    if is_made && demo.counts.memories != memories {
-        let made = demo.counts.memories;
-        tracing::info!(
-            made,
-            memories,
-            "the demo keeps the memories that it was made with"
-        );
+    Ok(Prepared {
+        data,
+        service,
+        state_path,
+        made: match state {
+            Some(DemoState::Ready(demo)) => Some(*demo),
+            _ => None,
+        },
+    })
+}
+
+impl Prepared {
+    /// Makes the demo where it is not there, and brings one that is there up to the present.
+    async fn finish(self, memories: u64) -> Result<Demo, Failure> {
+        let is_made = self.made.is_some();
+        let mut demo = match self.made {
+            Some(demo) => {
+                demo::report_syncs(&self.service, &demo).await?;
+                demo
+            }
+            None => make(&self.data, &self.state_path, memories).await?,
+        };
+        if demo.counts.memories != memories {
+            let made = demo.counts.memories;
+            tracing::info!(made, memories, "the demo keeps the memories that it has");
+        }
+        if demo::log_in(&self.service, &mut demo).await? || !is_made {
+            write_state(&self.state_path, &DemoState::Ready(Box::new(demo.clone())))?;
+        }
+        Ok(demo)
     }
-    if is_made {
-        demo::report_syncs(&service, &demo).await?;
-    }
-    if demo::log_in(&service, &mut demo).await? || !is_made {
-        write_state(&state_path, &DemoState::Ready(Box::new(demo.clone())))?;
-    }
-    Ok((service, demo))
 }
 
 async fn open_service(data: &Data) -> Result<KnowledgeService, Failure> {

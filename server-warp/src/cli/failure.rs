@@ -8,6 +8,7 @@ use knowledge_core::Error;
 
 use crate::app::StartError;
 use crate::data::DataError;
+use crate::explain::explain;
 use crate::logging::LogError;
 use crate::net::BindError;
 use crate::private_file::PrivateFileError;
@@ -47,22 +48,6 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
-    }
-}
-
-/// An error of the service with everything that an operator may know, which is more than a client may.
-pub(crate) fn explain(error: &Error) -> String {
-    match error {
-        Error::InvalidRequest { fields } => {
-            let problems = fields
-                .iter()
-                .map(|problem| format!("{} {}", problem.path, problem.message));
-            problems.collect::<Vec<_>>().join("; ")
-        }
-        Error::Internal { detail } | Error::Unavailable { detail, .. } => {
-            format!("{error} ({detail})")
-        }
-        other => other.to_string(),
     }
 }
 

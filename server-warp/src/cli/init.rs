@@ -15,7 +15,7 @@ use super::tenant::open_service;
 /// `knowledge serve` serves.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The slug of the organisation: 1 to 64 characters of a-z 0-9 - _ .
+    /// The slug of the organisation: 1 to 64 of the characters a-z 0-9 . _ -
     #[arg(long, value_name = "SLUG")]
     org_slug: String,
 

@@ -10,7 +10,6 @@ mod failure;
 mod import;
 mod init;
 mod output;
-mod progress;
 mod serve;
 mod table;
 mod tenant;
@@ -21,8 +20,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use self::failure::Failure;
-pub(crate) use self::failure::explain;
-pub(crate) use self::progress::{Progress, Unit, grouped};
 
 /// Governance for the memory of AI assistants: who may see it, how sensitive it is, what waits for review.
 #[derive(Debug, Parser)]

@@ -31,12 +31,16 @@ pub(super) fn has_colours() -> bool {
     io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR")
 }
 
+/// The width of a terminal that does not tell, in columns.
+const WIDTH_DEFAULT: usize = 80;
+
 /// The width of what is written to standard output, in columns: that of the terminal, and without one as wide as the
 /// text is.
 pub(super) fn width() -> usize {
     let terminal = console::Term::stdout();
-    match terminal.size_checked() {
-        Some((_, columns)) if columns > 0 => usize::from(columns),
-        _ => usize::MAX,
+    if !terminal.is_term() {
+        return usize::MAX;
     }
+    let size = terminal.size_checked();
+    size.map_or(WIDTH_DEFAULT, |(_, columns)| usize::from(columns))
 }

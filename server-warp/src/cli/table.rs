@@ -9,7 +9,18 @@ const GAP: &str = "  ";
 /// Blanks before a line.
 const INDENT: &str = "  ";
 /// No column is cut to less than this many columns of the terminal.
-const COLUMN_WIDTH_MIN: usize = 6;
+const COLUMN_WIDTH_MIN: usize = 10;
+
+/// What becomes of a column where the table is too wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It stays as it is.
+    Whole,
+    /// It is left out, the last one first.
+    Optional,
+    /// It is cut.
+    Cut,
+}
 
 /// Where a table is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +77,32 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 #[derive(Debug)]
 pub(super) struct Table {
     header: Vec<Cell>,
+    fits: Vec<Fit>,
     rows: Vec<Vec<Cell>>,
 }
 
+/// A column that is drawn.
+struct Column {
+    index: usize,
+    width: usize,
+    fit: Fit,
+}
+
+impl Column {
+    /// The width that it cannot do without.
+    fn least(&self) -> usize {
+        match self.fit {
+            Fit::Cut => self.width.min(COLUMN_WIDTH_MIN),
+            Fit::Whole | Fit::Optional => self.width,
+        }
+    }
+}
+
 impl Table {
-    pub(super) fn new(header: &[&str]) -> Self {
+    pub(super) fn new(columns: &[(&str, Fit)]) -> Self {
         Self {
-            header: header.iter().map(Cell::new).collect(),
+            header: columns.iter().map(|(name, _)| Cell::new(name)).collect(),
+            fits: columns.iter().map(|(_, fit)| *fit).collect(),
             rows: Vec::new(),
         }
     }
@@ -81,16 +111,15 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// The table as lines. Where it is too wide, its widest columns are cut first.
+    /// The table as lines that fit into the width.
     pub(super) fn draw(&self, look: Look) -> String {
-        let widths = self.widths(look.width);
+        let columns = self.columns(look.width);
         let faint = look.style(Style::new().dim());
-        let header = line(&self.header, &widths, |cell, text| {
-            let _ = cell;
+        let header = line(&self.header, &columns, |_, text| {
             faint.apply_to(text).to_string()
         });
         let rows = self.rows.iter().map(|row| {
-            line(row, &widths, |cell, text| {
+            line(row, &columns, |cell, text| {
                 look.style(cell.style.clone()).apply_to(text).to_string()
             })
         });
@@ -100,40 +129,59 @@ impl Table {
             .collect()
     }
 
-    fn widths(&self, width: usize) -> Vec<usize> {
-        let of_column = |column: usize| {
-            let cells = self.rows.iter().chain([&self.header]);
-            cells
-                .filter_map(|row| row.get(column))
-                .map(|cell| measure_text_width(&cell.text))
-                .max()
-                .unwrap_or(0)
+    /// The columns that are drawn, and how wide they are.
+    fn columns(&self, width: usize) -> Vec<Column> {
+        let columns = self.fits.iter().enumerate().map(|(index, fit)| Column {
+            index,
+            width: self.width_of(index),
+            fit: *fit,
+        });
+        let mut columns: Vec<_> = columns.collect();
+        let room = |columns: &[Column]| {
+            let around = INDENT.len() + GAP.len() * columns.len().saturating_sub(1);
+            width.saturating_sub(around)
         };
-        let mut widths: Vec<_> = (0..self.header.len()).map(of_column).collect();
-        let around = INDENT.len() + GAP.len() * widths.len().saturating_sub(1);
-        let room = width.saturating_sub(around);
-        while widths.iter().sum::<usize>() > room {
-            match widths.iter_mut().max() {
-                Some(widest) if *widest > COLUMN_WIDTH_MIN => *widest -= 1,
-                _ => break,
+        while columns.iter().map(Column::least).sum::<usize>() > room(&columns) {
+            let optional = columns
+                .iter()
+                .rposition(|column| column.fit == Fit::Optional);
+            let Some(last) = optional else { break };
+            columns.remove(last);
+        }
+        let room = room(&columns);
+        while columns.iter().map(|column| column.width).sum::<usize>() > room {
+            let can_be_cut = |column: &&mut Column| column.width > column.least();
+            let mut cut = columns.iter_mut().filter(can_be_cut).collect::<Vec<_>>();
+            match cut.iter_mut().max_by_key(|column| column.width) {
+                Some(widest) => widest.width -= 1,
+                None => break,
             }
         }
-        widths
+        columns
+    }
+
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.rows.iter().chain([&self.header]);
+        let widths = cells
+            .filter_map(|row| row.get(column))
+            .map(|cell| measure_text_width(&cell.text));
+        widths.max().unwrap_or(0)
     }
 }
 
-fn line(cells: &[Cell], widths: &[usize], paint: impl Fn(&Cell, &str) -> String) -> String {
+fn line(cells: &[Cell], columns: &[Column], paint: impl Fn(&Cell, &str) -> String) -> String {
     let mut line = INDENT.to_owned();
-    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        if index > 0 {
+    for (place, column) in columns.iter().enumerate() {
+        let cell = &cells[column.index];
+        // The last column needs no blanks behind it.
+        let text = if place + 1 == columns.len() {
+            truncate_str(&cell.text, column.width, "…")
+        } else {
+            pad_str(&cell.text, column.width, Alignment::Left, Some("…"))
+        };
+        if place > 0 {
             line.push_str(GAP);
         }
-        // The last column needs no blanks behind it.
-        let text = if index + 1 == cells.len() {
-            truncate_str(&cell.text, *width, "…")
-        } else {
-            pad_str(&cell.text, *width, Alignment::Left, Some("…"))
-        };
         line.push_str(&paint(cell, &text));
     }
     line
@@ -144,10 +192,19 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&["NAME", "WHAT IT SAYS"]);
-        table.row([Cell::new("short"), Cell::new("ü".repeat(30))]);
+        let mut table = Table::new(&[
+            ("NAME", Fit::Whole),
+            ("MORE", Fit::Optional),
+            ("WHAT IT SAYS", Fit::Cut),
+        ]);
+        table.row([
+            Cell::new("short"),
+            Cell::new("-"),
+            Cell::new("ü".repeat(30)),
+        ]);
         table.row([
             Cell::new("\u{1b}[31mred\nline").styled(Style::new().red()),
+            Cell::new("-"),
             Cell::new("plain"),
         ]);
         table
@@ -159,24 +216,27 @@ mod tests {
             width: usize::MAX,
             has_colours: false,
         };
-        insta::assert_snapshot!(table().draw(look), @r"
-          NAME           WHAT IT SAYS
-          short          üüüüüüüüüüüüüüüüüüüüüüüüüüüüüü
-           [31mred line  plain
-        ");
+        insta::assert_snapshot!(table().draw(look), @r#"
+        NAME           MORE  WHAT IT SAYS
+        short          -     üüüüüüüüüüüüüüüüüüüüüüüüüüüüüü
+         [31mred line  -     plain
+        "#);
     }
 
     #[test]
-    fn the_widest_column_is_cut_first() {
-        let look = Look {
-            width: 30,
-            has_colours: true,
-        };
-        let drawn = table().draw(look);
-        for line in drawn.lines() {
-            assert!(measure_text_width(line) <= 30, "{line}");
+    fn what_does_not_fit_is_cut_or_left_out() {
+        for (width, has_more) in [(60, true), (45, true), (40, true), (30, false), (12, false)] {
+            let look = Look {
+                width,
+                has_colours: true,
+            };
+            let drawn = table().draw(look);
+            for line in drawn.lines() {
+                assert!(measure_text_width(line) <= width, "{line}");
+            }
+            assert_eq!(drawn.contains("MORE"), has_more, "{drawn}");
+            assert_eq!(drawn.contains('…'), width < 60, "{drawn}");
+            assert!(drawn.contains("\u{1b}[31m"));
         }
-        assert!(drawn.contains('…'));
-        assert!(drawn.contains("\u{1b}[31m"));
     }
 }

@@ -13,7 +13,7 @@ use super::args::{OutputFormat, duration};
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::output::{has_colours, print, print_json, width};
-use super::table::{Cell, Look, Table};
+use super::table::{Cell, Fit, Look, Table};
 use super::tenant::{Tenant, TenantArgs};
 
 /// Make, list and revoke access tokens and sessions
@@ -234,13 +234,13 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         return print_json(&listed);
     }
     let mut table = Table::new(&[
-        "ID",
-        "KIND",
-        "STATE",
-        "MEMBER",
-        "EXPIRES",
-        "NARROWED TO",
-        "NAME",
+        ("ID", Fit::Whole),
+        ("KIND", Fit::Whole),
+        ("STATE", Fit::Whole),
+        ("MEMBER", Fit::Cut),
+        ("EXPIRES", Fit::Whole),
+        ("NARROWED TO", Fit::Optional),
+        ("NAME", Fit::Cut),
     ]);
     for listed in &listed {
         table.row(listed.cells(now));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::state::Demo;
-use crate::cli::grouped;
+use crate::progress::grouped;
 
 /// The operations, each as a line to paste into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]

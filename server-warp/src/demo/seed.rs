@@ -23,7 +23,7 @@ use super::clock::HistoryClock;
 use super::history;
 use super::state::{Counts, Demo, MEMORY_IDS_MAX};
 use super::text::{Draft, Writer};
-use crate::cli::{Progress, Unit};
+use crate::progress::Progress;
 use crate::system::OsRandomness;
 
 /// How long before now the history begins.
@@ -69,7 +69,7 @@ pub async fn seed(store: Arc<dyn Store>, options: Options, plan: Plan) -> Result
     let mut seeding = Seeding {
         stage: Stage::set(service, clock, plan.now).await?,
         writer: Writer::new(plan.seed),
-        progress: Progress::begin("making the demo", Unit::Memories, Some(plan.memories)),
+        progress: Progress::begin("making the demo", Some(plan.memories)),
         ingested: 0,
     };
     let made = seeding.run(plan).await;

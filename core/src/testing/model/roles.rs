@@ -7,7 +7,8 @@ use super::{Answer, Caller, Expected, Model, Org, Refusal, Shape, none_of};
 use crate::access::{Action, BuiltInRole, RoleRef};
 use crate::error::ProblemCode;
 use crate::model::{
-    CustomRole, CustomRoleUpdate, MemberId, NewCustomRole, RoleActions, RoleId, Timestamp,
+    CustomRole, CustomRoleUpdate, MemberId, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId,
+    Timestamp,
 };
 use crate::service::{IfMatch, MemberAssignment};
 
@@ -70,7 +71,8 @@ fn updated(role: &CustomRole, update: &CustomRoleUpdate) -> CustomRole {
         role.is_active = is_active;
     }
     if let Some(actions) = update.actions {
-        role.actions = actions;
+        role.actions.allow = actions.allow.unwrap_or(role.actions.allow);
+        role.actions.deny = actions.deny.unwrap_or(role.actions.deny);
     }
     role
 }
@@ -184,10 +186,13 @@ impl Model {
             .description
             .iter()
             .for_each(|text| shape.description(text));
-        update
-            .actions
-            .iter()
-            .for_each(|actions| shape.actions(actions));
+        if let Some(RoleActionsUpdate {
+            allow: Some(allow),
+            deny: Some(deny),
+        }) = update.actions
+        {
+            shape.actions(&RoleActions { allow, deny });
+        }
         let who = shape.then(self.enter_org(by, slug, Action::RoleManage, now))?;
         let org = self.org(who.org);
         let before = org.roles.get(&id).ok_or(vec![Refusal::NotFound])?;
@@ -201,6 +206,11 @@ impl Model {
         }
         let mut after = updated(before, update);
         if after != *before {
+            let mut lists = Shape::default();
+            lists.actions(&after.actions);
+            if !lists.0.is_empty() {
+                refusals.push(Refusal::Invalid(lists.0));
+            }
             if org.exceeds(&who, &custom_actions(&after)) {
                 refusals.push(Refusal::Forbidden);
             }

@@ -34,7 +34,7 @@ use crate::access::{Action, ActionSet, BaseRole};
 use crate::model::{
     AudienceLabel, BulkUpdate, ConnectorScope, CustomRoleUpdate, EventType, McpClient,
     MemoryChange, MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook,
-    RecallId, ReviewStatus, RoleActions, SensitivityLabel, SourceId, WebhookUrl,
+    RecallId, ReviewStatus, RoleActions, RoleActionsUpdate, SensitivityLabel, SourceId, WebhookUrl,
 };
 use crate::service::{
     IdempotencyKey, NewConnector, NewMcpKey, NewMemory, NewRecall, NewSource, SyncOutcome,
@@ -162,6 +162,15 @@ pub fn new_custom_role() -> impl Strategy<Value = NewCustomRole> {
     )
 }
 
+/// New lists of actions, often only one of them.
+pub fn role_actions_update() -> impl Strategy<Value = RoleActionsUpdate> {
+    let is_there = || prop::bool::weighted(0.7);
+    (role_actions(), is_there(), is_there()).prop_map(|(actions, allow, deny)| RoleActionsUpdate {
+        allow: allow.then_some(actions.allow),
+        deny: deny.then_some(actions.deny),
+    })
+}
+
 /// Changes of custom roles; many set nothing or one thing.
 pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
     (
@@ -170,7 +179,7 @@ pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
         weighted(0.1, description()),
         weighted(0.2, base_role()),
         weighted(0.3, any::<bool>()),
-        weighted(0.3, role_actions()),
+        weighted(0.3, role_actions_update()),
     )
         .prop_map(|(name, slug, description, base_role, is_active, actions)| {
             CustomRoleUpdate {

@@ -18,10 +18,11 @@ use serde::Serialize;
 use self::lines::{Line, Lines};
 use self::record::{Name, Record};
 use super::args::OutputFormat;
-use super::failure::{Failure, explain};
+use super::failure::Failure;
 use super::output::{print, print_json};
-use super::progress::{Progress, Unit, grouped};
 use super::tenant::{Tenant, TenantArgs};
+use crate::explain::explain;
+use crate::progress::{Progress, grouped};
 
 /// How many bytes of content one batch brings at most, unless a single memory has more.
 const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -99,7 +100,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         batch_lines: (0, 0),
         names: HashMap::new(),
         summary: Summary::default(),
-        progress: Progress::begin("importing", Unit::Bytes, length),
+        progress: Progress::begin("importing", length),
     };
     let ended = import.all(Lines::new(BufReader::new(input))).await;
     let Import {

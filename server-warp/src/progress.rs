@@ -8,16 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What a bar counts on its way to the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// The memories themselves.
-    Memories,
-    /// The bytes of the file that they are read from.
-    Bytes,
-}
-
-/// Shows how far some work on memories is. What is shown goes with it.
+/// Shows how far some work on memories is: on its way to an end that is counted in memories or, where they are read
+/// from a file, in bytes. What is shown goes with it.
 pub(crate) struct Progress {
     what: &'static str,
     total: Option<u64>,
@@ -34,12 +26,13 @@ enum Shown {
 
 impl Progress {
     /// Begins to show work that ends at `total`, or at an unknown point.
-    pub(crate) fn begin(what: &'static str, unit: Unit, total: Option<u64>) -> Self {
+    pub(crate) fn begin(what: &'static str, total: Option<u64>) -> Self {
         let began = Instant::now();
         let shown = if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-            bar.set_style(style(unit, total.is_some()));
-            bar.set_prefix(what);
+            let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr())
+                .with_style(style(total.is_some()))
+                .with_prefix(what)
+                .with_message("0 memories");
             Shown::Bar(bar)
         } else {
             Shown::Lines { last: began }
@@ -113,15 +106,11 @@ impl Progress {
     }
 }
 
-fn style(unit: Unit, has_end: bool) -> ProgressStyle {
-    let template = match (unit, has_end) {
-        (_, false) => "{prefix} {spinner} {msg}, {elapsed}",
-        (Unit::Memories, true) => {
-            "{prefix} {bar:32.cyan/dim} {human_pos}/{human_len}, {per_sec}, {eta} left"
-        }
-        (Unit::Bytes, true) => {
-            "{prefix} {bar:32.cyan/dim} {binary_bytes}/{binary_total_bytes}, {msg}, {eta} left"
-        }
+fn style(has_end: bool) -> ProgressStyle {
+    let template = if has_end {
+        "{prefix} {wide_bar:.cyan/dim} {percent}%, {msg}, {eta} left"
+    } else {
+        "{prefix} {spinner} {msg}, {elapsed}"
     };
     ProgressStyle::with_template(template)
         .expect("the templates are tested")
@@ -147,10 +136,8 @@ mod tests {
 
     #[test]
     fn every_style_has_a_template_that_is_one() {
-        for unit in [Unit::Memories, Unit::Bytes] {
-            for has_end in [false, true] {
-                let _ = style(unit, has_end);
-            }
+        for has_end in [false, true] {
+            let _ = style(has_end);
         }
     }
 
