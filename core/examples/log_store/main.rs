@@ -1,4 +1,4 @@
-//! How to write a storage backend: three methods, and a green conformance suite.
+//! How to write a storage backend: three methods, a green conformance suite, and the property tests of the service.
 //!
 //! `cargo run -p knowledge-core --example log_store --features testing`
 
@@ -16,8 +16,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use knowledge_core::store::Store;
 use knowledge_core::testing::conformance::{self, Harness, Lifetime, Task};
+use knowledge_core::testing::simulation::{self, Config};
 
 use self::store::LogStore;
+
+/// How many random sequences of operations the service is run through over this backend.
+const PROPERTY_CASES: u32 = 10;
 
 /// Tells the suite how stores of this backend are opened and how tasks run at the same time.
 struct LogStores {
@@ -73,6 +77,11 @@ impl Harness for LogStores {
 async fn main() -> std::io::Result<()> {
     let report = conformance::run(&LogStores::new()?).await;
     println!("{report}");
+    let stores = LogStores::new()?;
+    simulation::check_store(&Config::new(PROPERTY_CASES).with_faults(), || stores.open()).await;
+    println!(
+        "{PROPERTY_CASES} random sequences of operations, faults among them: the model agrees"
+    );
     Ok(())
 }
 
@@ -84,5 +93,12 @@ mod tests {
     async fn the_log_store_passes_the_conformance_suite() {
         let report = conformance::run(&LogStores::new().unwrap()).await;
         assert_eq!(report.passed.len(), conformance::case_names().count());
+    }
+
+    #[tokio::test]
+    async fn the_service_over_the_log_store_does_what_the_model_says() {
+        let stores = LogStores::new().unwrap();
+        let config = Config::new(PROPERTY_CASES).with_faults();
+        simulation::check_store(&config, || stores.open()).await;
     }
 }

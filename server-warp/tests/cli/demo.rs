@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Request, Scratch, Server, get, knowledge, send, start};
+use crate::support::{Request, Scratch, Server, get, knowledge, request_of, send, start};
 
 const FIELDS: [&str; 8] = [
     "base_url",
@@ -214,39 +214,6 @@ fn data_that_no_demo_made_is_left_alone() {
 fn make_private(path: &str) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("permissions");
-}
-
-/// The words of a line as a shell makes them of bare words and single quotes.
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for (index, part) in line.split('\'').enumerate() {
-        if index % 2 == 1 {
-            words.push(part.to_owned());
-        } else {
-            words.extend(part.split_whitespace().map(str::to_owned));
-        }
-    }
-    words
-}
-
-/// The request that curl makes of a line.
-fn request_of(line: &str) -> Request {
-    let mut request = Request {
-        method: "GET".to_owned(),
-        ..Request::default()
-    };
-    let mut words = words(line).into_iter().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().expect("a value");
-        match word.as_str() {
-            "-sS" | "-i" => {}
-            "-X" => request.method = value(),
-            "-H" => request.headers.push(value()),
-            "-d" => request.body = value(),
-            url => request.url = url.to_owned(),
-        }
-    }
-    request
 }
 
 #[test]

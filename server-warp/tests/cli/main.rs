@@ -6,6 +6,7 @@ mod dashboard;
 mod demo;
 mod help;
 mod import;
+mod readme;
 mod serve;
 mod support;
 mod token;

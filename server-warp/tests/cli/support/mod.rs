@@ -1,10 +1,12 @@
 //! The binary, and a small client for the servers that it starts.
 
+mod curl;
 mod http;
 mod process;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use curl::request_of;
 pub(crate) use http::{Request, get, send};
 pub(crate) use process::{Finished, Server, knowledge, start};
 
