@@ -269,6 +269,34 @@ async fn a_status_that_time_changes_is_announced_by_maintenance() {
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
 }
 
+/// Each report plans a look; those that a later one overtook plan no further ones.
+#[tokio::test]
+async fn overtaken_looks_come_to_an_end() {
+    let world = World::new().await;
+    let id = connector(&world, HOUR).await;
+    let begin = world.time.now();
+    for _ in 0..5 {
+        report(&world, id, SUCCESS).await;
+        world.time.pass(MINUTE);
+    }
+    let planned = async || {
+        let contents = world.contents().await;
+        let keys = contents.keys().map(|key| key.to_string());
+        keys.filter(|key| key.starts_with("due/")).count()
+    };
+    assert_eq!(planned().await, 5);
+    world.time.set(begin.plus(2 * HOUR));
+    world.maintain().await;
+    assert_eq!(planned().await, 4);
+    world.time.pass(5 * MINUTE);
+    world.maintain().await;
+    assert_eq!(
+        planned().await,
+        0,
+        "a stale connector changes by a report alone"
+    );
+}
+
 #[tokio::test]
 async fn an_error_that_leaves_the_window_is_announced_by_maintenance() {
     let world = World::new().await;

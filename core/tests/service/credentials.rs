@@ -227,11 +227,17 @@ async fn a_token_narrowed_to_workspaces_does_nothing_elsewhere() {
         .dashboard_summary(&caller, world.workspace.id)
         .await;
     assert_eq!(code(dashboard), "forbidden");
-    // Nor for the organisation as a whole.
+    // Nor for the organisation as a whole, and it says why.
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
+    let refused = world
+        .service
+        .audit_entry(&caller, unknown)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), "forbidden");
     assert_eq!(
-        code(world.service.audit_entry(&caller, unknown).await),
-        "forbidden"
+        refused.to_string(),
+        "this credential is narrowed to other workspaces"
     );
     let files = knowledge_core::service::NewSource {
         name: "Files".to_owned(),

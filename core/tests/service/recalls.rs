@@ -65,7 +65,12 @@ async fn a_recall_cites_what_its_maker_may_know_of() {
     let sales = world.workspace("sales").await;
     let elsewhere = world.memories_in(sales, 1).await[0];
     let ids = world.memories(3).await;
-    for (id, audience) in [(ids[1], "user:nobody"), (ids[2], "team:core")] {
+    for (id, audience) in [
+        (ids[1], "user:nobody"),
+        (ids[2], "team:core"),
+        // Known to all, and yet not of the workspace.
+        (elsewhere, "org:acme"),
+    ] {
         let change = MemoryChange {
             audience_tag: Some(audience.parse().unwrap()),
             ..MemoryChange::default()

@@ -258,6 +258,25 @@ async fn roles_deleted_before_they_are_settled_make_a_chain() {
     world.assert_holders_are_right().await;
 }
 
+#[tokio::test]
+async fn one_call_of_maintenance_settles_a_bounded_part_of_many_roles() {
+    let world = World::new().await;
+    let mut roles = Vec::new();
+    for _ in 0..6 {
+        let role = world.role(BaseRole::Member, NONE, NONE).await.id;
+        world.member(custom(role)).await;
+        roles.push(role);
+    }
+    for role in roles {
+        delete(&world, role, Some(VIEWER)).await.unwrap();
+    }
+    let done = world.service.maintain(world.time.now()).await.unwrap();
+    assert!(done.has_more && done.swept <= 4, "{done:?}");
+    world.maintain().await;
+    assert_eq!(redirects(&world).await, 0);
+    world.assert_holders_are_right().await;
+}
+
 /// The target of a redirect counts the holders that are still to be rewritten.
 #[tokio::test]
 async fn the_target_cannot_go_without_them() {
