@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::KnowledgeService;
-use super::audit::{Actor, AuditAction, AuditOutcome, MemoryAudit, Operation, read_memory_entries};
+use super::audit::{Actor, AuditAction, AuditOutcome, Operation};
+use super::audit_pages::{MemoryAudit, read_memory_entries};
 use super::events::Occasion;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
 use super::maintain::Due;

@@ -7,28 +7,20 @@ use serde_json::json;
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
+use super::connector_health::ConnectorState;
 use super::events::Occasion;
 use super::maintain::Due;
 use super::validate::{Problems, take_place};
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{
-    ConnectorHealth, ConnectorId, ConnectorScope, ConnectorStatus, EventType, OrgId, Timestamp,
-    WorkspaceId,
+    ConnectorId, ConnectorScope, ConnectorStatus, EventType, OrgId, Timestamp, WorkspaceId,
 };
 use crate::store::{Key, Transaction, keys};
 
-/// One bucket of the error window.
-const HOUR: Duration = Duration::from_secs(60 * 60);
-/// How long an error counts.
-const ERROR_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many failures in a row make a connector failing.
-const FAILING_FAILURES_MIN: u32 = 3;
 /// The shortest and the longest sync interval.
 const SYNC_INTERVAL_MIN: Duration = Duration::from_secs(60);
 const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
-/// The longest error text, in characters; what is longer is cut.
-const ERROR_CHARS_MAX: usize = 500;
 
 /// A connector as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,132 +77,6 @@ pub enum SyncOutcome {
         /// Whether the account at the other end was refused.
         is_authentication: bool,
     },
-}
-
-/// What the syncs of a connector reported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ConnectorState {
-    last_sync: Option<Timestamp>,
-    last_error: Option<String>,
-    is_auth_error: bool,
-    last_success_at: Option<Timestamp>,
-    next_sync_at: Option<Timestamp>,
-    failures_in_a_row: u32,
-    /// Errors by the hour they fell into, at most 25 of them, oldest first.
-    errors: Vec<ErrorBucket>,
-    /// The status that was last announced.
-    announced: Option<ConnectorStatus>,
-    /// When the next look is planned.
-    look_at: Option<Timestamp>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct ErrorBucket {
-    hour: Timestamp,
-    count: u32,
-}
-
-impl ErrorBucket {
-    /// From when on the bucket no longer counts: an error counts for 24 hours at least.
-    fn ends(self) -> Timestamp {
-        self.hour.plus(HOUR + ERROR_WINDOW)
-    }
-}
-
-/// How a connector is at some time, and when time alone changes that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Health {
-    status: ConnectorStatus,
-    error_count_24h: u32,
-    pub(super) changes_at: Option<Timestamp>,
-}
-
-impl ConnectorState {
-    pub(super) fn health(&self, connector: &Connector, now: Timestamp) -> Health {
-        let live = || self.errors.iter().filter(|bucket| now < bucket.ends());
-        let error_count_24h = live().map(|bucket| bucket.count).sum();
-        let patience = Duration::from_secs(connector.sync_interval_seconds).saturating_mul(2);
-        let stale_at = self
-            .last_success_at
-            .unwrap_or(connector.created_at)
-            .plus(patience);
-        let status = if connector.is_paused {
-            ConnectorStatus::Paused
-        } else if self.is_auth_error {
-            ConnectorStatus::AuthRequired
-        } else if self.last_sync.is_none() {
-            ConnectorStatus::Pending
-        } else if self.failures_in_a_row >= FAILING_FAILURES_MIN {
-            ConnectorStatus::Failing
-        } else if now >= stale_at {
-            ConnectorStatus::Stale
-        } else if error_count_24h > 0 {
-            ConnectorStatus::Degraded
-        } else {
-            ConnectorStatus::Healthy
-        };
-        let window_slides = live().map(|bucket| bucket.ends()).min();
-        let goes_stale = (now < stale_at).then_some(stale_at);
-        Health {
-            status,
-            error_count_24h,
-            changes_at: [window_slides, goes_stale].into_iter().flatten().min(),
-        }
-    }
-
-    fn note(&mut self, connector: &Connector, report: &SyncReport, now: Timestamp) {
-        self.last_sync = Some(now);
-        let interval = Duration::from_secs(connector.sync_interval_seconds);
-        self.next_sync_at = Some(report.next_sync_at.unwrap_or_else(|| now.plus(interval)));
-        self.errors.retain(|bucket| now < bucket.ends());
-        match &report.outcome {
-            SyncOutcome::Success => {
-                self.last_success_at = Some(now);
-                self.last_error = None;
-                self.is_auth_error = false;
-                self.failures_in_a_row = 0;
-            }
-            SyncOutcome::Failure {
-                error,
-                is_authentication,
-            } => {
-                self.last_error = Some(error.chars().take(ERROR_CHARS_MAX).collect());
-                self.is_auth_error = *is_authentication;
-                self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-                self.count_error(now);
-            }
-        }
-    }
-
-    fn count_error(&mut self, now: Timestamp) {
-        let hour_millis = i64::try_from(HOUR.as_millis()).unwrap_or(i64::MAX);
-        let hour = Timestamp::from_millis(now.as_millis().div_euclid(hour_millis) * hour_millis);
-        match self.errors.iter_mut().find(|bucket| bucket.hour == hour) {
-            Some(bucket) => bucket.count = bucket.count.saturating_add(1),
-            None => self.errors.push(ErrorBucket { hour, count: 1 }),
-        }
-    }
-
-    pub(super) fn summary(
-        &self,
-        connector: &Connector,
-        workspace_slug: &str,
-        health: Health,
-    ) -> ConnectorHealth {
-        ConnectorHealth {
-            service_account_id: connector.id,
-            kind: connector.kind.clone(),
-            account_label: connector.account_label.clone(),
-            scope: connector.scope,
-            workspace_slug: workspace_slug.to_owned(),
-            status: health.status,
-            last_sync: self.last_sync,
-            last_error: self.last_error.clone(),
-            last_success_at: self.last_success_at,
-            next_sync_at: self.next_sync_at,
-            error_count_24h: health.error_count_24h,
-        }
-    }
 }
 
 /// A connector in its workspace.
@@ -278,10 +144,8 @@ impl KnowledgeService {
                 is_paused: false,
                 created_at: now,
             };
-            let state = ConnectorState {
-                announced: Some(ConnectorStatus::Pending),
-                ..ConnectorState::default()
-            };
+            let mut state = ConnectorState::default();
+            state.announced = Some(ConnectorStatus::Pending);
             let place = Place {
                 org,
                 workspace,
@@ -466,111 +330,4 @@ async fn read_connector(
         .await?
         .unwrap_or_default();
     Ok((connector, state))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use uuid::Uuid;
-
-    const INTERVAL: Duration = Duration::from_secs(60 * 60);
-    const NOON: Timestamp = Timestamp::UNIX_EPOCH;
-
-    fn connector() -> Connector {
-        Connector {
-            id: ConnectorId(Uuid::nil()),
-            workspace_id: WorkspaceId(Uuid::nil()),
-            kind: "wiki".to_owned(),
-            account_label: "team".to_owned(),
-            scope: ConnectorScope::Workspace,
-            sync_interval_seconds: INTERVAL.as_secs(),
-            is_paused: false,
-            created_at: NOON,
-        }
-    }
-
-    fn failure(is_authentication: bool) -> SyncReport {
-        let outcome = SyncOutcome::Failure {
-            error: "no answer".to_owned(),
-            is_authentication,
-        };
-        SyncReport {
-            outcome,
-            next_sync_at: None,
-        }
-    }
-
-    const SUCCESS: SyncReport = SyncReport {
-        outcome: SyncOutcome::Success,
-        next_sync_at: None,
-    };
-
-    fn status_after(reports: &[SyncReport], now: Timestamp) -> ConnectorStatus {
-        let mut state = ConnectorState::default();
-        reports
-            .iter()
-            .for_each(|report| state.note(&connector(), report, NOON));
-        state.health(&connector(), now).status
-    }
-
-    #[test]
-    fn the_first_status_that_applies_stands() {
-        assert_eq!(status_after(&[], NOON), ConnectorStatus::Pending);
-        assert_eq!(status_after(&[SUCCESS], NOON), ConnectorStatus::Healthy);
-        assert_eq!(
-            status_after(&[SUCCESS], NOON.plus(2 * INTERVAL)),
-            ConnectorStatus::Stale
-        );
-        assert_eq!(
-            status_after(&[failure(false), SUCCESS], NOON),
-            ConnectorStatus::Degraded
-        );
-        assert_eq!(
-            status_after(&[failure(false)], NOON),
-            ConnectorStatus::Degraded
-        );
-        assert_eq!(
-            status_after(&[failure(false), failure(false), failure(false)], NOON),
-            ConnectorStatus::Failing
-        );
-        assert_eq!(
-            status_after(&[failure(true)], NOON),
-            ConnectorStatus::AuthRequired
-        );
-        let paused = Connector {
-            is_paused: true,
-            ..connector()
-        };
-        assert_eq!(
-            ConnectorState::default().health(&paused, NOON).status,
-            ConnectorStatus::Paused
-        );
-    }
-
-    #[test]
-    fn an_error_counts_for_a_day_and_leaves_with_its_hour() {
-        let mut state = ConnectorState::default();
-        state.note(
-            &connector(),
-            &failure(false),
-            NOON.plus(Duration::from_secs(59 * 60)),
-        );
-        state.note(
-            &connector(),
-            &SUCCESS,
-            NOON.plus(Duration::from_secs(24 * 60 * 60)),
-        );
-        let leaves = NOON.plus(ERROR_WINDOW + HOUR);
-        let before = state.health(&connector(), leaves.minus(Duration::from_millis(1)));
-        assert_eq!(
-            (before.status, before.error_count_24h),
-            (ConnectorStatus::Degraded, 1)
-        );
-        assert_eq!(before.changes_at, Some(leaves));
-        let after = state.health(&connector(), leaves);
-        assert_eq!(
-            (after.status, after.error_count_24h),
-            (ConnectorStatus::Healthy, 0)
-        );
-    }
 }

@@ -5,7 +5,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::connectors::{Connector, ConnectorState};
+use super::connector_health::ConnectorState;
+use super::connectors::Connector;
 use super::mcp_keys::McpKey;
 use super::{KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Principal, SecretHash, needs};

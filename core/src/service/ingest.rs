@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::KnowledgeService;
-use super::audit::{Actor, AuditAction, AuditOutcome, MemoryAudit, Operation, ResourceKind};
+use super::audit::{Actor, AuditAction, AuditOutcome, Operation, ResourceKind};
+use super::audit_pages::MemoryAudit;
 use super::events::Occasion;
 use super::validate::Problems;
 use crate::access::{Credential, CredentialKind, Denial, Principal, needs};

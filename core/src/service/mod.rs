@@ -1,9 +1,11 @@
 //! The service: one file per capability, all over one store.
 
 mod audit;
+mod audit_pages;
 mod bulk;
 mod chats;
 mod citations;
+mod connector_health;
 mod connectors;
 mod dashboard;
 mod events;
