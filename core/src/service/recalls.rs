@@ -93,12 +93,18 @@ impl KnowledgeService {
             for memory in &recall.memory_ids {
                 transaction.put(keys::cited_by(org, *memory, recall.id), &());
             }
+            // The audit log keeps identifiers, not what was asked.
+            let audited = serde_json::json!({
+                "id": recall.id,
+                "workspace_id": workspace,
+                "memory_ids": recall.memory_ids,
+            });
             Operation::begin(self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RecallCreate,
                 (ResourceKind::Recall, recall.id.0),
-                &recall,
+                &audited,
             );
             transaction.done(recall)
         })

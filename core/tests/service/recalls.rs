@@ -37,6 +37,33 @@ async fn a_recall_is_found_from_each_memory_that_it_cites() {
 }
 
 #[tokio::test]
+async fn what_was_asked_stands_in_the_recall_alone() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let asked = NewRecall {
+        query: "a question that is nobody else's".to_owned(),
+        ..new_recall(&ids)
+    };
+    let recall = world
+        .service
+        .create_recall(&world.owner, world.workspace.id, &asked)
+        .await
+        .unwrap();
+    let contents = world.contents().await;
+    let holds = |value: &[u8]| {
+        value
+            .windows(asked.query.len())
+            .any(|at| at == asked.query.as_bytes())
+    };
+    let holders: Vec<_> = contents
+        .iter()
+        .filter(|(_, value)| holds(value))
+        .map(|(key, _)| key.clone())
+        .collect();
+    assert_eq!(holders, [keys::recall(world.org.id, recall.id)]);
+}
+
+#[tokio::test]
 async fn bad_values_are_refused() {
     let world = World::new().await;
     let ids = world.memories(501).await;
