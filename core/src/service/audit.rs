@@ -315,35 +315,37 @@ impl KnowledgeService {
         credential: &Credential,
         id: AuditLogId,
     ) -> Result<AuditEntry, Error> {
-        let mut reading = self.reading();
-        let caller = Principal::recognise(
-            &mut reading,
-            credential,
-            CredentialKind::Bearer,
-            self.env().now(),
-        )
-        .await?;
-        caller.require(needs::READ_AUDIT)?;
-        let missing = Error::NotFound {
-            what: "audit entry",
-        };
-        let up_to_id = KeyRange::new(
-            keys::audits(caller.org_id()).start,
-            keys::audit(caller.org_id(), id).successor(),
-        );
+        self.transact(|mut reading| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
+            caller.require(needs::READ_AUDIT)?;
+            let found = self.find_audit_entry(caller.org_id(), id).await?;
+            let missing = Error::NotFound {
+                what: "audit entry",
+            };
+            reading.done(found.ok_or(missing)?)
+        })
+        .await
+    }
+
+    async fn find_audit_entry(
+        &self,
+        org: OrgId,
+        id: AuditLogId,
+    ) -> Result<Option<AuditEntry>, Error> {
+        let up_to_id = KeyRange::new(keys::audits(org).start, keys::audit(org, id).successor());
         let found = self
             .store()
             .scan_as::<AuditPage>(&up_to_id, 1, Direction::Reverse)
             .await?;
         let Some((key, page)) = found.into_iter().next() else {
-            return Err(missing);
+            return Ok(None);
         };
         let first = keys::last_id(&key)
             .ok_or_else(|| Error::internal(format!("{key} is no audit page")))?;
         let offset = id.0.as_u128() - first.as_u128();
-        usize::try_from(offset)
-            .ok()
-            .and_then(|index| page.value.entry(id, index))
-            .ok_or(missing)
+        let index = usize::try_from(offset).ok();
+        Ok(index.and_then(|index| page.value.entry(id, index)))
     }
 }

@@ -34,21 +34,19 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<Tagged<DashboardSummary>, Error> {
-        let now = self.env().now();
-        let mut reading = self.reading();
-        let caller =
-            Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
-        let workspace = caller
-            .enter(&mut reading, workspace, needs::DASHBOARD)
-            .await?;
-        let facts = Facts::read(
-            &**self.store(),
-            caller.org_id(),
-            workspace.id,
-            self.limits(),
-        )
-        .await?;
-        facts.summary(workspace, now)
+        self.transact(|mut reading| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
+            let workspace = caller
+                .enter(&mut reading, workspace, needs::DASHBOARD)
+                .await?;
+            let (store, org) = (&**self.store(), caller.org_id());
+            let facts = Facts::read(store, org, workspace.id, self.limits()).await?;
+            let summary = facts.summary(workspace, now)?;
+            reading.done(summary)
+        })
+        .await
     }
 }
 

@@ -247,7 +247,12 @@ impl KnowledgeService {
         credential: &Credential,
         wanted: CredentialKind,
     ) -> Result<Principal, Error> {
-        Principal::recognise(&mut self.reading(), credential, wanted, self.env().now()).await
+        self.transact(|mut reading| async move {
+            let now = self.env().now();
+            let caller = Principal::recognise(&mut reading, credential, wanted, now).await?;
+            reading.done(caller)
+        })
+        .await
     }
 
     async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>

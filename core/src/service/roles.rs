@@ -94,18 +94,21 @@ impl KnowledgeService {
         credential: &Credential,
         org_slug: &str,
     ) -> Result<Vec<CustomRole>, Error> {
-        let mut reading = self.reading();
-        let caller = self
-            .enter_org(&mut reading, credential, org_slug, needs::LIST_ROLES)
-            .await?;
         let limit = usize::try_from(self.limits().custom_roles_per_org_max).unwrap_or(usize::MAX);
-        let found = self
-            .store()
-            .scan_as(&keys::roles(caller.org_id()), limit, Direction::Forward)
-            .await?;
-        let mut roles: Vec<CustomRole> = found.into_iter().map(|(_, role)| role.value).collect();
-        roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-        Ok(roles)
+        self.transact(|mut reading| async move {
+            let caller = self
+                .enter_org(&mut reading, credential, org_slug, needs::LIST_ROLES)
+                .await?;
+            let found = self
+                .store()
+                .scan_as(&keys::roles(caller.org_id()), limit, Direction::Forward)
+                .await?;
+            let mut roles: Vec<CustomRole> =
+                found.into_iter().map(|(_, role)| role.value).collect();
+            roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+            reading.done(roles)
+        })
+        .await
     }
 
     /// One custom role, with its entity tag.
@@ -118,18 +121,18 @@ impl KnowledgeService {
         org_slug: &str,
         role: RoleId,
     ) -> Result<Tagged<CustomRole>, Error> {
-        let mut reading = self.reading();
-        let caller = self
-            .enter_org(&mut reading, credential, org_slug, needs::READ_ROLE)
-            .await?;
-        let found = self
-            .store()
-            .read::<CustomRole>(&keys::role(caller.org_id(), role))
-            .await?;
-        let found = found.ok_or(Error::NotFound {
-            what: "custom role",
-        })?;
-        Ok(tagged(found.value))
+        self.transact(|mut reading| async move {
+            let caller = self
+                .enter_org(&mut reading, credential, org_slug, needs::READ_ROLE)
+                .await?;
+            let key = keys::role(caller.org_id(), role);
+            let found = reading.read::<CustomRole>(&key).await?;
+            let found = found.ok_or(Error::NotFound {
+                what: "custom role",
+            })?;
+            reading.done(tagged(found))
+        })
+        .await
     }
 
     /// Makes a custom role.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -158,16 +158,40 @@ pub enum TransactionError {
 /// Reads that become checks, and writes that become one commit.
 ///
 /// Every entry read through [`Transaction::read`] and its siblings is checked by the commit: what was decided holds
-/// of what is stored, or the decision is made again. Reads do not see the transaction's own writes.
+/// of what is stored, or the decision is made again. A decision that commits nothing, a refusal too, is checked by one
+/// more reading. Reads do not see the transaction's own writes.
 #[derive(Debug)]
 pub struct Transaction {
     store: StoreHandle,
-    /// In the order of keys, so that the same decision makes the same commit.
-    reads: BTreeMap<Key, Option<Version>>,
+    reads: Reads,
     mutations: Vec<Mutation>,
     /// Several additions to one counter become one: a commit changes each key once.
     adds: BTreeMap<Key, i64>,
     witness: Option<Key>,
+}
+
+/// What a transaction has read, shared with [`transact`], which outlives a decision that ends in a refusal. In the order
+/// of keys, so that the same decision makes the same commit.
+#[derive(Clone, Debug, Default)]
+struct Reads(Arc<Mutex<BTreeMap<Key, Option<Version>>>>);
+
+impl Reads {
+    fn versions(&self) -> MutexGuard<'_, BTreeMap<Key, Option<Version>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether everything is still as it was read, and so was all of it at one moment. A single key always was.
+    async fn still_hold(&self, store: &dyn Store) -> Result<bool, StoreError> {
+        let (keys, versions): (Vec<Key>, Vec<Option<Version>>) =
+            self.versions().clone().into_iter().unzip();
+        if keys.len() < 2 {
+            return Ok(true);
+        }
+        let found = store.get(&keys).await?.into_iter();
+        Ok(found
+            .map(|entry| entry.map(|entry| entry.version))
+            .eq(versions))
+    }
 }
 
 /// The store of a transaction; a type of its own for the sake of `Debug`.
@@ -192,7 +216,7 @@ impl Transaction {
     pub fn begin(store: Arc<dyn Store>) -> Self {
         Self {
             store: StoreHandle(store),
-            reads: BTreeMap::new(),
+            reads: Reads::default(),
             mutations: Vec::new(),
             adds: BTreeMap::new(),
             witness: None,
@@ -277,7 +301,7 @@ impl Transaction {
     /// Adds a check of a version that was read elsewhere. The first one stands: a later reading that differs makes
     /// the commit a conflict, as it must be.
     pub fn check(&mut self, key: Key, version: Option<Version>) {
-        self.reads.entry(key).or_insert(version);
+        self.reads.versions().entry(key).or_insert(version);
     }
 
     /// Writes a JSON value.
@@ -333,7 +357,7 @@ impl Transaction {
         absent: impl Iterator<Item = &'k Key>,
     ) -> Result<(Commit, Option<Key>), InvalidCommit> {
         let mut builder = Commit::builder();
-        for (key, version) in self.reads {
+        for (key, version) in std::mem::take(&mut *self.reads.versions()) {
             builder = builder.check(key, version);
         }
         for key in absent {
@@ -367,29 +391,39 @@ where
     let mut lost: Vec<(Key, T)> = Vec::new();
     let mut delay_max = RETRY_DELAY_MIN;
     for _ in 0..RETRIES_MAX {
-        let decided = decide(Transaction::begin(Arc::clone(store))).await;
+        let transaction = Transaction::begin(Arc::clone(store));
+        let reads = transaction.reads.clone();
+        let decided = decide(transaction).await;
         // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
         if let Some(output) = arrived(store, &mut lost).await? {
             return Ok(output);
         }
-        let Decided {
-            transaction,
-            output,
-        } = decided?;
-        if transaction.changes_nothing() {
-            return Ok(output);
-        }
-        let (commit, witness) = transaction
-            .into_commit(lost.iter().map(|(key, _)| key))
-            .map_err(TransactionError::from)?;
-        match store.commit(commit).await {
-            Ok(CommitOutcome::Committed(_)) => return Ok(output),
-            Ok(CommitOutcome::Conflict) => {}
-            Err(error) => match witness {
-                Some(witness) if error.kind() == StoreErrorKind::Unknown => {
-                    lost.push((witness, output));
+        match decided {
+            Ok(Decided {
+                transaction,
+                output,
+            }) if !transaction.changes_nothing() => {
+                let (commit, witness) = transaction
+                    .into_commit(lost.iter().map(|(key, _)| key))
+                    .map_err(TransactionError::from)?;
+                match store.commit(commit).await {
+                    Ok(CommitOutcome::Committed(_)) => return Ok(output),
+                    Ok(CommitOutcome::Conflict) => {}
+                    Err(error) => match witness {
+                        Some(witness) if error.kind() == StoreErrorKind::Unknown => {
+                            lost.push((witness, output));
+                        }
+                        _ => return Err(failure(error, &lost).into()),
+                    },
                 }
-                _ => return Err(failure(error, &lost).into()),
+            }
+            // Nothing to commit, so nothing has checked yet what was read.
+            told => match (reads.still_hold(&**store).await, told) {
+                (Ok(false), _) => {}
+                (Ok(true), told) => return told.map(|decided| decided.output),
+                // Whatever made the decision fail: it is not for this failure to hide it.
+                (Err(_), Err(told)) => return Err(told),
+                (Err(error), Ok(_)) => return Err(failure(error, &lost).into()),
             },
         }
         env.sleep(env.jitter(delay_max)).await;

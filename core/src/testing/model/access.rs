@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 /// A credential that was handed out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) id: CredentialId,
     pub(super) kind: CredentialKind,

@@ -13,7 +13,7 @@ use crate::service::{Connector, SyncOutcome, SyncReport};
 const HOUR_MILLIS: i64 = 60 * 60 * 1_000;
 
 /// A connector with every report that it ever got.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct ConnectorFacts {
     pub(super) connector: Connector,
     pub(super) reports: Vec<(Timestamp, SyncReport)>,

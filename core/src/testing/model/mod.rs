@@ -73,7 +73,7 @@ pub struct Model {
 }
 
 /// One organisation. Nothing in it refers to another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Org {
     slug: String,
     members: BTreeMap<MemberId, Member>,
@@ -99,14 +99,14 @@ struct Org {
     events: Vec<Announcement>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Memory {
     labels: MemoryLabels,
     title: String,
     content: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Replay {
     request: BulkUpdate,
     result: BulkResult,
@@ -274,6 +274,12 @@ impl Model {
         let expected = self.apply(call, now, Some(learned));
         self.is_recovering = false;
         expected
+    }
+
+    /// Whether the same is stored, whatever was learned on the way.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.orgs == other.orgs && self.tokens == other.tokens
     }
 
     /// Maintenance failed on its way: some statuses may be announced, some not.

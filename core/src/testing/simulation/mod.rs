@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod crowd;
 mod env;
 mod execute;
 mod lost;
@@ -37,17 +38,21 @@ use proptest::prelude::any;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, RngSeed, TestRng, TestRunner};
 
+pub use self::crowd::Crowd;
 pub use self::env::SimulatedTime;
 pub use self::execute::execute;
 pub use self::resolve::Step;
 pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
 pub use self::world::World;
 use crate::store::Store;
+use crate::testing::conformance::Task;
 use crate::testing::faults::FaultRates;
-use crate::testing::strategies::{Op, operations};
+use crate::testing::strategies::{Op, crowds, operations};
 
 /// How many shorter sequences are tried after one has failed.
 const SHRINK_TRIES_MAX: usize = 3_000;
+/// How many callers act at once.
+const CALLERS: usize = 4;
 
 /// How much [`check_store`] tries.
 #[derive(Clone, Debug)]
@@ -109,23 +114,74 @@ where
     F: Fn() -> R,
     R: Future<Output = Arc<dyn Store>>,
 {
+    let make_store = &make_store;
+    check_cases(config, operations(config.operations), |seed, ops| async move {
+        check_operations(make_store().await, seed, config.faults, &ops).await
+    })
+    .await;
+}
+
+/// Runs the property tests with several callers at once over stores of one kind. There has to be one order of all
+/// calls, by the versions of their commits, in which the model gives the same answers.
+///
+/// `run` runs all tasks at the same time. On threads it shows races inside a store; taking turns on one, as in the
+/// example, a seed always gives the same run.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use knowledge_core::store::{MemoryStore, Store};
+/// # use knowledge_core::testing::simulation::{self, Config};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let make_store = || async { Arc::new(MemoryStore::new()) as Arc<dyn Store> };
+/// let take_turns = |tasks| async { drop(futures::future::join_all(tasks).await) };
+/// simulation::check_callers(&Config::new(4), make_store, take_turns).await;
+/// # }
+/// ```
+///
+/// # Panics
+/// As [`check_store`].
+pub async fn check_callers<F, R, G, T>(config: &Config, make_store: F, run: G)
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+    G: Fn(Vec<Task<'static>>) -> T,
+    T: Future<Output = ()>,
+{
+    let (make_store, run) = (&make_store, &run);
+    check_cases(
+        config,
+        crowds(CALLERS, config.operations / CALLERS),
+        |seed, callers| async move {
+            let crowd = Crowd::begin(make_store().await, seed).await?;
+            run(crowd.tasks(seed, &callers)).await;
+            crowd.check().await
+        },
+    )
+    .await;
+}
+
+/// Runs `run` on what a strategy gives, and panics with the simplest that fails.
+async fn check_cases<T, S, F, R>(config: &Config, strategy: S, run: F)
+where
+    T: std::fmt::Debug,
+    S: Strategy<Value = T>,
+    F: Fn(u64, T) -> R,
+    R: Future<Output = Result<(), Divergence>>,
+{
     let first = config.seed.unwrap_or_else(seed_of_proptest);
     for case in 0..config.cases {
         let seed = first.wrapping_add(u64::from(case));
-        let mut runner = runner(seed);
-        let tree = operations(config.operations).new_tree(&mut runner);
+        let tree = strategy.new_tree(&mut runner(seed));
         let mut tree = tree.expect("no strategy rejects anything");
-        let Err(divergence) = run_case(config, seed, &tree.current(), &make_store).await else {
-            continue;
-        };
-        let (ops, divergence) = shrink(config, seed, &mut tree, divergence, &make_store).await;
-        panic!(
-            "case {} of {} fails; run it again with PROPTEST_RNG_SEED={seed}\n\n\
-             {} operations:\n{divergence}",
-            case + 1,
-            config.cases,
-            ops.len(),
-        );
+        if let Err(divergence) = without_panic(run(seed, tree.current())).await {
+            let simplest = simplify(&mut tree, divergence, |value| run(seed, value)).await;
+            panic!(
+                "case {} of {} fails; run it again with PROPTEST_RNG_SEED={seed}\n{simplest}",
+                case + 1,
+                config.cases,
+            );
+        }
     }
 }
 
@@ -146,18 +202,9 @@ pub async fn check_operations(
     simulation.finish().await
 }
 
-async fn run_case<F, R>(
-    config: &Config,
-    seed: u64,
-    ops: &[Op],
-    make_store: &F,
-) -> Result<(), Divergence>
-where
-    F: Fn() -> R,
-    R: Future<Output = Arc<dyn Store>>,
-{
-    let store = make_store().await;
-    let run = check_operations(store, seed, config.faults, ops);
+async fn without_panic(
+    run: impl Future<Output = Result<(), Divergence>>,
+) -> Result<(), Divergence> {
     match AssertUnwindSafe(run).catch_unwind().await {
         Ok(outcome) => outcome,
         Err(panic) => Err(Divergence {
@@ -173,34 +220,30 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("without a message")
 }
 
-/// The shortest sequence found that fails too.
-async fn shrink<F, R>(
-    config: &Config,
-    seed: u64,
-    tree: &mut impl ValueTree<Value = Vec<Op>>,
+/// How the simplest value found fails.
+async fn simplify<T, F, R>(
+    tree: &mut impl ValueTree<Value = T>,
     mut divergence: Divergence,
-    make_store: &F,
-) -> (Vec<Op>, Divergence)
+    run: F,
+) -> Divergence
 where
-    F: Fn() -> R,
-    R: Future<Output = Arc<dyn Store>>,
+    F: Fn(T) -> R,
+    R: Future<Output = Result<(), Divergence>>,
 {
-    let mut shortest = tree.current();
     let mut goes_on = tree.simplify();
     for _ in 0..SHRINK_TRIES_MAX {
         if !goes_on {
             break;
         }
-        let ops = tree.current();
-        goes_on = match run_case(config, seed, &ops, make_store).await {
+        goes_on = match without_panic(run(tree.current())).await {
             Ok(()) => tree.complicate(),
-            Err(other) => {
-                (shortest, divergence) = (ops, other);
+            Err(simpler) => {
+                divergence = simpler;
                 tree.simplify()
             }
         };
     }
-    (shortest, divergence)
+    divergence
 }
 
 /// A runner whose values follow from the seed.

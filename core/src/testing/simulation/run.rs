@@ -154,6 +154,18 @@ impl Simulation {
         &self.service
     }
 
+    /// The clock.
+    #[must_use]
+    pub fn time(&self) -> &SimulatedTime {
+        &self.time
+    }
+
+    /// What there is so far.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Model {
@@ -169,6 +181,11 @@ impl Simulation {
     /// The calls so far, when they were made and what became of them.
     pub fn past(&self) -> &[(Timestamp, Call, Outcome)] {
         &self.past
+    }
+
+    /// The time, the world and the model, for others to go on with.
+    pub(super) fn into_parts(self) -> (SimulatedTime, World, Model) {
+        (self.time, self.world, self.model)
     }
 
     /// What an operation would become now.
@@ -318,18 +335,19 @@ impl Simulation {
         let begin = SimulatedTime::new().now();
         let line = |(at, call, outcome): &(Timestamp, Call, Outcome)| {
             let after = at.since(begin).as_millis();
-            let (call, outcome) = (format!("{call:?}"), format!("{outcome:?}"));
-            format!(
-                "after {after} ms {}\n     -> {}",
-                shortened(&call),
-                shortened(&outcome)
-            )
+            format!("after {after} ms {}", shown(call, outcome))
         };
         Divergence {
             trace: self.past.iter().map(line).collect(),
             problem,
         }
     }
+}
+
+/// A call and what became of it, for people.
+pub(super) fn shown(call: &Call, outcome: &Outcome) -> String {
+    let (call, outcome) = (format!("{call:?}"), format!("{outcome:?}"));
+    format!("{}\n     -> {}", shortened(&call), shortened(&outcome))
 }
 
 fn shortened(text: &str) -> String {

@@ -28,7 +28,7 @@ use proptest::sample::{select, subsequence};
 use uuid::Uuid;
 
 pub use self::operations::{
-    By, CastMember, Op, Pick, RolePick, TagPick, Through, operation, operations,
+    By, CastMember, Op, Pick, RolePick, TagPick, Through, crowds, operation, operations,
 };
 use crate::access::{Action, ActionSet, BaseRole};
 use crate::model::{

@@ -376,3 +376,15 @@ pub fn operation() -> impl Strategy<Value = Op> {
 pub fn operations(longest: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(operation(), 1..=longest.max(1))
 }
+
+/// For each of several callers at once, a sequence of 1 to `longest` operations. They meet: in the same memories,
+/// under the same keys, over the same roles.
+pub fn crowds(callers: usize, longest: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
+    let operation = prop_oneof![
+        2 => Just(Op::Maintain),
+        8 => memory_operation(),
+        6 => role_operation(),
+        3 => workspace_operation(),
+    ];
+    vec(vec(operation, 1..=longest.max(1)), callers..=callers)
+}

@@ -1,0 +1,153 @@
+//! A role with more holders than one commit rewrites is deleted, and the process crashes at every moment after that:
+//! nobody ever holds a role that does not exist, and everybody may do what the new role allows and nothing else.
+
+use std::sync::Arc;
+
+use knowledge_core::access::{
+    Action, ActionSet, BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef,
+};
+use knowledge_core::model::{MemberKind, NewCustomRole, Organization, RoleActions, RoleId};
+use knowledge_core::service::{DeleteRole, KnowledgeService, NewMember};
+use knowledge_core::store::{MemoryStore, Store};
+use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
+use knowledge_core::testing::simulation::{SimulatedTime, simulated_options};
+
+use crate::copy;
+
+/// Three batches of holders, the last one not full.
+const HOLDERS: usize = 1_100;
+
+fn member(handle: String, role: RoleRef) -> NewMember {
+    NewMember {
+        kind: MemberKind::User,
+        name: handle.clone(),
+        handle,
+        role,
+        teams: Vec::new(),
+    }
+}
+
+fn role(slug: &str, allow: &[Action]) -> NewCustomRole {
+    NewCustomRole {
+        name: slug.to_owned(),
+        slug: slug.to_owned(),
+        base_role: BaseRole::Viewer,
+        description: String::new(),
+        workspace_id: None,
+        actions: RoleActions {
+            allow: ActionSet::of(allow),
+            deny: ActionSet::EMPTY,
+        },
+    }
+}
+
+async fn open(store: Arc<dyn Store>, seed: u64) -> KnowledgeService {
+    let env = SimulatedTime::new().env(seed);
+    KnowledgeService::open(store, env, simulated_options())
+        .await
+        .unwrap()
+}
+
+/// A role with many holders was deleted in favour of another, which was deleted in favour of a third.
+async fn deleted() -> (Arc<dyn Store>, Organization, RoleId) {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let service = open(Arc::clone(&store), 1).await;
+    let operator = service.provisioning();
+    let owner = member("olga".to_owned(), RoleRef::BuiltIn(BuiltInRole::Owner));
+    let (org, olga) = operator
+        .create_organization("acme", "acme", &owner)
+        .await
+        .unwrap();
+    let olga = Credential::Trusted {
+        org: org.id,
+        member: olga.id,
+    };
+    let make = async |slug, allow| {
+        let role = role(slug, allow);
+        let made = service.create_custom_role(&olga, "acme", &role).await;
+        made.unwrap().id
+    };
+    let first = make("first", &[Action::AuditRead]).await;
+    let second = make("second", &[Action::MemoryCreate]).await;
+    let third = make("third", &[Action::MemoryDelete]).await;
+    for number in 0..HOLDERS {
+        // Some hold the second one from the beginning.
+        let role = if number % 10 == 0 { second } else { first };
+        let new = member(format!("m{number}"), RoleRef::Custom(role));
+        operator.create_member(org.id, &new).await.unwrap();
+    }
+    for (from, to) in [(first, second), (second, third)] {
+        let request = DeleteRole {
+            reassign_to: Some(RoleRef::Custom(to)),
+        };
+        let deleted = service.delete_custom_role(&olga, "acme", from, &request);
+        deleted.await.unwrap();
+    }
+    (store, org, third)
+}
+
+/// Everybody may do what the third role allows, and every count agrees.
+async fn check(store: &Arc<dyn Store>, org: &Organization, context: &str) {
+    let service = open(Arc::clone(store), 2).await;
+    let verified = service.verify().await.unwrap();
+    assert_eq!(verified.differences, [], "{context}");
+    let members = service.provisioning().members(org.id).await.unwrap();
+    assert_eq!(members.len(), HOLDERS + 1);
+    for member in members
+        .iter()
+        .filter(|member| member.handle != "olga")
+        .step_by(37)
+    {
+        let trusted = Credential::Trusted {
+            org: org.id,
+            member: member.id,
+        };
+        let caller = service.authenticate(&trusted, CredentialKind::Bearer).await;
+        let actions = caller.unwrap().org_actions();
+        let wanted = BuiltInRole::Viewer.actions() | ActionSet::of(&[Action::MemoryDelete]);
+        assert_eq!(actions, wanted, "{context}: {}", member.handle);
+    }
+}
+
+/// Calls maintenance until it is done or the store has crashed. Whether it is done.
+async fn settle(store: Arc<dyn Store>) -> bool {
+    let service = open(store, 3).await;
+    loop {
+        match service.maintain(service.env().now()).await {
+            Ok(done) if done.has_more => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_crash_between_any_two_batches_changes_nothing_that_can_be_seen() {
+    let (deleted, org, third) = deleted().await;
+    check(&deleted, &org, "after the deletion").await;
+    for fault in [
+        CommitFault::Close,
+        CommitFault::LostApplied,
+        CommitFault::LostNotApplied,
+    ] {
+        for crash in 1.. {
+            let store = copy(&*deleted).await;
+            let plan = FaultPlan::none().at_commit(crash, fault);
+            let is_done = settle(Arc::new(FaultStore::new(Arc::clone(&store), plan))).await;
+            let context = format!("{fault:?} at commit {crash}");
+            check(&store, &org, &context).await;
+            assert!(settle(Arc::clone(&store)).await, "{context}");
+            check(&store, &org, &context).await;
+            let service = open(Arc::clone(&store), 4).await;
+            let members = service.provisioning().members(org.id).await.unwrap();
+            let held = members
+                .iter()
+                .filter(|member| member.role == RoleRef::Custom(third));
+            assert_eq!(held.count(), HOLDERS, "{context}");
+            if is_done {
+                assert!(crash > 3, "maintenance takes more than three commits");
+                break;
+            }
+        }
+    }
+}

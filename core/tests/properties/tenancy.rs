@@ -1,0 +1,108 @@
+//! Two organisations with the same slugs, handles and labels: whoever names a thing of the other one gets the answer
+//! that it would get for a thing that nobody has, and changes nothing there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use knowledge_core::model::OrgId;
+use knowledge_core::service::KnowledgeService;
+use knowledge_core::store::{Key, Store};
+use knowledge_core::testing::faults::FaultRates;
+use knowledge_core::testing::model::Call;
+use knowledge_core::testing::simulation::{
+    Simulation, Step, World, contents, execute, simulated_options,
+};
+use knowledge_core::testing::strategies::{Op, operation, operations};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use uuid::Uuid;
+
+use crate::{cases, copy, memory};
+
+/// An identifier that nothing has, and that is different for each.
+fn nobodys(id: Uuid) -> Uuid {
+    Uuid::from_u128(!id.as_u128())
+}
+
+/// Whose call it is.
+fn caller(call: &Call, world: &World) -> Option<bool> {
+    let text = format!("{call:?}");
+    match call {
+        Call::Revoke(org, _) => Some(world.identifiers(true)[0] == org.0),
+        Call::Maintain => None,
+        _ => Some(text.contains("(globex/")),
+    }
+}
+
+/// Everything in a store that has to do with an organisation.
+async fn belongings(store: &dyn Store, org: OrgId) -> BTreeMap<Key, Bytes> {
+    let names = [org.0.simple().to_string(), org.0.to_string()];
+    let mut all = contents(store).await.unwrap();
+    all.retain(|key, value| {
+        let value = String::from_utf8_lossy(value);
+        let key = key.to_string();
+        names
+            .iter()
+            .any(|name| key.contains(name) || value.contains(name))
+    });
+    all
+}
+
+/// Carries out a call on a copy of the store. What was answered, and what the store holds then.
+async fn answer(simulation: &Simulation, call: &Call) -> (String, Arc<dyn Store>) {
+    let store = copy(&**simulation.store().inner()).await;
+    let env = simulation.time().env(99);
+    let service = KnowledgeService::open(Arc::clone(&store), env, simulated_options()).await;
+    let outcome = execute(&service.unwrap(), call).await;
+    (format!("{outcome:?}"), store)
+}
+
+async fn compare(simulation: &Simulation, is_second_org: bool, kinds: u16, op: &Op) {
+    let world = simulation.world();
+    let step = world.astray(is_second_org, kinds, |id| id).resolve(op);
+    let twin = world.astray(is_second_org, kinds, nobodys).resolve(op);
+    let (Step::Call(call), Step::Call(twin)) = (step, twin) else {
+        return;
+    };
+    if caller(&call, world) != Some(is_second_org) {
+        return;
+    }
+    let others = simulation.world().identifiers(!is_second_org);
+    let other_org = OrgId(others[0]);
+    let before = belongings(&**simulation.store().inner(), other_org).await;
+
+    let (heard, store) = answer(simulation, &call).await;
+    let after = belongings(&*store, other_org).await;
+    assert!(
+        before == after,
+        "{call:?} changed something of the other organisation"
+    );
+
+    let (mut of_nobodys, _) = answer(simulation, &twin).await;
+    for id in others {
+        of_nobodys = of_nobodys.replace(&nobodys(id).to_string(), &id.to_string());
+    }
+    assert_eq!(heard, of_nobodys, "{call:?}, and the twin {twin:?}");
+}
+
+#[tokio::test]
+async fn a_thing_of_another_organisation_is_as_if_nobody_had_it() {
+    let mut runner = TestRunner::default();
+    let strategy = (operations(60), vec((any::<u16>(), operation()), 80));
+    for seed in 0..u64::from(cases(25)) {
+        let (ops, probes) = strategy.new_tree(&mut runner).unwrap().current();
+        let begun = Simulation::begin(memory().await, seed, FaultRates::default()).await;
+        let mut simulation = begun.unwrap();
+        for op in &ops {
+            simulation.step(op).await.unwrap();
+        }
+        for (kinds, op) in &probes {
+            for is_second_org in [false, true] {
+                compare(&simulation, is_second_org, *kinds, op).await;
+            }
+        }
+    }
+}
