@@ -181,8 +181,8 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn begin(env: &Env, at: Timestamp) -> Self {
-        let first = env.uuid_at(at).as_u128() >> ENTRY_BITS << ENTRY_BITS;
+    pub(super) fn begin(transaction: &Transaction, env: &Env, at: Timestamp) -> Self {
+        let first = transaction.unique().as_u128() >> ENTRY_BITS << ENTRY_BITS;
         Self {
             id: OperationId(env.uuid_at(at)),
             first_audit_id: AuditLogId(uuid::Uuid::from_u128(first)),

@@ -108,7 +108,7 @@ impl KnowledgeService {
                 let result = replay(&transaction, caller.org_id(), &record).await?;
                 return transaction.done(result);
             }
-            let operation = Operation::begin(self.env(), now);
+            let operation = Operation::begin(&transaction, self.env(), now);
             let expires_at = now.plus(self.limits().idempotency_retention);
             let record = IdempotencyRecord {
                 operation_id: operation.id,

@@ -85,7 +85,7 @@ impl KnowledgeService {
             let summary = summary(&chat, String::new());
             transaction.create(keys::chat(org, workspace, chat.id), &chat);
             transaction.put(keys::chat_recent(org, workspace, now, chat.id), &summary);
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::ChatCreate,
@@ -127,7 +127,7 @@ impl KnowledgeService {
                 .await?
                 .ok_or(Error::NotFound { what: "chat" })?;
             let message = ChatMessage {
-                id: self.env().uuid_at(now),
+                id: transaction.unique(),
                 chat_id: chat,
                 author_id: caller.member_id(),
                 content: content.to_owned(),

@@ -52,7 +52,7 @@ impl KnowledgeService {
                 created_at: now,
             };
             let action = AuditAction::SubscriptionCreate;
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 action,

@@ -153,7 +153,7 @@ impl KnowledgeService {
             };
             transaction.create(place.key(), &connector);
             transaction.create(place.state_key(), &state);
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::ConnectorCreate,
@@ -232,7 +232,7 @@ impl KnowledgeService {
             };
             transaction.put(place.key(), &after);
             self.write_state(&mut transaction, place, &after, state, now);
-            Operation::begin(self.env(), now).changed(
+            Operation::begin(&transaction, self.env(), now).changed(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::ConnectorPause,

@@ -141,7 +141,7 @@ impl KnowledgeService {
                 created_at: now,
             };
             transaction.create(keys::source(caller.org_id(), source.id), &source);
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::SourceCreate,
@@ -191,7 +191,7 @@ impl KnowledgeService {
                 caller: &caller,
                 workspace: &workspace,
                 source,
-                operation: Operation::begin(self.env(), now),
+                operation: Operation::begin(&transaction, self.env(), now),
                 may_update: actions[&workspace.id].contains(needs::INGEST_UPDATE.action),
             };
             let ingested = batch.write(&mut transaction, memories).await?;

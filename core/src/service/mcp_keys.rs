@@ -155,7 +155,7 @@ impl KnowledgeService {
                 rotates_at: now.plus(new.rotation),
             };
             transaction.create(keys::mcp_key(org, workspace, key.id), &key);
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::McpKeyCreate,

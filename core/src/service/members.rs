@@ -81,7 +81,7 @@ impl KnowledgeService {
                 (None, None) => unreachable!("a member always holds a role in the organisation"),
             }
             let shown = |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
-            Operation::begin(self.env(), self.env().now()).record(
+            Operation::begin(&transaction, self.env(), self.env().now()).record(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RoleAssign,

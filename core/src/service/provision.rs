@@ -130,7 +130,13 @@ impl Provisioning<'_> {
                 let member = self.add_member(&mut transaction, org.id, owner, now);
                 let (actor, action) = (Actor::operator(org.id), AuditAction::OrganizationCreate);
                 let resource = (ResourceKind::Organization, org.id.0);
-                Operation::begin(env, now).created(&mut transaction, actor, action, resource, &org);
+                Operation::begin(&transaction, env, now).created(
+                    &mut transaction,
+                    actor,
+                    action,
+                    resource,
+                    &org,
+                );
                 transaction.done((org, member))
             })
             .await
@@ -196,7 +202,7 @@ impl Provisioning<'_> {
                 transaction.create(keys::workspace(org, workspace.id), &workspace);
                 let (actor, action) = (Actor::operator(org), AuditAction::WorkspaceCreate);
                 let resource = (ResourceKind::Workspace, workspace.id.0);
-                Operation::begin(env, workspace.created_at).created(
+                Operation::begin(&transaction, env, workspace.created_at).created(
                     &mut transaction,
                     actor,
                     action,
@@ -243,7 +249,7 @@ impl Provisioning<'_> {
                 let member = self.add_member(&mut transaction, org, new, now);
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberCreate);
                 let resource = (ResourceKind::Member, member.id.0);
-                Operation::begin(env, now).created(&mut transaction, actor, action, resource, &member);
+                Operation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
                 transaction.done(member)
             })
             .await
@@ -306,7 +312,7 @@ impl Provisioning<'_> {
                 let (actor, action) = (Actor::operator(org), AuditAction::CredentialCreate);
                 let resource = (ResourceKind::Credential, issued.record.id.0);
                 let at = issued.record.created_at;
-                Operation::begin(service.env(), at).created(
+                Operation::begin(&transaction, service.env(), at).created(
                     &mut transaction,
                     actor,
                     action,
@@ -370,7 +376,7 @@ impl Provisioning<'_> {
                 transaction.put(key, &after);
                 let (actor, action) = (Actor::operator(org), AuditAction::CredentialRevoke);
                 let resource = (ResourceKind::Credential, id.0);
-                Operation::begin(env, now).changed(
+                Operation::begin(&transaction, env, now).changed(
                     &mut transaction,
                     actor,
                     action,

@@ -99,7 +99,7 @@ impl KnowledgeService {
                 "workspace_id": workspace,
                 "memory_ids": recall.memory_ids,
             });
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RecallCreate,

@@ -74,7 +74,7 @@ impl KnowledgeService {
             transaction.delete(counter);
             transaction.delete(keys::role_slug(org, &deleted.slug));
             transaction.add(keys::role_count(org), -1);
-            Operation::begin(self.env(), now).record(
+            Operation::begin(&transaction, self.env(), now).record(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RoleDelete,

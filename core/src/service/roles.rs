@@ -193,7 +193,7 @@ impl KnowledgeService {
             take_place(&mut transaction, counter, limit, "body", what).await?;
             self.claim_slug(&mut transaction, &role).await?;
             transaction.create(keys::role(org, role.id), &role);
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RoleCreate,
@@ -251,7 +251,7 @@ impl KnowledgeService {
             }
             after.updated_at = self.env().now();
             transaction.put(key, &after);
-            Operation::begin(self.env(), after.updated_at).changed(
+            Operation::begin(&transaction, self.env(), after.updated_at).changed(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::RoleUpdate,

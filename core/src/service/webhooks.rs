@@ -48,7 +48,7 @@ impl KnowledgeService {
                 created_by: caller.member_id(),
                 created_at: now,
             };
-            Operation::begin(self.env(), now).created(
+            Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
                 AuditAction::WebhookCreate,

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
 use super::{
     Commit, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyEntry, KeyRange, MaybeSend,
@@ -167,7 +169,15 @@ pub struct Transaction {
     mutations: Vec<Mutation>,
     /// Several additions to one counter become one: a commit changes each key once.
     adds: BTreeMap<Key, i64>,
-    witness: Option<Key>,
+    unique: Uuid,
+    witness: Option<Witness>,
+}
+
+/// A key that one attempt of a transaction at most ever writes, and what this attempt would write there.
+#[derive(Clone, Debug)]
+struct Witness {
+    key: Key,
+    value: Bytes,
 }
 
 /// What a transaction has read, shared with [`transact`], which outlives a decision that ends in a refusal. In the order
@@ -203,6 +213,11 @@ impl std::fmt::Debug for StoreHandle {
     }
 }
 
+fn json<T: Serialize>(value: &T) -> Bytes {
+    let json = serde_json::to_vec(value);
+    Bytes::from(json.expect("records serialise: string keys, no fallible implementations"))
+}
+
 /// A transaction whose decision is made, with what its caller is told once it is durable.
 #[derive(Debug)]
 pub struct Decided<T> {
@@ -219,8 +234,15 @@ impl Transaction {
             reads: Reads::default(),
             mutations: Vec::new(),
             adds: BTreeMap::new(),
+            unique: Uuid::nil(),
             witness: None,
         }
+    }
+
+    /// A new time-ordered identifier, the same one in each attempt of [`transact`]; the nil one outside.
+    #[must_use]
+    pub fn unique(&self) -> Uuid {
+        self.unique
     }
 
     /// The store, for reads that the commit does not have to check.
@@ -306,12 +328,8 @@ impl Transaction {
 
     /// Writes a JSON value.
     pub fn put<T: Serialize>(&mut self, key: Key, value: &T) {
-        let value = serde_json::to_vec(value)
-            .expect("records serialise: string keys, no fallible implementations");
-        self.mutations.push(Mutation::Put {
-            key,
-            value: value.into(),
-        });
+        let value = json(value);
+        self.mutations.push(Mutation::Put { key, value });
     }
 
     /// Writes a JSON value under a key that must not exist.
@@ -320,11 +338,17 @@ impl Transaction {
         self.put(key, value);
     }
 
-    /// Writes a JSON value under a key that holds an identifier made for this attempt alone. Where the answer to the
-    /// commit is lost, its presence tells that the commit was applied.
+    /// Writes a JSON value under a key made of [`Transaction::unique`]: of all attempts one at most is ever applied, also
+    /// where one whose answer was lost arrives after another was made instead. What stands there tells which one. The
+    /// values of two attempts that differ in anything have to differ.
     pub fn create_unique<T: Serialize>(&mut self, key: Key, value: &T) {
-        self.witness.get_or_insert_with(|| key.clone());
-        self.create(key, value);
+        let value = json(value);
+        self.check(key.clone(), None);
+        self.witness.get_or_insert_with(|| Witness {
+            key: key.clone(),
+            value: value.clone(),
+        });
+        self.mutations.push(Mutation::Put { key, value });
     }
 
     /// Removes an entry.
@@ -352,16 +376,10 @@ impl Transaction {
         self.mutations.is_empty() && self.adds.values().all(|delta| *delta == 0)
     }
 
-    fn into_commit<'k>(
-        self,
-        absent: impl Iterator<Item = &'k Key>,
-    ) -> Result<(Commit, Option<Key>), InvalidCommit> {
+    fn into_commit(self) -> Result<(Commit, Option<Witness>), InvalidCommit> {
         let mut builder = Commit::builder();
         for (key, version) in std::mem::take(&mut *self.reads.versions()) {
             builder = builder.check(key, version);
-        }
-        for key in absent {
-            builder = builder.check(key.clone(), None);
         }
         for mutation in self.mutations {
             builder = builder.mutate(mutation);
@@ -377,7 +395,8 @@ impl Transaction {
 ///
 /// `decide` gets a fresh [`Transaction`] for every attempt and ends with [`Transaction::done`]. Its output is
 /// returned once the commit is durable. Where the answer to a commit is lost, the key written by
-/// [`Transaction::create_unique`] tells whether it was applied; without such a key the error is passed on.
+/// [`Transaction::create_unique`] tells whether it was applied, and keeps it from being applied twice; without such a
+/// key the error is passed on.
 ///
 /// # Errors
 /// Those of `decide`, and [`TransactionError`] as its error type takes it.
@@ -388,10 +407,12 @@ where
     E: From<TransactionError>,
 {
     // The attempts whose answers were lost: their witnesses and what their callers would have been told.
-    let mut lost: Vec<(Key, T)> = Vec::new();
+    let mut lost: Vec<(Witness, T)> = Vec::new();
+    let unique = env.uuid();
     let mut delay_max = RETRY_DELAY_MIN;
     for _ in 0..RETRIES_MAX {
-        let transaction = Transaction::begin(Arc::clone(store));
+        let mut transaction = Transaction::begin(Arc::clone(store));
+        transaction.unique = unique;
         let reads = transaction.reads.clone();
         let decided = decide(transaction).await;
         // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
@@ -400,12 +421,14 @@ where
         }
         match decided {
             Ok(Decided {
-                transaction,
+                mut transaction,
                 output,
             }) if !transaction.changes_nothing() => {
-                let (commit, witness) = transaction
-                    .into_commit(lost.iter().map(|(key, _)| key))
-                    .map_err(TransactionError::from)?;
+                for (witness, _) in &lost {
+                    transaction.check(witness.key.clone(), None);
+                }
+                let (commit, witness) =
+                    transaction.into_commit().map_err(TransactionError::from)?;
                 match store.commit(commit).await {
                     Ok(CommitOutcome::Committed(_)) => return Ok(output),
                     Ok(CommitOutcome::Conflict) => {}
@@ -420,6 +443,8 @@ where
             // Nothing to commit, so nothing has checked yet what was read.
             told => match (reads.still_hold(&**store).await, told) {
                 (Ok(false), _) => {}
+                // A refusal says that nothing was changed: an attempt that may still arrive forbids to say so.
+                (Ok(true), Err(_)) if !lost.is_empty() => return Err(unknown().into()),
                 (Ok(true), told) => return told.map(|decided| decided.output),
                 // Whatever made the decision fail: it is not for this failure to hide it.
                 (Err(_), Err(told)) => return Err(told),
@@ -432,31 +457,41 @@ where
     match arrived(store, &mut lost).await? {
         Some(output) => Ok(output),
         None if lost.is_empty() => Err(TransactionError::Contended.into()),
-        None => {
-            let message = "it could not be found out whether a commit was applied";
-            Err(TransactionError::from(StoreError::new(StoreErrorKind::Unknown, message)).into())
-        }
+        None => Err(unknown().into()),
     }
+}
+
+fn unknown() -> TransactionError {
+    let message = "it could not be found out whether a commit was applied";
+    StoreError::new(StoreErrorKind::Unknown, message).into()
 }
 
 /// The output of the lost attempt that turns out to be committed, if one does.
 async fn arrived<T>(
     store: &Arc<dyn Store>,
-    lost: &mut Vec<(Key, T)>,
+    lost: &mut Vec<(Witness, T)>,
 ) -> Result<Option<T>, TransactionError> {
     if lost.is_empty() {
         return Ok(None);
     }
-    let witnesses: Vec<Key> = lost.iter().map(|(key, _)| key.clone()).collect();
-    let found = store.get(&witnesses).await;
+    let keys: Vec<Key> = lost
+        .iter()
+        .map(|(witness, _)| witness.key.clone())
+        .collect();
+    let found = store.get(&keys).await;
     let found = found.map_err(|error| failure(error, lost))?;
-    let arrived = found.iter().position(Option::is_some);
+    let is_there = |(entry, (witness, _)): (&Option<Entry>, &(Witness, T))| {
+        entry
+            .as_ref()
+            .is_some_and(|entry| entry.value == witness.value)
+    };
+    let arrived = found.iter().zip(&*lost).position(is_there);
     Ok(arrived.map(|position| lost.swap_remove(position).1))
 }
 
 /// What a failure of the store means. Most say that nothing was applied: that is no longer known where the answer to
 /// an earlier attempt was lost.
-fn failure<T>(error: StoreError, lost: &[(Key, T)]) -> TransactionError {
+fn failure<T>(error: StoreError, lost: &[(Witness, T)]) -> TransactionError {
     if lost.is_empty() {
         return error.into();
     }

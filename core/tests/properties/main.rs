@@ -3,6 +3,7 @@
 //! `PROPTEST_CASES` sets how much is tried, `PROPTEST_RNG_SEED` with what a run begins.
 
 mod crowd;
+mod late;
 mod regressions;
 mod seeds;
 mod sequential;

@@ -90,6 +90,8 @@ pub enum Call {
 pub enum Answer {
     /// Nothing to tell: it is done.
     Done,
+    /// Something was made, with this identifier; the rest of the answer was lost.
+    Made(Uuid),
     /// Of a bulk update. The messages of failed items are for people and left out.
     Bulk(BulkResult),
     /// Of an ingest.
@@ -211,6 +213,7 @@ impl Answer {
     /// The identifier that the service made for this answer, where it made one.
     pub(super) fn made(&self) -> Option<Uuid> {
         match self {
+            Self::Made(id) => Some(*id),
             Self::Source(source) => Some(source.id.0),
             Self::Role(role) => Some(role.id.0),
             Self::Webhook(webhook) => Some(webhook.id.0),

@@ -275,7 +275,7 @@ impl Simulation {
         let answer = made_up(&self.model, call, before, &after);
         let answer = answer.map_err(|problem| self.diverged(problem))?;
         match self.model.recover(call, now, &answer) {
-            Ok(_) => {
+            Ok(answer) => {
                 self.world.learn(call, &answer);
                 Ok(())
             }

@@ -1,0 +1,95 @@
+//! A commit whose answer was lost arrives later than anybody would wait: only after the attempt that was made instead of
+//! it. Whatever is done is still done once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+    StoreErrorKind,
+};
+use knowledge_core::testing::faults::FaultRates;
+use knowledge_core::testing::simulation::Simulation;
+use knowledge_core::testing::strategies::operations;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use crate::{cases, memory};
+
+/// Loses the answer to the next commit once it is told to, and applies it after the commit that follows.
+struct Late {
+    store: Arc<dyn Store>,
+    loses_next: AtomicBool,
+    on_its_way: Mutex<Option<Commit>>,
+}
+
+impl Late {
+    async fn arrive(&self) {
+        let late = self.on_its_way.lock().unwrap().take();
+        if let Some(commit) = late {
+            self.store.commit(commit).await.unwrap();
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Late {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        // The simulation reads nothing where it waits for whatever is still on its way.
+        if keys.is_empty() {
+            self.arrive().await;
+        }
+        self.store.get(keys).await
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        self.store.scan(range, limit, direction).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        if self.loses_next.swap(false, Ordering::SeqCst) {
+            *self.on_its_way.lock().unwrap() = Some(commit);
+            let message = "the answer to a commit was lost by a test";
+            return Err(StoreError::new(StoreErrorKind::Unknown, message));
+        }
+        let outcome = self.store.commit(commit).await;
+        self.arrive().await;
+        outcome
+    }
+}
+
+#[tokio::test]
+async fn what_arrives_after_its_second_attempt_is_not_done_twice() {
+    let mut runner = TestRunner::default();
+    for seed in 0..u64::from(cases(60)) {
+        let ops = operations(60).new_tree(&mut runner).unwrap().current();
+        let late = Arc::new(Late {
+            store: memory().await,
+            loses_next: AtomicBool::new(false),
+            on_its_way: Mutex::default(),
+        });
+        // So rare that it never happens: the simulation only has to know that answers can be lost.
+        let rates = FaultRates {
+            conflict: 1e-300,
+            ..FaultRates::default()
+        };
+        let begun = Simulation::begin(Arc::clone(&late) as Arc<dyn Store>, seed, rates).await;
+        let mut simulation = begun.unwrap();
+        for op in &ops {
+            late.loses_next.store(true, Ordering::SeqCst);
+            if let Err(divergence) = simulation.step(op).await {
+                panic!("{divergence}");
+            }
+        }
+        late.loses_next.store(false, Ordering::SeqCst);
+        if let Err(divergence) = simulation.finish().await {
+            panic!("{divergence}");
+        }
+    }
+}
