@@ -9,6 +9,7 @@ mod seeds;
 mod sequential;
 mod settling;
 mod tenancy;
+mod verify;
 
 use std::sync::Arc;
 

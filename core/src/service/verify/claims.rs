@@ -8,8 +8,9 @@ use super::{Claim, Verifier};
 use crate::access::{CredentialRecord, RoleRef};
 use crate::model::{
     AuditLogId, ChatId, CitationSubscription, ConnectorId, CredentialId, CustomRole,
-    InboundWebhook, Member, MemberId, MemberKind, MemoryId, MemoryLabels, OrgId, Organization,
-    Recall, RecallId, ReviewStatus, RoleId, Timestamp, Webhook, Workspace, WorkspaceId,
+    InboundWebhook, Member, MemberId, MemberKind, MemoryContent, MemoryId, MemoryLabels, OrgId,
+    Organization, Recall, RecallId, ReviewStatus, RoleId, Timestamp, Webhook, Workspace,
+    WorkspaceId,
 };
 use crate::service::chats::Chat;
 use crate::service::idempotency::IdempotencyRecord;
@@ -46,7 +47,7 @@ impl Verifier {
         let text = std::str::from_utf8(entry.key.as_bytes()).map_err(|_| "not a key of text")?;
         let parts = Parts(text.split('/').collect());
         match parts.0[0] {
-            "meta" | "source" | "last_ingest" | "content" => self.plain(entry, &parts),
+            "meta" | "source" | "last_ingest" => self.plain(entry, &parts),
             "org" | "org_slug" | "workspace" | "workspace_slug" | "member" | "member_handle" => {
                 self.organization(entry, &parts)
             }
@@ -56,7 +57,7 @@ impl Verifier {
             "credential" | "credential_id" | "mcp_key" | "mcp_key_use" => {
                 self.credential(entry, &parts)
             }
-            "memory" | "workspace_memory" | "source_key" | "recall" | "cited_by" => {
+            "memory" | "content" | "workspace_memory" | "source_key" | "recall" | "cited_by" => {
                 self.memory(entry, &parts)
             }
             "connector" | "connector_state" | "chat" | "chat_recent" | "chat_message" => {
@@ -80,17 +81,13 @@ impl Verifier {
         Ok(match parts.0[0] {
             "meta" => Vec::new(),
             "source" => vec![Claim::Exists(keys::org(parts.org()?))],
-            "last_ingest" => {
+            _ => {
                 value::<Timestamp>(entry)?;
                 vec![Claim::Exists(keys::workspace(
                     parts.org()?,
                     parts.workspace()?,
                 ))]
             }
-            _ => vec![Claim::Exists(keys::memory(
-                parts.org()?,
-                MemoryId(parts.id(2)?),
-            ))],
         })
     }
 
@@ -245,6 +242,12 @@ impl Verifier {
                     Claim::Exists(keys::workspace_memory(org, workspace, id)),
                 ]
             }
+            "content" => {
+                let content: MemoryContent = value(entry)?;
+                let has_name = content.source_key.is_some();
+                *self.names.entry(org).or_default() += i64::from(has_name);
+                vec![Claim::Exists(keys::memory(org, MemoryId(parts.id(2)?)))]
+            }
             "workspace_memory" => {
                 let key = keys::memory(org, MemoryId(parts.id(3)?));
                 vec![Claim::Says(
@@ -253,6 +256,7 @@ impl Verifier {
                 )]
             }
             "source_key" => {
+                *self.names.entry(org).or_default() -= 1;
                 let key = keys::memory(org, value(entry)?);
                 vec![Claim::Says(
                     key,

@@ -96,6 +96,8 @@ struct Verifier {
     redirects: BTreeMap<(OrgId, RoleId), RoleRef>,
     /// The organisations whose deleted roles maintenance will settle.
     settled: BTreeSet<OrgId>,
+    /// How many memories have a name at their source, less how many names lead to one.
+    names: BTreeMap<OrgId, i64>,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,
     found: Verification,
@@ -119,6 +121,7 @@ impl Verifier {
             roles,
             redirects,
             settled: BTreeSet::new(),
+            names: BTreeMap::new(),
             counted: BTreeMap::new(),
             counters: BTreeMap::new(),
             found: Verification::default(),
@@ -210,6 +213,14 @@ impl Verifier {
                     &key,
                     "its holders will not be settled: nothing says that it is due",
                 );
+            }
+        }
+        for (org, missing) in std::mem::take(&mut self.names) {
+            if missing != 0 {
+                let problem = format!(
+                    "{missing} more memories have a source key than source keys lead to one"
+                );
+                self.differ(&keys::org(org), problem);
             }
         }
         let counted = std::mem::take(&mut self.counted);

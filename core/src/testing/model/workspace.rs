@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::access::Token;
+use super::access::{Token, Who};
 use super::dashboard::ConnectorFacts;
 use super::{Answer, Caller, Expected, Model, Refusal, Shape, none_of};
 use crate::access::{Action, ActionSet, CredentialKind, Narrowing};
@@ -227,22 +227,7 @@ impl Model {
         };
         let secret = secret.filter(|secret| self.shown.insert(secret.expose().to_owned()));
         if let Some(secret) = &secret {
-            let actions = MCP_KEY_ACTIONS.map(|name| name.parse().expect("the vocabulary has it"));
-            // A key is never wider than the token that makes it.
-            let narrowed_to = who.narrowing.actions.unwrap_or(ActionSet::ALL);
-            let token = Token {
-                id: summary.id,
-                kind: CredentialKind::Bearer,
-                org: who.org,
-                member: who.member,
-                narrowing: Narrowing {
-                    workspaces: Some(vec![workspace]),
-                    actions: Some(ActionSet::from_iter(actions) & narrowed_to),
-                    audience: Some(new.audience.clone()),
-                },
-                expires_at: now.plus(new.rotation + MCP_KEY_GRACE),
-                is_revoked: false,
-            };
+            let token = mcp_token(&who, &summary, now.plus(new.rotation + MCP_KEY_GRACE));
             self.add_token(secret, token);
         }
         let must_show = !self.is_recovering && secret.is_none();
@@ -275,6 +260,25 @@ impl Model {
         let found = self.org(who.org).audit.get(&id);
         let (actor, memory, is_ok) = found.ok_or(vec![Refusal::NotFound])?;
         Ok(Answer::Audit(Some(*actor), *memory, *is_ok))
+    }
+}
+
+/// What a key is to those who present it: never wider than the token that made it.
+fn mcp_token(who: &Who, key: &McpKeySummary, expires_at: Timestamp) -> Token {
+    let actions = MCP_KEY_ACTIONS.map(|name| name.parse().expect("the vocabulary has it"));
+    let narrowed_to = who.narrowing.actions.unwrap_or(ActionSet::ALL);
+    Token {
+        id: key.id,
+        kind: CredentialKind::Bearer,
+        org: who.org,
+        member: who.member,
+        narrowing: Narrowing {
+            workspaces: Some(vec![key.workspace_id]),
+            actions: Some(ActionSet::from_iter(actions) & narrowed_to),
+            audience: Some(key.audience.clone()),
+        },
+        expires_at,
+        is_revoked: false,
     }
 }
 

@@ -14,6 +14,10 @@ pub async fn execute(service: &KnowledgeService, call: &Call) -> Outcome {
         | Call::DeleteRole(..)
         | Call::AssignRole(..)
         | Call::Revoke(..) => govern(service, call).await,
+        Call::CreateWebhook(..)
+        | Call::CreateInboundWebhook(..)
+        | Call::CreateRecall(..)
+        | Call::Subscribe(..) => announce(service, call).await,
         _ => work(service, call).await,
     }
     .map_err(|error| Refusal::from(&error))
@@ -63,7 +67,28 @@ async fn govern(service: &KnowledgeService, call: &Call) -> Result<Answer, Error
     }
 }
 
-/// Everything that happens in a workspace.
+/// What others are told of, and who is told.
+async fn announce(service: &KnowledgeService, call: &Call) -> Result<Answer, Error> {
+    Ok(match call {
+        Call::CreateWebhook(by, place, new) => {
+            Answer::Webhook(service.create_webhook(&by.credential, *place, new).await?)
+        }
+        Call::CreateInboundWebhook(by, place, new) => {
+            let made = service.create_inbound_webhook(&by.credential, *place, new);
+            Answer::InboundWebhook(made.await?)
+        }
+        Call::CreateRecall(by, place, new) => {
+            Answer::Recall(service.create_recall(&by.credential, *place, new).await?)
+        }
+        Call::Subscribe(by, new) => {
+            let made = service.create_citation_subscription(&by.credential, new);
+            Answer::Subscription(made.await?)
+        }
+        _ => unreachable!("the caller sorts the calls"),
+    })
+}
+
+/// Everything else that happens in a workspace.
 async fn work(service: &KnowledgeService, call: &Call) -> Result<Answer, Error> {
     Ok(match call {
         Call::BulkUpdate(by, key, request) => {
@@ -78,20 +103,6 @@ async fn work(service: &KnowledgeService, call: &Call) -> Result<Answer, Error> 
         }
         Call::CreateSource(by, new) => {
             Answer::Source(service.create_source(&by.credential, new).await?)
-        }
-        Call::CreateWebhook(by, place, new) => {
-            Answer::Webhook(service.create_webhook(&by.credential, *place, new).await?)
-        }
-        Call::CreateInboundWebhook(by, place, new) => {
-            let made = service.create_inbound_webhook(&by.credential, *place, new);
-            Answer::InboundWebhook(made.await?)
-        }
-        Call::CreateRecall(by, place, new) => {
-            Answer::Recall(service.create_recall(&by.credential, *place, new).await?)
-        }
-        Call::Subscribe(by, new) => {
-            let made = service.create_citation_subscription(&by.credential, new);
-            Answer::Subscription(made.await?)
         }
         Call::CreateConnector(by, place, new) => Answer::Connector(
             service

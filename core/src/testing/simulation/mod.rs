@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod astray;
 mod crowd;
 mod env;
 mod execute;

@@ -329,6 +329,15 @@ impl World {
 }
 
 impl View<'_> {
+    /// The workspace that an MCP key opens.
+    fn workspace_of_key(&self, through: Through) -> WorkspaceId {
+        let keys = &self.own.mcp_keys;
+        match through {
+            Through::McpKey(number) if !keys.is_empty() => keys[usize::from(number) % keys.len()].1,
+            _ => self.own.workspaces[0],
+        }
+    }
+
     fn call(&self, op: &Op, by: Caller, through: Through) -> Call {
         match op {
             Op::Ingest {
@@ -385,13 +394,7 @@ impl View<'_> {
                 Call::CreateMcpKey(by, self.workspace(*place), new.clone())
             }
             Op::NoteMcpKeyUse(_, place) => {
-                let own = match through {
-                    Through::McpKey(number) if !self.own.mcp_keys.is_empty() => {
-                        let count = self.own.mcp_keys.len();
-                        self.own.mcp_keys[usize::from(number) % count].1
-                    }
-                    _ => self.own.workspaces[0],
-                };
+                let own = self.workspace_of_key(through);
                 Call::NoteMcpKeyUse(by, place.map_or(own, |pick| self.workspace(pick)))
             }
             Op::ReadAudit(_, id) => {
