@@ -195,7 +195,7 @@ fn by() -> impl Strategy<Value = By> {
         4 => Just(CastMember::Adam),
         3 => Just(CastMember::Mia),
         1 => Just(CastMember::Vic),
-        4 => Just(CastMember::Clara),
+        6 => Just(CastMember::Clara),
     ];
     let through = prop_oneof![
         24 => Just(Through::Usual),
@@ -215,7 +215,7 @@ fn by() -> impl Strategy<Value = By> {
 
 /// Callers that may govern, mostly.
 fn governor() -> impl Strategy<Value = By> {
-    (by(), prop::bool::weighted(0.6)).prop_map(|(by, is_owner)| {
+    (by(), prop::bool::weighted(0.45)).prop_map(|(by, is_owner)| {
         let member = if is_owner {
             CastMember::Olga
         } else {
@@ -243,7 +243,7 @@ fn change() -> impl Strategy<Value = MemoryChange> {
 
 fn role_pick() -> impl Strategy<Value = RolePick> {
     prop_oneof![
-        3 => some_role().prop_map(RolePick::Custom),
+        4 => some_role().prop_map(RolePick::Custom),
         1 => select(BuiltInRole::ALL).prop_map(RolePick::BuiltIn),
     ]
 }
@@ -320,9 +320,9 @@ fn role_operation() -> BoxedStrategy<Op> {
         1 => (by(), pick()).prop_map(|(by, role)| Op::ReadRole(by, role)),
         4 => (governor(), new_custom_role(), weighted(0.25, pick()))
             .prop_map(|(by, new, workspace)| Op::CreateRole(by, new, workspace)),
-        3 => (governor(), pick(), custom_role_update(), weighted(0.3, tag))
+        5 => (governor(), pick(), custom_role_update(), weighted(0.3, tag))
             .prop_map(|(by, role, update, tag)| Op::UpdateRole(by, role, update, tag)),
-        3 => (governor(), pick(), of(role_pick()))
+        4 => (governor(), pick(), of(role_pick()))
             .prop_map(|(by, role, target)| Op::DeleteRole(by, role, target)),
         6 => (governor(), pick(), role_pick(), weighted(0.4, pick()))
             .prop_map(|(by, member, role, place)| Op::AssignRole(by, member, role, place)),
