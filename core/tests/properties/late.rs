@@ -10,10 +10,8 @@ use knowledge_core::store::{
     StoreErrorKind,
 };
 use knowledge_core::testing::faults::FaultRates;
-use knowledge_core::testing::simulation::Simulation;
-use knowledge_core::testing::strategies::operations;
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
+use knowledge_core::testing::simulation::{Config, Divergence, Simulation, check_cases};
+use knowledge_core::testing::strategies::{Op, operations};
 
 use crate::{cases, memory};
 
@@ -64,32 +62,28 @@ impl Store for Late {
     }
 }
 
+async fn check(seed: u64, ops: Vec<Op>) -> Result<(), Divergence> {
+    let late = Arc::new(Late {
+        store: memory().await,
+        loses_next: AtomicBool::new(false),
+        on_its_way: Mutex::default(),
+    });
+    // So rare that it never happens: the simulation only has to know that answers can be lost.
+    let rates = FaultRates {
+        conflict: 1e-300,
+        ..FaultRates::default()
+    };
+    let store = Arc::clone(&late) as Arc<dyn Store>;
+    let mut simulation = Simulation::begin(store, seed, rates).await?;
+    for op in &ops {
+        late.loses_next.store(true, Ordering::SeqCst);
+        simulation.step(op).await?;
+    }
+    late.loses_next.store(false, Ordering::SeqCst);
+    simulation.finish().await
+}
+
 #[tokio::test]
 async fn what_arrives_after_its_second_attempt_is_not_done_twice() {
-    let mut runner = TestRunner::default();
-    for seed in 0..u64::from(cases(60)) {
-        let ops = operations(60).new_tree(&mut runner).unwrap().current();
-        let late = Arc::new(Late {
-            store: memory().await,
-            loses_next: AtomicBool::new(false),
-            on_its_way: Mutex::default(),
-        });
-        // So rare that it never happens: the simulation only has to know that answers can be lost.
-        let rates = FaultRates {
-            conflict: 1e-300,
-            ..FaultRates::default()
-        };
-        let begun = Simulation::begin(Arc::clone(&late) as Arc<dyn Store>, seed, rates).await;
-        let mut simulation = begun.unwrap();
-        for op in &ops {
-            late.loses_next.store(true, Ordering::SeqCst);
-            if let Err(divergence) = simulation.step(op).await {
-                panic!("{divergence}");
-            }
-        }
-        late.loses_next.store(false, Ordering::SeqCst);
-        if let Err(divergence) = simulation.finish().await {
-            panic!("{divergence}");
-        }
-    }
+    check_cases(&Config::new(cases(60)), operations(60), check).await;
 }

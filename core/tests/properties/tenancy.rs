@@ -11,13 +11,11 @@ use knowledge_core::store::{Key, Store};
 use knowledge_core::testing::faults::FaultRates;
 use knowledge_core::testing::model::Call;
 use knowledge_core::testing::simulation::{
-    Simulation, Step, World, contents, execute, simulated_options,
+    Config, Divergence, Simulation, Step, World, check_cases, contents, execute, simulated_options,
 };
 use knowledge_core::testing::strategies::{Op, operation, operations};
 use proptest::collection::vec;
 use proptest::prelude::any;
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
 use uuid::Uuid;
 
 use crate::{cases, copy, memory};
@@ -60,49 +58,62 @@ async fn answer(simulation: &Simulation, call: &Call) -> (String, Arc<dyn Store>
     (format!("{outcome:?}"), store)
 }
 
-async fn compare(simulation: &Simulation, is_second_org: bool, kinds: u16, op: &Op) {
+async fn compare(
+    simulation: &Simulation,
+    is_second_org: bool,
+    kinds: u16,
+    op: &Op,
+) -> Result<(), Divergence> {
     let world = simulation.world();
     let step = world.astray(is_second_org, kinds, |id| id).resolve(op);
     let twin = world.astray(is_second_org, kinds, nobodys).resolve(op);
     let (Step::Call(call), Step::Call(twin)) = (step, twin) else {
-        return;
+        return Ok(());
     };
     if caller(&call, world) != Some(is_second_org) {
-        return;
+        return Ok(());
     }
-    let others = simulation.world().identifiers(!is_second_org);
+    let differs = |problem: String| {
+        Err(Divergence {
+            trace: vec![format!("{call:?}"), format!("{twin:?}, the twin")],
+            problem,
+        })
+    };
+    let others = world.identifiers(!is_second_org);
     let other_org = OrgId(others[0]);
     let before = belongings(&**simulation.store().inner(), other_org).await;
 
     let (heard, store) = answer(simulation, &call).await;
-    let after = belongings(&*store, other_org).await;
-    assert!(
-        before == after,
-        "{call:?} changed something of the other organisation"
-    );
-
+    if before != belongings(&*store, other_org).await {
+        return differs("something of the other organisation changed".to_owned());
+    }
     let (mut of_nobodys, _) = answer(simulation, &twin).await;
     for id in others {
         of_nobodys = of_nobodys.replace(&nobodys(id).to_string(), &id.to_string());
     }
-    assert_eq!(heard, of_nobodys, "{call:?}, and the twin {twin:?}");
+    if heard == of_nobodys {
+        Ok(())
+    } else {
+        differs(format!("answered {heard}\nbut the twin {of_nobodys}"))
+    }
 }
 
 #[tokio::test]
 async fn a_thing_of_another_organisation_is_as_if_nobody_had_it() {
-    let mut runner = TestRunner::default();
     let strategy = (operations(60), vec((any::<u16>(), operation()), 80));
-    for seed in 0..u64::from(cases(25)) {
-        let (ops, probes) = strategy.new_tree(&mut runner).unwrap().current();
-        let begun = Simulation::begin(memory().await, seed, FaultRates::default()).await;
-        let mut simulation = begun.unwrap();
+    let config = Config::new(cases(25));
+    check_cases(&config, strategy, |seed, (ops, probes)| async move {
+        let store = memory().await;
+        let mut simulation = Simulation::begin(store, seed, FaultRates::default()).await?;
         for op in &ops {
-            simulation.step(op).await.unwrap();
+            simulation.step(op).await?;
         }
         for (kinds, op) in &probes {
             for is_second_org in [false, true] {
-                compare(&simulation, is_second_org, *kinds, op).await;
+                compare(&simulation, is_second_org, *kinds, op).await?;
             }
         }
-    }
+        Ok(())
+    })
+    .await;
 }

@@ -162,8 +162,35 @@ where
     .await;
 }
 
-/// Runs `run` on what a strategy gives, and panics with the simplest that fails.
-async fn check_cases<T, S, F, R>(config: &Config, strategy: S, run: F)
+/// Runs a property of one's own on what a strategy gives, each time with a seed: as often, and with such reports, as
+/// [`check_store`] does.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use knowledge_core::store::MemoryStore;
+/// # use knowledge_core::testing::faults::FaultRates;
+/// use knowledge_core::testing::simulation::{Config, Simulation, check_cases};
+/// use knowledge_core::testing::strategies::operations;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // Whatever happens on the way, the store is whole after each step.
+/// check_cases(&Config::new(2), operations(10), |seed, ops| async move {
+///     let store = Arc::new(MemoryStore::new());
+///     let mut simulation = Simulation::begin(store, seed, FaultRates::default()).await?;
+///     for op in &ops {
+///         simulation.step(op).await?;
+///         assert_eq!(simulation.service().verify().await.unwrap().differences, []);
+///     }
+///     Ok(())
+/// })
+/// .await;
+/// # }
+/// ```
+///
+/// # Panics
+/// Where `run` fails or panics, with the simplest value found that makes it.
+pub async fn check_cases<T, S, F, R>(config: &Config, strategy: S, run: F)
 where
     T: std::fmt::Debug,
     S: Strategy<Value = T>,
