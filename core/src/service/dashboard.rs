@@ -15,7 +15,9 @@ use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
     McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
-use crate::store::{Direction, Entry, KeyEntry, KeyRange, Store, StoreError, decode_value, keys};
+use crate::store::{
+    Direction, Entry, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
+};
 
 /// How many chats are shown.
 const RECENT_CHATS: usize = 10;
@@ -42,7 +44,7 @@ impl KnowledgeService {
                 .enter(&mut reading, workspace, needs::DASHBOARD)
                 .await?;
             let (store, org) = (&**self.store(), caller.org_id());
-            let facts = Facts::read(store, org, workspace.id, self.limits()).await?;
+            let facts = Facts::read(store, org, workspace.id).await?;
             let summary = facts.summary(workspace, now)?;
             reading.done(summary)
         })
@@ -75,7 +77,6 @@ impl Facts {
         store: &dyn Store,
         org: OrgId,
         workspace: WorkspaceId,
-        limits: &crate::limits::Limits,
     ) -> Result<Self, StoreError> {
         // In the order of `Count`.
         let counts = [
@@ -85,18 +86,14 @@ impl Facts {
             keys::webhook_count(org, workspace),
             keys::member_count(org),
         ];
-        let connectors = usize::try_from(limits.connectors_per_workspace_max).unwrap_or(usize::MAX);
-        let mcp_keys = usize::try_from(limits.mcp_keys_per_workspace_max).unwrap_or(usize::MAX);
-        let all = |range: KeyRange, limit| async move {
-            store.scan(&range, limit, Direction::Forward).await
-        };
+        let all = |range: KeyRange| async move { store.scan_all(&range).await };
         let newest = keys::recent_chats(org, workspace);
         let (counts, connectors, connector_states, mcp_keys, mcp_key_uses, chats) = futures::try_join!(
             store.get(&counts),
-            all(keys::connectors(org, workspace), connectors),
-            all(keys::connector_states(org, workspace), connectors),
-            all(keys::mcp_keys(org, workspace), mcp_keys),
-            all(keys::mcp_key_uses(org, workspace), mcp_keys),
+            all(keys::connectors(org, workspace)),
+            all(keys::connector_states(org, workspace)),
+            all(keys::mcp_keys(org, workspace)),
+            all(keys::mcp_key_uses(org, workspace)),
             store.scan(&newest, RECENT_CHATS, Direction::Reverse),
         )?;
         Ok(Self {

@@ -7,7 +7,7 @@ use super::{KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
-use crate::store::{Direction, StoreExt, Transaction, keys};
+use crate::store::{StoreExt, Transaction, decode_value, keys};
 
 /// How many hexadecimal digits of a digest make an entity tag.
 const ETAG_DIGITS: usize = 32;
@@ -94,17 +94,13 @@ impl KnowledgeService {
         credential: &Credential,
         org_slug: &str,
     ) -> Result<Vec<CustomRole>, Error> {
-        let limit = usize::try_from(self.limits().custom_roles_per_org_max).unwrap_or(usize::MAX);
         self.transact(|mut reading| async move {
             let caller = self
                 .enter_org(&mut reading, credential, org_slug, needs::LIST_ROLES)
                 .await?;
-            let found = self
-                .store()
-                .scan_as(&keys::roles(caller.org_id()), limit, Direction::Forward)
-                .await?;
-            let mut roles: Vec<CustomRole> =
-                found.into_iter().map(|(_, role)| role.value).collect();
+            let found = self.store().scan_all(&keys::roles(caller.org_id())).await?;
+            let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
+            let mut roles = roles?;
             roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
             reading.done(roles)
         })
