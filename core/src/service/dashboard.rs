@@ -112,12 +112,13 @@ impl Facts {
         now: Timestamp,
     ) -> Result<Tagged<DashboardSummary>, Error> {
         let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
-        let etag = self.etag(&workspace, changes_at);
+        let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now)?;
+        let etag = self.etag(&workspace, changes_at.into_iter().chain(expires_at).min());
         let value = DashboardSummary {
             review_backlog_count: self.count(Count::Pending)?,
-            first_value_checklist: self.checklist(&workspace.slug)?,
+            first_value_checklist: self.checklist(&workspace.slug, !mcp_keys.is_empty())?,
             connector_health,
-            mcp_keys: self.mcp_keys(workspace.id)?,
+            mcp_keys,
             recent_chats: self
                 .chats
                 .iter()
@@ -169,16 +170,26 @@ impl Facts {
         Ok((shown, changes_at))
     }
 
-    fn mcp_keys(&self, workspace: WorkspaceId) -> Result<Vec<McpKeySummary>, Error> {
-        let show = |found: &KeyEntry| {
+    /// The keys that are not expired, and the next moment at which one of them expires.
+    fn mcp_keys(
+        &self,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Result<(Vec<McpKeySummary>, Option<Timestamp>), Error> {
+        let mut shown = Vec::with_capacity(self.mcp_keys.len());
+        let mut changes_at: Option<Timestamp> = None;
+        for found in &self.mcp_keys {
             let key: McpKey = decode_value(found)?;
-            let last_used_at = same_id(found, &self.mcp_key_uses)?;
-            Ok(key.summary(workspace, last_used_at))
-        };
-        self.mcp_keys.iter().map(show).collect()
+            if now < key.expires_at {
+                changes_at = changes_at.into_iter().chain([key.expires_at]).min();
+                let last_used_at = same_id(found, &self.mcp_key_uses)?;
+                shown.push(key.summary(workspace, last_used_at));
+            }
+        }
+        Ok((shown, changes_at))
     }
 
-    fn checklist(&self, workspace_slug: &str) -> Result<Checklist, Error> {
+    fn checklist(&self, workspace_slug: &str, has_mcp_key: bool) -> Result<Checklist, Error> {
         let memories = self.count(Count::Memories)?;
         let step =
             |tier, (step_id, label, cta_label): (&str, &str, &str), completed| ChecklistStep {
@@ -207,7 +218,7 @@ impl Facts {
                 ),
                 required(
                     ("create_mcp_key", "Create an MCP key", "Create key"),
-                    !self.mcp_keys.is_empty(),
+                    has_mcp_key,
                 ),
             ],
             suggested: vec![

@@ -167,7 +167,7 @@ pub(super) async fn take_place(
     path: &str,
     (owner, things): (&str, &str),
 ) -> Result<(), Error> {
-    let taken = transaction.guard(&counter).await?;
+    let taken = transaction.guard(&counter).await? + transaction.added(&counter);
     if u64::try_from(taken).is_ok_and(|taken| taken >= limit) {
         let message = format!("the {owner} has {limit} {things}, as many as it may have");
         return Err(Error::invalid(path, ProblemCode::LimitReached, message));
