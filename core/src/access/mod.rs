@@ -2,7 +2,7 @@
 
 mod action;
 mod credential;
-pub(crate) mod needs;
+pub mod needs;
 mod principal;
 mod role;
 

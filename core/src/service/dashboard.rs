@@ -9,7 +9,8 @@ use super::connector_health::ConnectorState;
 use super::connectors::Connector;
 use super::mcp_keys::McpKey;
 use super::{KnowledgeService, Tagged};
-use crate::access::{Credential, CredentialKind, Principal, SecretHash, needs};
+use crate::access::{Credential, CredentialKind, Principal, needs};
+use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
@@ -21,8 +22,6 @@ use crate::store::{
 
 /// How many chats are shown.
 const RECENT_CHATS: usize = 10;
-/// How many hexadecimal digits of a digest make an entity tag.
-const ETAG_DIGITS: usize = 32;
 
 impl KnowledgeService {
     /// What a dashboard shows of a workspace. Its weak entity tag changes when the answer does: it is made from the
@@ -283,8 +282,7 @@ impl Facts {
                 .map_or(i64::MAX, Timestamp::as_millis)
                 .to_be_bytes(),
         );
-        let digest = SecretHash(digest.finalize().into()).to_string();
-        format!("W/\"{}\"", &digest[..ETAG_DIGITS])
+        format!("W/{}", etag(hex(digest.finalize())))
     }
 }
 

@@ -5,12 +5,10 @@ use super::idempotency::fingerprint;
 use super::validate::{Problems, take_place};
 use super::{KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
+use crate::digest::etag;
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
 use crate::store::{StoreExt, Transaction, decode_value, keys};
-
-/// How many hexadecimal digits of a digest make an entity tag.
-const ETAG_DIGITS: usize = 32;
 
 /// What a change of a role is conditional on: the entity tag of the version that its caller knows (RFC 9110, 13.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +28,7 @@ pub struct DeleteRole {
 
 /// The strong entity tag of a role: it follows from what the role is, `updated_at` included.
 fn role_etag(role: &CustomRole) -> String {
-    let digest = fingerprint(role);
-    format!("\"{}\"", &digest[..ETAG_DIGITS])
+    etag(fingerprint(role))
 }
 
 fn tagged(role: CustomRole) -> Tagged<CustomRole> {
