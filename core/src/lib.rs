@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod api;
+mod digest;
 pub mod env;
 mod error;
 pub mod limits;

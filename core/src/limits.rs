@@ -62,6 +62,52 @@ pub struct Limits {
     pub idempotency_retention: Duration,
 }
 
+/// A limit that cannot be in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the limit {name} must be between {min} and {max}")]
+pub struct InvalidLimit {
+    /// The field of [`Limits`].
+    pub name: &'static str,
+    /// The least it may be.
+    pub min: usize,
+    /// The most it may be.
+    pub max: usize,
+}
+
+/// The most that [`Limits::bulk_memories_max`] may be.
+const BULK_MEMORIES_CEILING: usize = 1_300;
+
+impl Limits {
+    /// Refuses limits under which requests would fail inside that should be refused, or nothing could be done at all.
+    ///
+    /// # Errors
+    /// [`InvalidLimit`] names the first one.
+    pub fn validate(&self) -> Result<(), InvalidLimit> {
+        let retention_ms =
+            usize::try_from(self.idempotency_retention.as_millis()).unwrap_or(usize::MAX);
+        let checks = [
+            (
+                "bulk_memories_max",
+                self.bulk_memories_max,
+                BULK_MEMORIES_CEILING,
+            ),
+            (
+                "content_bytes_max",
+                self.content_bytes_max,
+                CONTENT_BYTES_MAX,
+            ),
+            ("body_bytes_max", self.body_bytes_max, usize::MAX),
+            ("idempotency_retention", retention_ms, usize::MAX),
+        ];
+        let wrong = checks
+            .into_iter()
+            .find(|(_, value, max)| !(1..=*max).contains(value));
+        wrong.map_or(Ok(()), |(name, _, max)| {
+            Err(InvalidLimit { name, min: 1, max })
+        })
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -76,5 +122,40 @@ impl Default for Limits {
             subscriptions_per_recall_max: SUBSCRIPTIONS_PER_RECALL_MAX,
             idempotency_retention: IDEMPOTENCY_RETENTION,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_fail_inside_is_refused() {
+        assert_eq!(Limits::default().validate(), Ok(()));
+        let refused = |change: fn(&mut Limits)| {
+            let mut limits = Limits::default();
+            change(&mut limits);
+            limits.validate().unwrap_err().name
+        };
+        assert_eq!(
+            refused(|limits| limits.bulk_memories_max = 1_301),
+            "bulk_memories_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.bulk_memories_max = 0),
+            "bulk_memories_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.content_bytes_max = 32 * 1024 + 1),
+            "content_bytes_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.body_bytes_max = 0),
+            "body_bytes_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.idempotency_retention = Duration::ZERO),
+            "idempotency_retention"
+        );
     }
 }

@@ -70,7 +70,7 @@ impl Secret {
     #[must_use]
     pub fn org_hint(&self) -> Option<OrgId> {
         let (hint, _) = self.text[self.kind.prefix().len()..].split_once('_')?;
-        hint.parse().ok()
+        hint.parse().ok().map(OrgId)
     }
 
     /// What is stored of it.

@@ -2,15 +2,15 @@
 
 mod action;
 mod credential;
-pub(crate) mod needs;
+pub mod needs;
 mod principal;
 mod role;
 
 pub use self::action::{Action, ActionSet};
 pub use self::credential::{
-    Credential, CredentialKind, CredentialRecord, Narrowing, Secret, SecretHash,
+    Credential, CredentialKind, CredentialRecord, InvalidSecret, Narrowing, Secret, SecretHash,
 };
 pub use self::needs::{NEEDS, Need, Place};
 pub use self::principal::{Denial, Principal};
 pub(crate) use self::principal::{REDIRECTS_MAX, follow_role};
-pub use self::role::{BaseRole, BuiltInRole, RoleRef};
+pub use self::role::{BaseRole, BuiltInRole, InvalidRoleRef, RoleRef};

@@ -29,7 +29,8 @@ pub struct Need {
 /// Defines the needs as constants, and the list of them.
 macro_rules! needs {
     ($($name:ident: $operation:literal $when:literal $place:ident $action:ident;)+) => {
-        $(pub(crate) const $name: Need = Need {
+        $(#[doc = concat!("A need of `", $operation, "`: `", stringify!($action), "`.")]
+        pub const $name: Need = Need {
             operation: $operation,
             when: $when,
             action: Action::$action,

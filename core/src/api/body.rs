@@ -134,6 +134,9 @@ impl Body {
         };
         let mut read_items = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
+            if self.problems.is_full() {
+                return None;
+            }
             match read(item) {
                 Ok(item) => read_items.push(item),
                 Err(wrong) => {
@@ -189,6 +192,9 @@ impl Body {
             .keys()
             .filter(|name| !self.known.contains(&name.as_str()))
         {
+            if self.problems.is_full() {
+                return;
+            }
             self.problems.push(
                 name,
                 ProblemCode::UnknownField,

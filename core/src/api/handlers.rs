@@ -23,6 +23,14 @@ struct Data<T> {
     data: T,
 }
 
+/// Whether an error says what is wrong with a request, which can be found before its caller is recognised.
+fn is_of_the_request(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidRequest { .. } | Error::IdempotencyKeyRequired | Error::UnsupportedMediaType
+    )
+}
+
 /// One request on its way.
 pub(super) struct Call<'c> {
     pub(super) service: &'c KnowledgeService,
@@ -41,27 +49,35 @@ impl Call<'_> {
         if self.spec.credential == CredentialKind::Session {
             headers::refuse_cross_site(self.request.headers(), self.request.method())?;
         }
-        // Who calls comes before what is wrong with the call.
-        self.service
-            .authenticate(&credential, self.spec.credential)
-            .await?;
-        headers::require_json(self.request.headers(), !self.request.body().is_empty())?;
-        let answered = match self.spec.operation {
-            Operation::BulkUpdateMemories => self.bulk_update(&credential).await,
-            Operation::GetDashboardSummary => self.dashboard_summary(&credential).await,
-            Operation::DeleteCustomRole => self.delete_custom_role(&credential).await,
-            Operation::UpdateCustomRole => self.update_custom_role(&credential).await,
-            Operation::ListCustomRoles => self.list_custom_roles(&credential).await,
-            Operation::CreateCitationSubscription => {
-                self.create_citation_subscription(&credential).await
+        match self.carry_out(&credential).await {
+            Err(error) if is_of_the_request(&error) => {
+                // Who calls comes before what is wrong with the call.
+                self.service
+                    .authenticate(&credential, self.spec.credential)
+                    .await?;
+                Err(error)
             }
-            Operation::CreateWebhook => self.create_webhook(&credential).await,
-            Operation::CreateInboundWebhook => self.create_inbound_webhook(&credential).await,
-        };
-        answered.map_err(|error| match error {
-            Error::Conflict if !self.spec.has_conflict => Error::unavailable("contention"),
-            error => error,
-        })
+            Err(Error::Conflict) if !self.spec.has_conflict => {
+                Err(Error::unavailable("contention"))
+            }
+            handled => handled,
+        }
+    }
+
+    async fn carry_out(&self, credential: &Credential) -> Handled {
+        headers::require_json(self.request.headers(), !self.request.body().is_empty())?;
+        match self.spec.operation {
+            Operation::BulkUpdateMemories => self.bulk_update(credential).await,
+            Operation::GetDashboardSummary => self.dashboard_summary(credential).await,
+            Operation::DeleteCustomRole => self.delete_custom_role(credential).await,
+            Operation::UpdateCustomRole => self.update_custom_role(credential).await,
+            Operation::ListCustomRoles => self.list_custom_roles(credential).await,
+            Operation::CreateCitationSubscription => {
+                self.create_citation_subscription(credential).await
+            }
+            Operation::CreateWebhook => self.create_webhook(credential).await,
+            Operation::CreateInboundWebhook => self.create_inbound_webhook(credential).await,
+        }
     }
 
     async fn bulk_update(&self, credential: &Credential) -> Handled {

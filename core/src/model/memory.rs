@@ -115,7 +115,7 @@ impl MemoryChange {
 }
 
 /// The request of a bulk update: which memories, and what to set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BulkUpdate {
     /// The memories, without duplicates. The result has an item for each, in this order.

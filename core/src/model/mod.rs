@@ -31,7 +31,7 @@ pub use self::memory::{
     BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
     MemoryChange, MemoryContent, MemoryLabels,
 };
-pub use self::names::UnknownName;
+pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::time::{InvalidTimestamp, Timestamp};

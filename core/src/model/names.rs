@@ -23,10 +23,14 @@ macro_rules! identifiers {
         }
 
         impl std::str::FromStr for $name {
-            type Err = uuid::Error;
+            type Err = $crate::model::InvalidId;
 
+            /// Reads the hyphenated form alone, 36 characters: one identifier has one name outside.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                text.parse().map(Self)
+                match uuid::Uuid::try_parse(text) {
+                    Ok(id) if text.len() == uuid::fmt::Hyphenated::LENGTH => Ok(Self(id)),
+                    _ => Err($crate::model::InvalidId),
+                }
             }
         }
     )+};
@@ -88,6 +92,11 @@ macro_rules! string_enum {
         }
     };
 }
+
+/// A text that is not an identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a UUID of 36 characters, for example 01890a5d-ac96-774b-bcce-b302099a8057")]
+pub struct InvalidId;
 
 /// A name that an enumeration does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]

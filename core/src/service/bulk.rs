@@ -105,7 +105,7 @@ impl KnowledgeService {
                 if record.fingerprint != *fingerprint {
                     return Err(Error::IdempotencyKeyReused);
                 }
-                let result = replay(&transaction, caller.org_id(), &record).await?;
+                let result = replay(&transaction, &caller, &record).await?;
                 return transaction.done(result);
             }
             let operation = Operation::begin(&transaction, self.env(), now);
@@ -271,11 +271,20 @@ impl Effects {
 
 async fn replay(
     transaction: &Transaction,
-    org: OrgId,
+    caller: &Principal,
     record: &IdempotencyRecord,
 ) -> Result<BulkResult, Error> {
-    let count = record.items as usize;
+    let (org, count) = (caller.org_id(), record.items as usize);
     let entries = read_memory_entries(transaction, org, record.first_audit_id, count).await?;
+    // A credential that could not have made these changes is not shown them either. One that was refused some of them
+    // still hears so again.
+    let is_elsewhere = |entry: &MemoryAudit| {
+        let workspace = entry.before.as_ref().map(|labels| labels.workspace_id);
+        entry.outcome == AuditOutcome::Ok && workspace.is_some_and(|id| !caller.works_in(id))
+    };
+    if entries.iter().any(|(entry, _)| is_elsewhere(entry)) {
+        return Err(Denial::Narrowed.into());
+    }
     let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
     Ok(result(
         record.operation_id,

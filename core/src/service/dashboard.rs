@@ -9,18 +9,19 @@ use super::connector_health::ConnectorState;
 use super::connectors::Connector;
 use super::mcp_keys::McpKey;
 use super::{KnowledgeService, Tagged};
-use crate::access::{Credential, CredentialKind, Principal, SecretHash, needs};
+use crate::access::{Credential, CredentialKind, Principal, needs};
+use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
     McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
-use crate::store::{Direction, Entry, KeyEntry, KeyRange, Store, StoreError, decode_value, keys};
+use crate::store::{
+    Direction, Entry, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
+};
 
 /// How many chats are shown.
 const RECENT_CHATS: usize = 10;
-/// How many hexadecimal digits of a digest make an entity tag.
-const ETAG_DIGITS: usize = 32;
 
 impl KnowledgeService {
     /// What a dashboard shows of a workspace. Its weak entity tag changes when the answer does: it is made from the
@@ -42,7 +43,7 @@ impl KnowledgeService {
                 .enter(&mut reading, workspace, needs::DASHBOARD)
                 .await?;
             let (store, org) = (&**self.store(), caller.org_id());
-            let facts = Facts::read(store, org, workspace.id, self.limits()).await?;
+            let facts = Facts::read(store, org, workspace.id).await?;
             let summary = facts.summary(workspace, now)?;
             reading.done(summary)
         })
@@ -75,7 +76,6 @@ impl Facts {
         store: &dyn Store,
         org: OrgId,
         workspace: WorkspaceId,
-        limits: &crate::limits::Limits,
     ) -> Result<Self, StoreError> {
         // In the order of `Count`.
         let counts = [
@@ -85,18 +85,14 @@ impl Facts {
             keys::webhook_count(org, workspace),
             keys::member_count(org),
         ];
-        let connectors = usize::try_from(limits.connectors_per_workspace_max).unwrap_or(usize::MAX);
-        let mcp_keys = usize::try_from(limits.mcp_keys_per_workspace_max).unwrap_or(usize::MAX);
-        let all = |range: KeyRange, limit| async move {
-            store.scan(&range, limit, Direction::Forward).await
-        };
+        let all = |range: KeyRange| async move { store.scan_all(&range).await };
         let newest = keys::recent_chats(org, workspace);
         let (counts, connectors, connector_states, mcp_keys, mcp_key_uses, chats) = futures::try_join!(
             store.get(&counts),
-            all(keys::connectors(org, workspace), connectors),
-            all(keys::connector_states(org, workspace), connectors),
-            all(keys::mcp_keys(org, workspace), mcp_keys),
-            all(keys::mcp_key_uses(org, workspace), mcp_keys),
+            all(keys::connectors(org, workspace)),
+            all(keys::connector_states(org, workspace)),
+            all(keys::mcp_keys(org, workspace)),
+            all(keys::mcp_key_uses(org, workspace)),
             store.scan(&newest, RECENT_CHATS, Direction::Reverse),
         )?;
         Ok(Self {
@@ -115,12 +111,13 @@ impl Facts {
         now: Timestamp,
     ) -> Result<Tagged<DashboardSummary>, Error> {
         let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
-        let etag = self.etag(&workspace, changes_at);
+        let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now)?;
+        let etag = self.etag(&workspace, changes_at.into_iter().chain(expires_at).min());
         let value = DashboardSummary {
             review_backlog_count: self.count(Count::Pending)?,
-            first_value_checklist: self.checklist(&workspace.slug)?,
+            first_value_checklist: self.checklist(&workspace.slug, !mcp_keys.is_empty())?,
             connector_health,
-            mcp_keys: self.mcp_keys(workspace.id)?,
+            mcp_keys,
             recent_chats: self
                 .chats
                 .iter()
@@ -172,16 +169,26 @@ impl Facts {
         Ok((shown, changes_at))
     }
 
-    fn mcp_keys(&self, workspace: WorkspaceId) -> Result<Vec<McpKeySummary>, Error> {
-        let show = |found: &KeyEntry| {
+    /// The keys that are not expired, and the next moment at which one of them expires.
+    fn mcp_keys(
+        &self,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Result<(Vec<McpKeySummary>, Option<Timestamp>), Error> {
+        let mut shown = Vec::with_capacity(self.mcp_keys.len());
+        let mut changes_at: Option<Timestamp> = None;
+        for found in &self.mcp_keys {
             let key: McpKey = decode_value(found)?;
-            let last_used_at = same_id(found, &self.mcp_key_uses)?;
-            Ok(key.summary(workspace, last_used_at))
-        };
-        self.mcp_keys.iter().map(show).collect()
+            if now < key.expires_at {
+                changes_at = changes_at.into_iter().chain([key.expires_at]).min();
+                let last_used_at = same_id(found, &self.mcp_key_uses)?;
+                shown.push(key.summary(workspace, last_used_at));
+            }
+        }
+        Ok((shown, changes_at))
     }
 
-    fn checklist(&self, workspace_slug: &str) -> Result<Checklist, Error> {
+    fn checklist(&self, workspace_slug: &str, has_mcp_key: bool) -> Result<Checklist, Error> {
         let memories = self.count(Count::Memories)?;
         let step =
             |tier, (step_id, label, cta_label): (&str, &str, &str), completed| ChecklistStep {
@@ -210,7 +217,7 @@ impl Facts {
                 ),
                 required(
                     ("create_mcp_key", "Create an MCP key", "Create key"),
-                    !self.mcp_keys.is_empty(),
+                    has_mcp_key,
                 ),
             ],
             suggested: vec![
@@ -275,8 +282,7 @@ impl Facts {
                 .map_or(i64::MAX, Timestamp::as_millis)
                 .to_be_bytes(),
         );
-        let digest = SecretHash(digest.finalize().into()).to_string();
-        format!("W/\"{}\"", &digest[..ETAG_DIGITS])
+        format!("W/{}", etag(hex(digest.finalize())))
     }
 }
 

@@ -4,9 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::access::SecretHash;
+use crate::digest::sha256;
 use crate::model::{AuditLogId, OperationId, Timestamp};
 
 /// The longest idempotency key, in characters.
@@ -81,7 +80,7 @@ pub(super) struct IdempotencyRecord {
 /// The fingerprint of a request that was parsed.
 pub(super) fn fingerprint<T: Serialize>(request: &T) -> String {
     let canonical = serde_json::to_vec(request).expect("a request serialises");
-    SecretHash(Sha256::digest(canonical).into()).to_string()
+    sha256(canonical)
 }
 
 #[cfg(test)]

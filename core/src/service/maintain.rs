@@ -31,7 +31,12 @@ pub struct Maintained {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Due {
     /// Deletes records; the first of them has an `expires_at` that decides.
-    Expire(Vec<String>),
+    Expire {
+        /// Their keys.
+        records: Vec<String>,
+        /// A counter that counts the first of them.
+        counter: Option<String>,
+    },
     /// Announces the status of a connector that time alone changed.
     Connector {
         org: OrgId,
@@ -51,13 +56,24 @@ struct Expiring {
 impl Due {
     /// The record under `key` expires.
     pub(super) fn record(key: Key) -> Self {
-        Self::Expire(vec![key.to_string()])
+        Self::Expire {
+            records: vec![key.to_string()],
+            counter: None,
+        }
     }
 
     /// Another entry goes with it.
     pub(super) fn and(mut self, key: Key) -> Self {
-        if let Self::Expire(keys) = &mut self {
-            keys.push(key.to_string());
+        if let Self::Expire { records, .. } = &mut self {
+            records.push(key.to_string());
+        }
+        self
+    }
+
+    /// A counter goes down with it.
+    pub(super) fn counted_by(mut self, key: Key) -> Self {
+        if let Self::Expire { counter, .. } = &mut self {
+            *counter = Some(key.to_string());
         }
         self
     }
@@ -111,7 +127,7 @@ impl KnowledgeService {
         done: &mut Maintained,
     ) -> Result<(), Error> {
         match decode_value::<Due>(found)? {
-            Due::Expire(records) => self.expire(found, &records, now).await,
+            Due::Expire { records, counter } => self.expire(found, &records, counter, now).await,
             Due::Connector {
                 org,
                 workspace,
@@ -154,13 +170,14 @@ impl KnowledgeService {
         &self,
         due: &KeyEntry,
         records: &[String],
+        counter: Option<String>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let records = records
-            .iter()
-            .map(|key| Key::new(key.clone()).map_err(|error| Error::internal(error.to_string())))
-            .collect::<Result<Vec<_>, _>>()?;
-        let records = &records;
+        let key = |text: &String| {
+            Key::new(text.clone()).map_err(|error| Error::internal(error.to_string()))
+        };
+        let records = &records.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+        let counter = &counter.as_ref().map(key).transpose()?;
         self.transact(|mut transaction| async move {
             transaction.delete(due.key.clone());
             let Some(first) = records.first() else {
@@ -171,6 +188,9 @@ impl KnowledgeService {
                 records
                     .iter()
                     .for_each(|key| transaction.delete(key.clone()));
+                if let Some(counter) = counter {
+                    transaction.add(counter.clone(), -1);
+                }
             }
             transaction.done(())
         })

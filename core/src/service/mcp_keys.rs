@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
+use super::maintain::Due;
 use super::provision::NewToken;
 use super::validate::{Problems, take_place};
 use crate::access::{
@@ -15,9 +16,9 @@ use crate::access::{
 };
 use crate::error::{Error, ProblemCode};
 use crate::model::{
-    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, Timestamp, WorkspaceId,
+    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, OrgId, Timestamp, WorkspaceId,
 };
-use crate::store::keys;
+use crate::store::{Transaction, decode_value, keys};
 
 /// What a key may be used for: reading and registering what was cited.
 const ACTIONS: ActionSet = ActionSet::of(&[
@@ -66,6 +67,8 @@ pub(super) struct McpKey {
     pub(super) created_by: MemberId,
     pub(super) created_at: Timestamp,
     pub(super) rotates_at: Timestamp,
+    /// From when on the key counts as absent.
+    pub(super) expires_at: Timestamp,
 }
 
 impl McpKey {
@@ -129,6 +132,7 @@ impl KnowledgeService {
                     "nobody can grant what they do not hold: the audience {label}"
                 )));
             }
+            free_expired_keys(&mut transaction, org, workspace, now).await?;
             let limit = self.limits().mcp_keys_per_workspace_max;
             let counter = keys::mcp_key_count(org, workspace);
             let what = ("workspace", "MCP keys");
@@ -153,8 +157,14 @@ impl KnowledgeService {
                 created_by: caller.member_id(),
                 created_at: now,
                 rotates_at: now.plus(new.rotation),
+                expires_at: issued.record.expires_at,
             };
-            transaction.create(keys::mcp_key(org, workspace, key.id), &key);
+            let place = keys::mcp_key(org, workspace, key.id);
+            transaction.create(place.clone(), &key);
+            Due::record(place)
+                .and(keys::mcp_key_use(org, workspace, key.id))
+                .counted_by(keys::mcp_key_count(org, workspace))
+                .schedule(&mut transaction, key.expires_at, self.env());
             Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
@@ -196,4 +206,39 @@ impl KnowledgeService {
         })
         .await
     }
+}
+
+/// Frees the places of keys that expired and are not swept yet: they count as absent.
+async fn free_expired_keys(
+    transaction: &mut Transaction,
+    org: OrgId,
+    workspace: WorkspaceId,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let found = transaction
+        .scan_unchecked(&keys::mcp_keys(org, workspace))
+        .await?;
+    for found in &found {
+        let key: McpKey = decode_value(found)?;
+        if key.expires_at <= now {
+            forget_key(transaction, org, workspace, key.id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is stored of a key besides its credential, if it is still there.
+pub(super) async fn forget_key(
+    transaction: &mut Transaction,
+    org: OrgId,
+    workspace: WorkspaceId,
+    id: CredentialId,
+) -> Result<(), Error> {
+    let place = keys::mcp_key(org, workspace, id);
+    if transaction.read::<McpKey>(&place).await?.is_some() {
+        transaction.delete(place);
+        transaction.delete(keys::mcp_key_use(org, workspace, id));
+        transaction.add(keys::mcp_key_count(org, workspace), -1);
+    }
+    Ok(())
 }

@@ -51,7 +51,7 @@ pub use self::verify::{Difference, Verification};
 use crate::access::{Credential, CredentialKind, Principal};
 use crate::env::Env;
 use crate::error::Error;
-use crate::limits::Limits;
+use crate::limits::{InvalidLimit, Limits};
 use crate::store::{Decided, Store, StoreError, Transaction, TransactionError, keys, transact};
 
 /// The version of the stored form. A store of a higher one is not opened.
@@ -137,6 +137,9 @@ pub enum OpenError {
         /// The fingerprint in the store.
         stored: String,
     },
+    /// A limit cannot be in force.
+    #[error(transparent)]
+    Limit(#[from] InvalidLimit),
     /// The transaction that writes the first record came to no end.
     #[error(transparent)]
     Transaction(TransactionError),
@@ -168,12 +171,14 @@ impl KnowledgeService {
     /// Serves a store; an empty one is made ready.
     ///
     /// # Errors
-    /// [`OpenError`] where the store fails, is of a later program or is sealed with another key.
+    /// [`OpenError`] where a limit cannot be in force, or the store fails, is of a later program or is sealed with
+    /// another key.
     pub async fn open(
         store: Arc<dyn Store>,
         env: Env,
         options: Options,
     ) -> Result<Self, OpenError> {
+        options.limits.validate()?;
         let given = Meta {
             schema: SCHEMA,
             sealing_key: options.sealing_key.fingerprint(),

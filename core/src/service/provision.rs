@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
+use super::mcp_keys::forget_key;
 use super::members::hold_role;
 use super::validate::{Problems, SLUG_RULE};
 use crate::access::{
@@ -374,6 +375,10 @@ impl Provisioning<'_> {
                     ..before.clone()
                 };
                 transaction.put(key, &after);
+                // An MCP key is narrowed to its one workspace: its place there is free again.
+                for workspace in after.narrowing.workspaces.iter().flatten() {
+                    forget_key(&mut transaction, org, *workspace, id).await?;
+                }
                 let (actor, action) = (Actor::operator(org), AuditAction::CredentialRevoke);
                 let resource = (ResourceKind::Credential, id.0);
                 Operation::begin(&transaction, env, now).changed(

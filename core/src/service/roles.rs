@@ -5,12 +5,10 @@ use super::idempotency::fingerprint;
 use super::validate::{Problems, take_place};
 use super::{KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
+use crate::digest::etag;
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
-use crate::store::{Direction, StoreExt, Transaction, keys};
-
-/// How many hexadecimal digits of a digest make an entity tag.
-const ETAG_DIGITS: usize = 32;
+use crate::store::{StoreExt, Transaction, decode_value, keys};
 
 /// What a change of a role is conditional on: the entity tag of the version that its caller knows (RFC 9110, 13.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +28,7 @@ pub struct DeleteRole {
 
 /// The strong entity tag of a role: it follows from what the role is, `updated_at` included.
 fn role_etag(role: &CustomRole) -> String {
-    let digest = fingerprint(role);
-    format!("\"{}\"", &digest[..ETAG_DIGITS])
+    etag(fingerprint(role))
 }
 
 fn tagged(role: CustomRole) -> Tagged<CustomRole> {
@@ -94,17 +91,13 @@ impl KnowledgeService {
         credential: &Credential,
         org_slug: &str,
     ) -> Result<Vec<CustomRole>, Error> {
-        let limit = usize::try_from(self.limits().custom_roles_per_org_max).unwrap_or(usize::MAX);
         self.transact(|mut reading| async move {
             let caller = self
                 .enter_org(&mut reading, credential, org_slug, needs::LIST_ROLES)
                 .await?;
-            let found = self
-                .store()
-                .scan_as(&keys::roles(caller.org_id()), limit, Direction::Forward)
-                .await?;
-            let mut roles: Vec<CustomRole> =
-                found.into_iter().map(|(_, role)| role.value).collect();
+            let found = self.store().scan_all(&keys::roles(caller.org_id())).await?;
+            let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
+            let mut roles = roles?;
             roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
             reading.done(roles)
         })

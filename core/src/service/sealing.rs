@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::digest::hex;
 use crate::env::Env;
 use crate::error::Error;
 
@@ -52,7 +53,7 @@ impl SealingKey {
             .chain_update(b"sealing key fingerprint")
             .chain_update(self.0)
             .finalize();
-        let mut digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut digits = hex(digest);
         digits.truncate(FINGERPRINT_DIGITS);
         digits
     }

@@ -24,8 +24,10 @@ pub fn name_problem(path: &str, name: &str) -> Option<FieldProblem> {
     Some(FieldProblem::new(path, code, message))
 }
 
-/// The most problems that one answer lists.
+/// The most problems that one answer lists; further ones are not even noted.
 const PROBLEMS_MAX: usize = 100;
+/// How much of a path is shown, in characters: the names of unknown fields are their senders'.
+const PATH_CHARS_MAX: usize = 200;
 /// The largest content as JSON writes it, in bytes: so that it fits into one value with all that stands beside it.
 const CONTENT_JSON_BYTES_MAX: usize = 60 * 1024;
 
@@ -40,11 +42,30 @@ impl Problems {
         code: ProblemCode,
         message: impl Into<String>,
     ) {
-        self.0.push(FieldProblem::new(path, code, message));
+        if !self.is_full() {
+            self.add(FieldProblem::new(path, code, message));
+        }
+    }
+
+    fn add(&mut self, mut problem: FieldProblem) {
+        if self.is_full() {
+            return;
+        }
+        if let Some((end, _)) = problem.path.char_indices().nth(PATH_CHARS_MAX) {
+            problem.path.truncate(end);
+        }
+        self.0.push(problem);
+    }
+
+    /// Whether no more problems are noted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= PROBLEMS_MAX
     }
 
     pub(crate) fn name(&mut self, path: &str, name: &str) {
-        self.0.extend(name_problem(path, name));
+        name_problem(path, name)
+            .into_iter()
+            .for_each(|problem| self.add(problem));
     }
 
     pub(crate) fn slug(&mut self, path: &str, slug: &str) {
@@ -107,7 +128,9 @@ impl Problems {
     /// An error that is no [`Error::InvalidRequest`], as it is.
     pub(crate) fn note(&mut self, checked: Result<(), Error>) -> Result<(), Error> {
         match checked {
-            Err(Error::InvalidRequest { fields }) => self.0.extend(fields),
+            Err(Error::InvalidRequest { fields }) => {
+                fields.into_iter().for_each(|problem| self.add(problem));
+            }
             other => other?,
         }
         Ok(())
@@ -119,12 +142,15 @@ impl Problems {
             path: format!("{name}.{}", problem.path),
             ..problem
         };
-        self.0.extend(inner.0.into_iter().map(under));
+        inner
+            .0
+            .into_iter()
+            .map(under)
+            .for_each(|problem| self.add(problem));
     }
 
     /// Nothing, or everything that is wrong, as far as one answer lists it.
-    pub(crate) fn into_result(mut self) -> Result<(), Error> {
-        self.0.truncate(PROBLEMS_MAX);
+    pub(crate) fn into_result(self) -> Result<(), Error> {
         if self.0.is_empty() {
             Ok(())
         } else {
@@ -141,7 +167,7 @@ pub(super) async fn take_place(
     path: &str,
     (owner, things): (&str, &str),
 ) -> Result<(), Error> {
-    let taken = transaction.guard(&counter).await?;
+    let taken = transaction.guard(&counter).await? + transaction.added(&counter);
     if u64::try_from(taken).is_ok_and(|taken| taken >= limit) {
         let message = format!("the {owner} has {limit} {things}, as many as it may have");
         return Err(Error::invalid(path, ProblemCode::LimitReached, message));
@@ -153,6 +179,23 @@ pub(super) async fn take_place(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neither_many_problems_nor_long_names_make_a_large_answer() {
+        let mut problems = Problems::default();
+        for _ in 0..PROBLEMS_MAX + 1 {
+            problems.push("ü".repeat(1_000), ProblemCode::UnknownField, "is not known");
+        }
+        let Err(Error::InvalidRequest { fields }) = problems.into_result() else {
+            panic!("there are problems");
+        };
+        assert_eq!(fields.len(), PROBLEMS_MAX);
+        assert!(
+            fields
+                .iter()
+                .all(|field| field.path == "ü".repeat(PATH_CHARS_MAX))
+        );
+    }
 
     #[test]
     fn names_are_counted_in_characters() {

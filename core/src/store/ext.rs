@@ -320,6 +320,12 @@ impl Transaction {
         self.store.0.scan_all(range).await
     }
 
+    /// What this transaction adds to a counter so far.
+    #[must_use]
+    pub fn added(&self, key: &Key) -> i64 {
+        self.adds.get(key).copied().unwrap_or(0)
+    }
+
     /// Adds a check of a version that was read elsewhere. The first one stands: a later reading that differs makes
     /// the commit a conflict, as it must be.
     pub fn check(&mut self, key: Key, version: Option<Version>) {

@@ -56,11 +56,11 @@
 
 use std::fmt::{Display, Write};
 
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{Key, KeyRange};
 use crate::access::{RoleRef, SecretHash};
+use crate::digest::sha256;
 use crate::model::{
     AuditLogId, ChatId, ConnectorId, CredentialId, EventId, InboundWebhookId, MemberId, MemoryId,
     OrgId, RecallId, RoleId, SourceId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
@@ -95,7 +95,7 @@ impl Builder {
     }
 
     fn digest(self, of: &[u8]) -> Self {
-        self.part(SecretHash(Sha256::digest(of).into()))
+        self.part(sha256(of))
     }
 
     fn key(self) -> Key {

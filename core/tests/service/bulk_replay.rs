@@ -98,6 +98,34 @@ async fn how_long_a_key_is_kept_can_be_configured() {
 }
 
 #[tokio::test]
+async fn a_token_of_another_workspace_is_not_shown_what_was_changed() {
+    let world = World::new().await;
+    let sales = world.workspace("sales").await;
+    let admin = world.member(crate::make::ADMIN).await;
+    let narrowed = async |workspace| {
+        let narrowing = Narrowing {
+            workspaces: Some(vec![workspace]),
+            ..Narrowing::default()
+        };
+        Credential::from(world.token(admin, narrowing).await.secret)
+    };
+    let (here, there) = (narrowed(world.workspace.id).await, narrowed(sales).await);
+    let everywhere = world.trusted(admin);
+    let mut ids = world.memories(1).await;
+    ids.extend(world.memories_in(sales, 1).await);
+    let change = sensitivity(SensitivityLabel::Confidential);
+    let again = async |caller| world.bulk_with_key(caller, "k", &ids, change.clone()).await;
+    let first = again(&here).await.unwrap();
+    assert_eq!((first.summary.succeeded, first.summary.failed), (1, 1));
+    assert!(
+        again(&here).await.unwrap().replayed,
+        "with what it was refused"
+    );
+    assert!(again(&everywhere).await.unwrap().replayed);
+    assert_eq!(code(again(&there).await), "forbidden");
+}
+
+#[tokio::test]
 async fn a_key_belongs_to_a_member_whatever_the_token() {
     let world = World::new().await;
     let ids = world.memories(1).await;

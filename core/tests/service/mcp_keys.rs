@@ -230,3 +230,75 @@ async fn a_workspace_has_so_many_keys_and_no_more() {
     let second = create(&world, &new_mcp_key("org:acme")).await;
     assert_eq!(problem(second), "body limit_reached");
 }
+
+/// How long a key made by `new_mcp_key` is taken: its rotation and a week.
+const LIFETIME: Duration = DAY.saturating_mul(97);
+
+async fn has_key(world: &World) -> bool {
+    let dashboard = world.dashboard().await;
+    let steps = dashboard.first_value_checklist.required;
+    let is_completed = steps
+        .iter()
+        .any(|step| step.step_id == "create_mcp_key" && step.completed);
+    assert_eq!(is_completed, !dashboard.mcp_keys.is_empty());
+    is_completed
+}
+
+#[tokio::test]
+async fn an_expired_key_is_gone_at_that_moment_and_its_place_is_free() {
+    let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
+    create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    world.time.pass(LIFETIME - MILLISECOND);
+    assert!(has_key(&world).await);
+    let tag = world.dashboard_tag().await;
+    world.time.pass(MILLISECOND);
+    assert!(!has_key(&world).await, "before anything is swept");
+    assert_ne!(
+        world.dashboard_tag().await,
+        tag,
+        "time alone changed the answer"
+    );
+    create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    assert!(has_key(&world).await);
+    world.maintain().await;
+    assert!(has_key(&world).await, "the new one stays");
+    assert_eq!(world.service.verify().await.unwrap().differences, []);
+}
+
+#[tokio::test]
+async fn what_is_stored_of_an_expired_key_is_swept() {
+    let world = World::new().await;
+    let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    let key = Credential::from(issued.secret);
+    let workspace = world.workspace.id;
+    world
+        .service
+        .note_mcp_key_use(&key, workspace)
+        .await
+        .unwrap();
+    world.time.pass(LIFETIME);
+    world.maintain().await;
+    let family = |key: &knowledge_core::store::Key| key.to_string().starts_with("mcp_key");
+    let contents = world.contents().await;
+    let left: Vec<_> = contents.iter().filter(|(key, _)| family(key)).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].1, "0", "the counter alone");
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_gone_and_its_place_is_free() {
+    let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
+    let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    let provisioning = world.service.provisioning();
+    for _ in 0..2 {
+        provisioning
+            .revoke(world.org.id, issued.summary.id)
+            .await
+            .unwrap();
+    }
+    assert!(!has_key(&world).await);
+    create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    world.time.pass(LIFETIME);
+    world.maintain().await;
+    assert_eq!(world.service.verify().await.unwrap().differences, []);
+}

@@ -16,7 +16,7 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{
     Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource, NewToken, Options,
-    SealingKey,
+    SealingKey, Tagged,
 };
 use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt, keys};
 use knowledge_core::testing::faults::{FaultPlan, FaultStore};
@@ -360,9 +360,17 @@ impl World {
 
     /// What the owner sees of the workspace of the world.
     pub(crate) async fn dashboard(&self) -> DashboardSummary {
+        self.tagged_dashboard().await.value
+    }
+
+    pub(crate) async fn dashboard_tag(&self) -> String {
+        self.tagged_dashboard().await.etag
+    }
+
+    async fn tagged_dashboard(&self) -> Tagged<DashboardSummary> {
         let workspace = self.workspace.id;
         let dashboard = self.service.dashboard_summary(&self.owner, workspace).await;
-        dashboard.unwrap().value
+        dashboard.unwrap()
     }
 
     /// Reads a record, past the faults and the probe.

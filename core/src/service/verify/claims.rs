@@ -15,6 +15,7 @@ use crate::model::{
 use crate::service::chats::Chat;
 use crate::service::idempotency::IdempotencyRecord;
 use crate::service::maintain::Due;
+use crate::service::mcp_keys::McpKey;
 use crate::service::sealing::SealedRecord;
 use crate::store::{KeyEntry, decode_value, keys};
 
@@ -215,8 +216,16 @@ impl Verifier {
             }
             "mcp_key" => {
                 let (org, workspace) = (parts.org()?, parts.workspace()?);
-                self.count(keys::mcp_key_count(org, workspace), 1);
-                vec![Claim::Exists(keys::workspace(org, workspace))]
+                let counter = keys::mcp_key_count(org, workspace);
+                self.count(counter.clone(), 1);
+                let key: McpKey = value(entry)?;
+                let due = Due::record(entry.key.clone())
+                    .and(keys::mcp_key_use(org, workspace, key.id))
+                    .counted_by(counter);
+                vec![
+                    Claim::Exists(keys::workspace(org, workspace)),
+                    Claim::Due(key.expires_at, due),
+                ]
             }
             _ => {
                 let id = CredentialId(parts.id(3)?);

@@ -258,9 +258,13 @@ async fn is_due(store: &dyn Store, at: Timestamp, wanted: &Due) -> Result<bool, 
     );
     for found in store.scan_all(&then).await? {
         let is_it = match (decode_value(&found)?, wanted) {
-            (Due::Expire(records), Due::Expire(wanted)) => {
-                wanted.iter().all(|key| records.contains(key))
-            }
+            (
+                Due::Expire { records, counter },
+                Due::Expire {
+                    records: wanted,
+                    counter: counted,
+                },
+            ) => counter == *counted && wanted.iter().all(|key| records.contains(key)),
             (found, wanted) => found == *wanted,
         };
         if is_it {

@@ -231,6 +231,7 @@ impl Model {
             // One that expired is there until it is swept, and nothing says when that is.
             Some(token) if now < token.expires_at || learned.is_some() => {
                 token.is_revoked = true;
+                self.org_mut(org).mcp_keys.remove(&credential);
                 Ok(Answer::Done)
             }
             _ => Err(vec![Refusal::NotFound]),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::workspace::is_live;
 use super::{Announcement, Answer, Caller, Expected, Model, Org};
 use crate::access::Action;
 use crate::model::{
@@ -120,7 +121,7 @@ impl Org {
         here
     }
 
-    fn checklist(&self, workspace: &Workspace) -> Checklist {
+    fn checklist(&self, workspace: &Workspace, now: Timestamp) -> Checklist {
         let step = |tier, step_id: &str, completed| ChecklistStep {
             step_id: step_id.to_owned(),
             label: String::new(),
@@ -137,7 +138,8 @@ impl Org {
             .memories
             .values()
             .any(|memory| memory.labels.workspace_id == here);
-        let has_mcp_key = self.mcp_keys.values().any(|key| key.workspace_id == here);
+        let mut keys = self.mcp_keys.values();
+        let has_mcp_key = keys.any(|key| key.workspace_id == here && is_live(key, now));
         let is_user = |kind| kind == MemberKind::User;
         let users = self
             .members
@@ -179,11 +181,11 @@ impl Org {
                 last_ingest_at: self.last_ingest.get(&workspace.id).copied(),
             },
             review_backlog_count: self.backlog(workspace.id),
-            first_value_checklist: self.checklist(workspace),
+            first_value_checklist: self.checklist(workspace, now),
             // Identifiers are in the order in which they were made.
             connector_health: self.connectors_of(workspace.id).map(health).collect(),
             mcp_keys: keys
-                .filter(|key| key.workspace_id == workspace.id)
+                .filter(|key| key.workspace_id == workspace.id && is_live(key, now))
                 .cloned()
                 .collect(),
             recent_chats: self.recent_chats(workspace.id),

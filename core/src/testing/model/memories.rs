@@ -131,6 +131,16 @@ impl Model {
             if stored.request != *request {
                 return Err(vec![Refusal::IdempotencyKeyReused]);
             }
+            let changed = stored.result.results.iter().filter(|item| item.ok);
+            let places = changed.map(|item| {
+                self.org(who.org).memories[&item.memory_id]
+                    .labels
+                    .workspace_id
+            });
+            let mut narrowed_to = who.narrowing.workspaces.iter();
+            if narrowed_to.any(|admitted| places.clone().any(|place| !admitted.contains(&place))) {
+                return Err(vec![Refusal::Forbidden]);
+            }
             let replayed = true;
             return Ok(Answer::Bulk(BulkResult {
                 replayed,

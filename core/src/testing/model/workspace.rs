@@ -205,7 +205,8 @@ impl Model {
             refusals.push(Refusal::Forbidden);
         }
         let keys = org.mcp_keys.values();
-        let count = keys.filter(|key| key.workspace_id == workspace).count();
+        let live = keys.filter(|key| key.workspace_id == workspace && is_live(key, now));
+        let count = live.count();
         if count as u64 >= self.limits.mcp_keys_per_workspace_max {
             refusals.push(Refusal::invalid("body", ProblemCode::LimitReached));
         }
@@ -261,6 +262,12 @@ impl Model {
         let (actor, memory, is_ok) = found.ok_or(vec![Refusal::NotFound])?;
         Ok(Answer::Audit(Some(*actor), *memory, *is_ok))
     }
+}
+
+/// Whether a key is not expired.
+pub(super) fn is_live(key: &McpKeySummary, now: Timestamp) -> bool {
+    key.rotates_at
+        .is_none_or(|rotates_at| now < rotates_at.plus(MCP_KEY_GRACE))
 }
 
 /// What a key is to those who present it: never wider than the token that made it.
