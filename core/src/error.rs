@@ -116,6 +116,7 @@ pub struct FieldProblem {
 
 crate::model::names::string_enum! {
     /// What is wrong with a field.
+    #[non_exhaustive]
     ProblemCode {
         /// It is missing.
         Required = "required",

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 crate::model::names::string_enum! {
     /// Something that a role allows: `resource:verb`.
+    #[non_exhaustive]
     Action {
         /// Know of memories and read what is public or internal.
         MemoryRead = "memory:read",

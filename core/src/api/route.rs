@@ -9,6 +9,7 @@ use crate::access::CredentialKind;
 use crate::error::Error;
 
 /// An operation of the interface.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Changes attributes of many memories.

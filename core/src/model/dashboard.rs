@@ -136,6 +136,7 @@ pub struct ConnectorHealth {
 
 string_enum! {
     /// The kind of program that uses an MCP key.
+    #[non_exhaustive]
     McpClient {
         /// Claude Desktop.
         ClaudeDesktop = "claude_desktop",

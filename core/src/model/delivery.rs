@@ -10,6 +10,7 @@ use super::{
 
 string_enum! {
     /// What can be announced.
+    #[non_exhaustive]
     EventType {
         /// A memory was added.
         ChunkCreated = "chunk.created",

@@ -21,6 +21,7 @@ const ENTRY_BITS: u32 = 16;
 
 crate::model::names::string_enum! {
     /// What was done.
+    #[non_exhaustive]
     AuditAction {
         /// Memories came in.
         MemoryIngest = "memory.ingest",
@@ -67,6 +68,7 @@ crate::model::names::string_enum! {
 
 crate::model::names::string_enum! {
     /// What kind of thing an audit entry is about.
+    #[non_exhaustive]
     ResourceKind {
         /// A memory.
         Memory = "memory",
