@@ -29,6 +29,9 @@ use self::ledger::Ledger;
 use self::load::{Load, is_replay, send};
 
 const ROUNDS: usize = 20;
+/// How often the server is killed at the most. A kill that falls between an answer and the next request of every client
+/// at once shows nothing of what is under way: it is checked like the others, and not counted as a round.
+const KILLS_MAX: usize = 30;
 /// How many clients send at once, each for memories of its own.
 const CLIENTS: usize = 8;
 const MEMORIES: usize = 2_000;
@@ -60,7 +63,9 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
     let mut ledger = Ledger::begin(&open(&data_dir).await, &world).await;
     let mut pending: Vec<Request> = Vec::new();
 
-    for round in 1..=ROUNDS {
+    let mut round = 1;
+    for kill in 1.. {
+        assert!(kill <= KILLS_MAX, "too often nothing was in flight");
         let began = Instant::now();
         let server = Knowledge::serve(&data_dir);
         let unanswered = std::mem::take(&mut pending);
@@ -85,7 +90,6 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
             acknowledged >= ACKNOWLEDGED_MIN,
             "{acknowledged} acknowledged"
         );
-        assert!(in_flight >= 1, "nothing was in flight");
 
         let service = open(&data_dir).await;
         let applied = ledger.compare(&service, &world, &mut lanes, &pending).await;
@@ -94,6 +98,10 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
              applied; before that {settled}; {} ms",
             began.elapsed().as_millis()
         );
+        if in_flight >= 1 && round == ROUNDS {
+            break;
+        }
+        round += usize::from(in_flight >= 1);
     }
 
     // What the last round left over is settled too.
