@@ -10,6 +10,7 @@ mod ext;
 mod key;
 pub mod keys;
 mod memory;
+mod transaction;
 
 use std::num::NonZeroU64;
 
@@ -23,11 +24,10 @@ pub use self::commit::{
 };
 pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::ext::decode_value;
-pub use self::ext::{
-    Decided, RETRIES_MAX, StoreExt, Transaction, TransactionError, Versioned, transact,
-};
+pub use self::ext::{StoreExt, Versioned};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
+pub use self::transaction::{Decided, RETRIES_MAX, Transaction, TransactionError, transact};
 
 /// `Send` on every target that has threads; nothing on wasm32, where JavaScript objects cannot leave their thread.
 #[cfg(not(target_arch = "wasm32"))]
