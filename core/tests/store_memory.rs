@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use knowledge_core::store::{
@@ -419,11 +420,15 @@ impl Store for Broken {
             _ => {}
         }
         if self.is(Defect::ReadsKeyByKey) {
-            let one = |key| {
-                turn();
-                self.state.lock().unwrap().entries.get(key).cloned()
-            };
-            return Ok(keys.iter().map(one).collect());
+            let mut found = Vec::new();
+            for (index, key) in keys.iter().enumerate() {
+                // Long enough for a writer to come in between, also where there are more threads than cores.
+                if index == keys.len() / 2 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                found.push(self.state.lock().unwrap().entries.get(key).cloned());
+            }
+            return Ok(found);
         }
         let state = self.state.lock().unwrap();
         let entries = match &state.previous {
