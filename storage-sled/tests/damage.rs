@@ -280,6 +280,18 @@ async fn an_older_copy_of_the_database_is_refused() {
 }
 
 /// Entries changed behind the ledger's back, with sled's checksums in order.
+/// Opens what sled stores. It may take sled a moment to let go of the file of a store that was closed.
+fn open_raw(path: &Path) -> sled::Db {
+    let began = Instant::now();
+    loop {
+        match sled::Config::new().path(path).open() {
+            Ok(database) => return database,
+            Err(error) if began.elapsed() > Duration::from_secs(20) => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
 #[tokio::test]
 async fn entries_that_do_not_add_up_are_refused() {
     type Change = fn(&sled::Db);
@@ -312,7 +324,7 @@ async fn entries_that_do_not_add_up_are_refused() {
         committed(store.commit(put("a", "1")).await);
         committed(store.commit(put("b", "1")).await);
         drop(store);
-        let database = sled::Config::new().path(directory.path()).open().unwrap();
+        let database = open_raw(directory.path());
         change(&database);
         database.flush().unwrap();
         drop(database);

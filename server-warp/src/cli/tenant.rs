@@ -137,10 +137,11 @@ impl Tenant {
     }
 }
 
-/// `a, b, c`, the first ones of many.
+/// `a, b, c` in the order of the alphabet, the first ones of many.
 fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
-    let names: Vec<_> = names.collect();
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
     match names.len() {
         0 => "none".to_owned(),
         count if count > SHOWN => {

@@ -164,7 +164,7 @@ fn what_is_not_there_is_named() {
     let message = run(&[&file, "--workspace=suport"]);
     assert_eq!(
         message,
-        r#"error: acme has no workspace "suport"; it has: support, sales"#
+        r#"error: acme has no workspace "suport"; it has: sales, support"#
     );
     let message = run(&[&file, "--workspace=support", "--as=nobody"]);
     assert_eq!(
