@@ -20,6 +20,7 @@ mod member_removal;
 mod members;
 mod needs;
 mod open;
+mod pages;
 mod probe;
 mod provisioning;
 mod recalls;

@@ -1,10 +1,9 @@
 //! Tokens and sessions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use uuid::Uuid;
-
-use super::{Issued, NewToken, Page, Provisioning};
+use super::{Issued, NewToken, Provisioning};
 use crate::access::{CredentialKind, CredentialRecord, Narrowing, Secret, SecretHash};
 use crate::error::{Error, ProblemCode};
 use crate::limits::NARROWING_MAX;
@@ -13,8 +12,9 @@ use crate::service::KnowledgeService;
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
 use crate::service::maintain::Due;
 use crate::service::mcp_keys::forget_key;
+use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::Problems;
-use crate::store::{StoreExt, Transaction, keys};
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
 
 /// The longest life of a token or a session.
 const LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
@@ -79,40 +79,45 @@ impl Provisioning<'_> {
     /// # Errors
     /// Those of the store.
     pub async fn credentials(&self, org: OrgId) -> Result<Vec<CredentialRecord>, Error> {
-        let hashes = self.list(&keys::credential_ids(org)).await?;
-        self.records(&hashes).await
-    }
-
-    /// The tokens and sessions of an organisation behind `after`, in the order they were made; `limit` are looked at,
-    /// of which those that were swept meanwhile are left out.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn credentials_page(
-        &self,
-        org: OrgId,
-        after: Option<Uuid>,
-        limit: usize,
-    ) -> Result<Page<CredentialRecord>, Error> {
-        let after = after.map(|id| keys::credential_id(org, CredentialId(id)));
-        let hashes = self.page(keys::credential_ids(org), after, limit).await?;
-        Ok(Page {
-            items: self.records(&hashes.items).await?,
-            next: hashes.next,
-        })
-    }
-
-    /// The records that stand under these hashes.
-    async fn records(&self, hashes: &[String]) -> Result<Vec<CredentialRecord>, Error> {
-        let places: Vec<_> = hashes
-            .iter()
-            .filter_map(|hash| hash.parse::<SecretHash>().ok())
-            .map(keys::credential)
-            .collect();
+        let hashes: Vec<String> = self.list(&keys::credential_ids(org)).await?;
+        let places: Vec<_> = hashes.iter().filter_map(|hash| place(hash)).collect();
         let store = self.service.store();
         let found = store.read_many::<CredentialRecord>(&places).await?;
         let found = found.into_iter().flatten().map(|found| found.value);
         Ok(found.collect())
+    }
+
+    /// A page of the tokens and sessions of an organisation, or of those of one kind, in the order they were made.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_credentials(
+        &self,
+        org: OrgId,
+        kind: Option<CredentialKind>,
+        page: &PageRequest,
+    ) -> Result<Page<CredentialRecord>, Error> {
+        let range = keys::credential_ids(org);
+        let store = self.service.store();
+        let show = |found: Arc<[KeyEntry]>| async move {
+            let hashes = found.iter().map(decode_value);
+            let hashes = hashes.collect::<Result<Vec<String>, _>>()?;
+            // Something else than a hash leads nowhere: its place in the page stays empty.
+            let nowhere = || keys::credential(SecretHash([0; 32]));
+            let places = hashes
+                .iter()
+                .map(|hash| place(hash).unwrap_or_else(nowhere));
+            let places: Vec<_> = places.collect();
+            let records = store.read_many::<CredentialRecord>(&places).await?;
+            let records = records
+                .into_iter()
+                .map(|found| found.map(|found| found.value));
+            let is_wanted = |record: &CredentialRecord| kind.is_none_or(|kind| record.kind == kind);
+            Ok(records.map(|found| found.filter(is_wanted)).collect())
+        };
+        Listing::new("credentials", &kind, range, Direction::Forward)
+            .page_of(store, page, show)
+            .await
     }
 
     /// Revokes a token or a session. Revoking it again changes nothing.
@@ -162,6 +167,11 @@ impl Provisioning<'_> {
             })
             .await
     }
+}
+
+/// Where the credential with this hash stands.
+fn place(hash: &str) -> Option<Key> {
+    Some(keys::credential(hash.parse::<SecretHash>().ok()?))
 }
 
 impl KnowledgeService {

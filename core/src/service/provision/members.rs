@@ -1,8 +1,6 @@
 //! Members.
 
-use uuid::Uuid;
-
-use super::{NewMember, Page, Provisioning};
+use super::{NewMember, Provisioning};
 use crate::access::RoleRef;
 use crate::error::{Error, ProblemCode};
 use crate::limits::TEAMS_PER_MEMBER_MAX;
@@ -10,8 +8,9 @@ use crate::model::{CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, i
 use crate::service::MemberAssignment;
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
 use crate::service::members::{Authority, hold_role};
+use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::{Problems, SLUG_RULE};
-use crate::store::{StoreExt, Transaction, keys};
+use crate::store::{Direction, StoreExt, Transaction, keys};
 
 impl Provisioning<'_> {
     /// Adds a member.
@@ -55,18 +54,19 @@ impl Provisioning<'_> {
         self.list(&keys::members(org)).await
     }
 
-    /// The members of an organisation behind `after`, in the order they were added, `limit` at most.
+    /// A page of the members of an organisation, in the order they were added.
     ///
     /// # Errors
-    /// Those of the store.
-    pub async fn members_page(
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_members(
         &self,
         org: OrgId,
-        after: Option<Uuid>,
-        limit: usize,
+        page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
-        let after = after.map(|id| keys::member(org, MemberId(id)));
-        self.page(keys::members(org), after, limit).await
+        let range = keys::members(org);
+        Listing::new("provisioned members", &(), range, Direction::Forward)
+            .page(self.service.store(), page, |_, member| Ok(Some(member)))
+            .await
     }
 
     /// The member with this handle.

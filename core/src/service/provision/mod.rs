@@ -10,15 +10,12 @@ mod organizations;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use uuid::Uuid;
 
 use super::KnowledgeService;
 use crate::access::{CredentialKind, CredentialRecord, Narrowing, RoleRef, Secret};
 use crate::error::Error;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
-use crate::store::{
-    Direction, Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value, keys,
-};
+use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value, keys};
 
 /// What the operator may do, by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]
@@ -76,15 +73,6 @@ pub struct Issued {
     pub record: CredentialRecord,
 }
 
-/// A part of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
-    /// What stands in it.
-    pub items: Vec<T>,
-    /// Behind what the next part begins; `None` where there is none.
-    pub next: Option<Uuid>,
-}
-
 impl KnowledgeService {
     /// The operator's side of the service. Whoever can call this can do everything.
     #[must_use]
@@ -123,30 +111,5 @@ impl Provisioning<'_> {
         };
         let found = store.read::<T>(&place(id.value)).await?;
         Ok(found.map(|found| found.value))
-    }
-
-    /// The records of a range behind `after`, `limit` at most.
-    async fn page<T: DeserializeOwned>(
-        &self,
-        range: KeyRange,
-        after: Option<Key>,
-        limit: usize,
-    ) -> Result<Page<T>, Error> {
-        let rest = match after {
-            Some(after) => range.after(&after),
-            None => range,
-        };
-        let store = self.service.store();
-        let found = store.scan(&rest, limit, Direction::Forward).await?;
-        let items = found
-            .iter()
-            .map(|found| decode_value(found).map_err(Error::from));
-        Ok(Page {
-            items: items.collect::<Result<_, _>>()?,
-            next: found
-                .last()
-                .filter(|_| found.len() == limit)
-                .and_then(|last| keys::last_id(&last.key)),
-        })
     }
 }

@@ -1,9 +1,7 @@
 //! Organisations and their workspaces.
 
-use uuid::Uuid;
-
 use super::members::check_member;
-use super::{NewMember, NewWorkspace, Page, Provisioning};
+use super::{NewMember, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
 use crate::error::{Error, ProblemCode};
 use crate::model::{
@@ -11,8 +9,9 @@ use crate::model::{
     is_label_name,
 };
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
+use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::Problems;
-use crate::store::{StoreExt, keys};
+use crate::store::{Direction, StoreExt, keys};
 
 impl Provisioning<'_> {
     /// Makes an organisation, with its first member, who owns it.
@@ -80,16 +79,17 @@ impl Provisioning<'_> {
         self.named(&keys::org_slug(slug), keys::org).await
     }
 
-    /// The organisations behind `after`, in the order of their identifiers, `limit` at most.
+    /// A page of the organisations, in the order of their identifiers.
     ///
     /// # Errors
-    /// Those of the store.
-    pub async fn organizations_page(
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_organizations(
         &self,
-        after: Option<Uuid>,
-        limit: usize,
+        page: &PageRequest,
     ) -> Result<Page<Organization>, Error> {
-        self.page(keys::orgs(), after.map(|id| keys::org(OrgId(id))), limit)
+        let range = keys::orgs();
+        Listing::new("organisations", &(), range, Direction::Forward)
+            .page(self.service.store(), page, |_, org| Ok(Some(org)))
             .await
     }
 
@@ -155,18 +155,21 @@ impl Provisioning<'_> {
         self.list(&keys::workspaces(org)).await
     }
 
-    /// The workspaces of an organisation behind `after`, in the order they were made, `limit` at most.
+    /// A page of the workspaces of an organisation, in the order of their identifiers.
     ///
     /// # Errors
-    /// Those of the store.
-    pub async fn workspaces_page(
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_workspaces(
         &self,
         org: OrgId,
-        after: Option<Uuid>,
-        limit: usize,
+        page: &PageRequest,
     ) -> Result<Page<Workspace>, Error> {
-        let after = after.map(|id| keys::workspace(org, WorkspaceId(id)));
-        self.page(keys::workspaces(org), after, limit).await
+        let range = keys::workspaces(org);
+        Listing::new("provisioned workspaces", &(), range, Direction::Forward)
+            .page(self.service.store(), page, |_, workspace| {
+                Ok(Some(workspace))
+            })
+            .await
     }
 
     /// The workspace with this slug.
