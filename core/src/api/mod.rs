@@ -7,6 +7,8 @@ mod body;
 mod handlers;
 mod headers;
 mod json;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod query;
 mod response;
 mod route;
