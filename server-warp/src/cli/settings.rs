@@ -95,7 +95,7 @@ impl<S: Scope> Args for SettingArgs<S> {
                 .long(flag)
                 .value_name(setting.kind.placeholder())
                 .value_parser(value_parser!(OsString))
-                .help(config::about_with_default(setting))
+                .help(config::help_of(setting))
         });
         command.arg(file).args(flags)
     }

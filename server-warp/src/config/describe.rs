@@ -105,20 +105,22 @@ pub(crate) fn settings_for_help() -> String {
     let mut text = String::new();
     for setting in settings().filter(|setting| setting.flag.is_none()) {
         let _ = writeln!(text, "  {}", setting.path);
-        text.push_str(&wrapped(&about_with_default(setting), "          "));
+        text.push_str(&wrapped(&help_of(setting), "          "));
     }
     text
 }
 
-/// What the setting does, and its default with the unit.
-pub(crate) fn about_with_default(setting: &Setting) -> String {
-    match setting.kind.value(&Config::default()) {
-        Value::None => setting.about.to_owned(),
-        _ => {
-            let default = with_unit(setting, &Config::default());
-            format!("{} [default: {default}]", setting.about)
-        }
+/// What the setting does, its variable, and its default with the unit.
+pub(crate) fn help_of(setting: &Setting) -> String {
+    let mut help = format!("{} [env: {}]", setting.about, setting.variable());
+    if setting.kind.value(&Config::default()) != Value::None {
+        let _ = write!(
+            help,
+            " [default: {}]",
+            with_unit(setting, &Config::default())
+        );
     }
+    help
 }
 
 /// The table of a section for the documentation.

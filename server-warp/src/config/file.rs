@@ -17,16 +17,17 @@ type Found<'t> = Result<(&'static Setting, Raw<'t>), String>;
 /// only that is told.
 pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
     let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        for error in errors {
+    let mut found: Vec<(usize, Found<'t>)> = errors
+        .iter()
+        .map(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            each(offset, Err(error.message().to_owned()));
+            (offset, Err(format!("not TOML: {}", error.message())))
+        })
+        .collect();
+    if found.is_empty() {
+        for (name, value) in document.get_ref() {
+            table(name, value, &mut found);
         }
-        return;
-    }
-    let mut found = Vec::new();
-    for (name, value) in document.get_ref() {
-        table(name, value, &mut found);
     }
     found.sort_by_key(|(offset, _)| *offset);
     for (offset, found) in found {

@@ -29,7 +29,7 @@ use std::time::Duration;
 use knowledge_core::limits::Limits;
 
 pub(crate) use self::describe::{
-    about_with_default, example, settings_for_help, show_json, show_text, show_toml,
+    example, help_of, settings_for_help, show_json, show_text, show_toml,
 };
 pub(crate) use self::load::{Check, settings};
 pub use self::load::{Loaded, Origin, Position, Problem, Problems, Sources};

@@ -82,8 +82,7 @@ impl Textual for SocketAddr {
 }
 
 impl Textual for LogFormat {
-    const EXPECTS: &'static str =
-        "auto (text on a terminal, json elsewhere), text, or json (one object a line)";
+    const EXPECTS: &'static str = "auto, text or json";
     const PLACEHOLDER: &'static str = "FORMAT";
 
     fn read(text: &OsStr) -> Option<Self> {

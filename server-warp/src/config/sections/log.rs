@@ -19,7 +19,7 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "log.format",
             &Text(field!(log.format)),
-            "How log lines look",
+            "How log lines look: auto (text on a terminal, json elsewhere), text, or json (one object a line)",
         )
         .flag("log-format"),
     ],

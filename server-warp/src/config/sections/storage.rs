@@ -56,7 +56,7 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "storage.mode",
             &Text(field!(data.mode)),
-            "What the engine favours: speed, or a smaller file for more writing",
+            "What the engine favours: high_throughput, or low_space for a smaller file at the cost of more writing",
         ),
         Setting::new(
             "storage.verify_entries",
