@@ -61,6 +61,15 @@ impl Answer {
         self.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
     }
 
+    pub(super) fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    /// Whether it says that the caller has the present version, which is no status of its operation's own.
+    pub(super) fn is_not_modified(&self) -> bool {
+        self.response.status() == StatusCode::NOT_MODIFIED
+    }
+
     fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.response.headers_mut().insert(name, value);
         self
