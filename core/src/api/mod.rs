@@ -17,7 +17,9 @@ use http::{Method, Request, Response, Uri};
 pub use self::response::status;
 use self::response::{Answer, Challenge};
 use self::route::Routes;
-pub use self::route::{COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin};
+pub use self::route::{
+    Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
+};
 use crate::error::Error;
 use crate::service::KnowledgeService;
 
@@ -86,7 +88,7 @@ impl Api {
             Ok(answer) => answer.into_response(),
             Err(error) => {
                 let challenge = Challenge {
-                    wanted: self.routes.credential_kind(request.uri().path()),
+                    wanted: self.routes.authentication(request.uri().path()),
                     has_token: headers::has_token(request.headers()),
                 };
                 response::refusal(&error, style, challenge)
@@ -104,7 +106,7 @@ impl Api {
             |(spec, _)| spec.error_style,
         );
         let challenge = Challenge {
-            wanted: self.routes.credential_kind(path),
+            wanted: self.routes.authentication(path),
             has_token: false,
         };
         let response = response::refusal(error, style, challenge);
