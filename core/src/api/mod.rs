@@ -17,7 +17,9 @@ use http::{HeaderMap, Method, Request, Response, Uri};
 pub use self::response::status;
 use self::response::{Answer, Challenge};
 use self::route::Routes;
-pub use self::route::{COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin};
+pub use self::route::{
+    Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
+};
 use crate::error::Error;
 use crate::model::MemberId;
 use crate::service::KnowledgeService;
@@ -71,7 +73,7 @@ impl Api {
     /// operation at this path takes. `None` for a caller that will not be recognised, and where the store does not
     /// answer. It grants nothing: [`handle`](Self::handle) recognises callers for itself.
     pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
-        let wanted = self.routes.credential_kind(path);
+        let wanted = self.routes.authentication(path).credential()?;
         let credential = headers::credential(headers, wanted).ok()?;
         self.service.holder(&credential, wanted).await
     }
@@ -108,7 +110,7 @@ impl Api {
             Ok(answer) => answer.into_response(),
             Err(error) => {
                 let challenge = Challenge {
-                    wanted: self.routes.credential_kind(request.uri().path()),
+                    wanted: self.routes.authentication(request.uri().path()),
                     has_token: headers::has_token(request.headers()),
                 };
                 response::refusal(&error, style, challenge)
@@ -126,7 +128,7 @@ impl Api {
             |(spec, _)| spec.error_style,
         );
         let challenge = Challenge {
-            wanted: self.routes.credential_kind(path),
+            wanted: self.routes.authentication(path),
             has_token: false,
         };
         let response = response::refusal(error, style, challenge);
