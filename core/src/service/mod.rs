@@ -14,6 +14,7 @@ mod inbound;
 mod ingest;
 mod maintain;
 mod mcp_keys;
+mod member_removal;
 mod members;
 mod page;
 mod provision;
