@@ -175,6 +175,7 @@ impl Committer {
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
         self.shared.timeline.publish(moment);
+        self.shared.set_ledger(ledger);
         self.shared.meters.group(sync_began.elapsed());
         self.shared.meters.set_entries(ledger.entries);
         Ok(())
