@@ -11,6 +11,7 @@ use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
 use knowledge_core::store::{Store, StoreError, keys};
 use knowledge_storage_sled::{SledOptions, SledStore};
 
+use crate::metrics::Metrics;
 use crate::sealing::{self, KeyFileError};
 use crate::system::system_env;
 
@@ -70,6 +71,8 @@ pub struct Data {
     pub store: Arc<dyn Store>,
     /// The key.
     pub sealing_key: SealingKey,
+    /// The same store as `store`, known as what it is.
+    sled: Arc<SledStore>,
     path: PathBuf,
 }
 
@@ -97,11 +100,13 @@ impl DataConfig {
     /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
         let path = named(&self.directory)?;
-        let store: Arc<dyn Store> = Arc::new(SledStore::open(&path, SledOptions::default())?);
+        let sled = Arc::new(SledStore::open(&path, SledOptions::default())?);
+        let store: Arc<dyn Store> = sled.clone();
         let sealing_key = self.key(&path, &store).await?;
         Ok(Data {
             store,
             sealing_key,
+            sled,
             path: self.directory.clone(),
         })
     }
@@ -139,6 +144,12 @@ impl DataConfig {
 }
 
 impl Data {
+    /// Counts from here on what the store does: its calls, and what it tells of itself. Once for these metrics.
+    pub fn measure(&mut self, metrics: &Metrics) {
+        self.store = metrics.meter_store(Arc::clone(&self.store));
+        metrics.show_sled(&self.sled);
+    }
+
     /// The service over the store.
     ///
     /// # Errors

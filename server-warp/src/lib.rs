@@ -7,6 +7,7 @@
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
+//! - [`metrics`]: numbers for Prometheus.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
@@ -17,6 +18,7 @@ pub mod data;
 pub mod demo;
 mod explain;
 pub mod logging;
+pub mod metrics;
 pub mod net;
 pub mod private_file;
 mod progress;

@@ -15,5 +15,5 @@ mod timeline;
 
 pub use self::error::OpenError;
 pub use self::options::{Mode, SledOptions};
-pub use self::stats::StoreStats;
+pub use self::stats::{Histogram, StoreStats};
 pub use self::store::SledStore;

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 
 use super::args::{DataArgs, LogArgs, duration};
@@ -12,10 +13,11 @@ use super::failure::Failure;
 use crate::app::App;
 use crate::data::DataConfig;
 use crate::logging::{self, LogConfig, LogFormat};
+use crate::metrics::Metrics;
 use crate::net::{
     ADDRESS_DEFAULT, CONNECTIONS_MAX_DEFAULT, NetConfig, REQUESTS_IN_WORK_MAX_DEFAULT,
 };
-use crate::system::system_env;
+use crate::system::{OsRandomness, SystemClock};
 
 /// Serve the interface over HTTP, until SIGTERM or SIGINT
 ///
@@ -90,11 +92,14 @@ impl From<Args> for Config {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config = Config::from(args);
     logging::init(&config.log)?;
-    let data = config.data.open().await?;
+    let metrics = Metrics::new();
+    let mut data = config.data.open().await?;
+    data.measure(&metrics);
     let mut options = data.options(config.limits);
     options.public_url = config.public_url;
-    let service = data.service(system_env(), options).await?;
-    let app = App::bind(service, config.net).await?;
+    let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
+    let service = data.service(env, options).await?;
+    let app = App::bind_measured(service, config.net, metrics).await?;
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
     announce(&app, &config.log);
