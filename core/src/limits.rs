@@ -32,6 +32,12 @@ pub const SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50;
 pub const TEAMS_PER_MEMBER_MAX: usize = 100;
 /// To how many workspaces, and to how many audience labels, a token may be narrowed.
 pub const NARROWING_MAX: usize = 100;
+/// How many items a page of a list has where its caller does not say.
+pub const PAGE_ITEMS_DEFAULT: usize = 50;
+/// How many items a page of a list may have.
+pub const PAGE_ITEMS_MAX: usize = 200;
+/// How many records one page of a filtered list looks through: so that a filter that nothing passes costs little too.
+pub const PAGE_RECORDS_MAX: usize = 2_000;
 /// How long the result of a bulk update is kept for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use knowledge_core::access::{Action, BaseRole, BuiltInRole, NEEDS, Place};
-use knowledge_core::api::{ErrorStyle, OPERATIONS};
+use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin};
 use knowledge_core::limits;
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus, EventType,
@@ -27,17 +27,28 @@ fn names<T: Copy + ToString>(values: &[T]) -> String {
 }
 
 fn operations() -> String {
-    let mut table =
-        String::from("| method | path | credential | refusals |\n| --- | --- | --- | --- |\n");
+    let mut table = String::from(
+        "| operation | method and path | credential | success | refusals | shown in | |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
     for spec in OPERATIONS {
         let style = match spec.error_style {
             ErrorStyle::Body => "JSON body",
-            ErrorStyle::Headers => "empty body, headers",
+            ErrorStyle::Headers => "headers",
         };
+        let origin = match spec.origin {
+            Origin::Specified => "",
+            Origin::Addition => "addition",
+        };
+        let refusals: Vec<_> = spec.refusals.iter().map(ToString::to_string).collect();
         let _ = writeln!(
             table,
-            "| {} | `{}` | {} | {style} |",
-            spec.method, spec.path, spec.credential
+            "| `{}` | `{} {}` | {} | {} | {} | {style} | {origin} |",
+            spec.operation.id(),
+            spec.method,
+            spec.path,
+            spec.authentication,
+            spec.success,
+            refusals.join(", ")
         );
     }
     table
@@ -73,6 +84,7 @@ fn needs() -> String {
     for need in NEEDS {
         let place = match need.place {
             Place::Organization => "the organisation",
+            Place::Anywhere => "the organisation or any workspace",
             Place::Workspace => "the workspace",
             Place::EachMemory => "the workspace of each memory",
         };

@@ -9,6 +9,8 @@ pub enum Place {
     Organization,
     /// In the workspace that the operation is about.
     Workspace,
+    /// Anywhere: in the organisation as a whole or in any workspace.
+    Anywhere,
     /// In the workspace of each memory; where it is missing, that memory is refused and the others go on.
     EachMemory,
 }
@@ -57,6 +59,8 @@ needs! {
     CREATE_WEBHOOK: "create_webhook" "" Workspace WebhookManage;
     CREATE_INBOUND_WEBHOOK: "create_inbound_webhook" "" Workspace InboundWebhookManage;
     CREATE_SOURCE: "create_source" "" Organization ConnectorManage;
+    LIST_SOURCES: "list_sources" "" Anywhere MemoryRead;
+    READ_SOURCE: "source" "" Anywhere MemoryRead;
     INGEST: "ingest" "" Workspace MemoryCreate;
     INGEST_UPDATE: "ingest" "a memory with a known source key changes" Workspace MemoryUpdate;
     CREATE_CONNECTOR: "create_connector" "" Workspace ConnectorManage;

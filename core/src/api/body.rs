@@ -95,6 +95,14 @@ impl Body {
         self.field(name, |value| text(value).map(str::to_owned))
     }
 
+    /// A name or a title, which has to be there.
+    pub(super) fn name(&mut self, name: &'static str) -> Option<String> {
+        self.require(name);
+        let text = self.text(name)?;
+        self.problems.name(name, &text);
+        Some(text)
+    }
+
     /// A boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         self.field(name, |value| {

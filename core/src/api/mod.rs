@@ -7,6 +7,7 @@ mod body;
 mod handlers;
 mod headers;
 mod json;
+mod query;
 mod response;
 mod route;
 
@@ -16,7 +17,9 @@ use http::{Method, Request, Response, Uri};
 pub use self::response::status;
 use self::response::{Answer, Challenge};
 use self::route::Routes;
-pub use self::route::{ErrorStyle, OPERATIONS, Operation, OperationSpec};
+pub use self::route::{
+    Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
+};
 use crate::error::Error;
 use crate::service::KnowledgeService;
 
@@ -79,7 +82,13 @@ impl Api {
                     parameters: &parameters,
                     request: &request,
                 };
-                (call.answer().await, spec.error_style)
+                let answer = call.answer().await;
+                debug_assert!(
+                    is_documented(spec, &answer),
+                    "{:?} gives an answer that it does not document: {answer:?}",
+                    spec.operation
+                );
+                (answer, spec.error_style)
             }
             Err(error) => (Err(error), self.routes.error_style(request.uri().path())),
         };
@@ -87,7 +96,7 @@ impl Api {
             Ok(answer) => answer.into_response(),
             Err(error) => {
                 let challenge = Challenge {
-                    wanted: self.routes.credential_kind(request.uri().path()),
+                    wanted: self.routes.authentication(request.uri().path()),
                     has_token: headers::has_token(request.headers()),
                 };
                 response::refusal(&error, style, challenge)
@@ -105,7 +114,7 @@ impl Api {
             |(spec, _)| spec.error_style,
         );
         let challenge = Challenge {
-            wanted: self.routes.credential_kind(path),
+            wanted: self.routes.authentication(path),
             has_token: false,
         };
         let response = response::refusal(error, style, challenge);
@@ -128,3 +137,11 @@ impl Api {
 
 /// What a handler comes to.
 type Handled = Result<Answer, Error>;
+
+/// Whether an operation says in the table that it answers so.
+fn is_documented(spec: &OperationSpec, answer: &Handled) -> bool {
+    match answer {
+        Ok(answer) => answer.is_not_modified() || answer.status() == spec.success,
+        Err(error) => spec.documents(status(error).as_u16()),
+    }
+}

@@ -8,8 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::route::ErrorStyle;
-use crate::access::CredentialKind;
+use super::route::{Authentication, ErrorStyle};
 use crate::error::{Error, FieldProblem, ProblemCode};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -59,6 +58,15 @@ impl Answer {
 
     pub(super) fn replayed(self) -> Self {
         self.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
+    }
+
+    pub(super) fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    /// Whether it says that the caller has the present version, which is no status of its operation's own.
+    pub(super) fn is_not_modified(&self) -> bool {
+        self.response.status() == StatusCode::NOT_MODIFIED
     }
 
     fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -162,7 +170,7 @@ pub(super) fn refusal(error: &Error, style: ErrorStyle, challenge: Challenge) ->
 /// What a caller that was not recognised is asked for (RFC 6750, 3 for tokens).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Challenge {
-    pub(super) wanted: CredentialKind,
+    pub(super) wanted: Authentication,
     /// Whether there was a token, which was not taken then.
     pub(super) has_token: bool,
 }
@@ -170,11 +178,12 @@ pub(super) struct Challenge {
 impl Challenge {
     fn header(self) -> HeaderValue {
         HeaderValue::from_static(match (self.wanted, self.has_token) {
-            (CredentialKind::Bearer, false) => "Bearer realm=\"knowledge\"",
-            (CredentialKind::Bearer, true) => "Bearer realm=\"knowledge\", error=\"invalid_token\"",
-            (CredentialKind::Session, _) => {
+            (Authentication::Bearer, false) => "Bearer realm=\"knowledge\"",
+            (Authentication::Bearer, true) => "Bearer realm=\"knowledge\", error=\"invalid_token\"",
+            (Authentication::Session, _) => {
                 "Cookie realm=\"knowledge\", cookie-name=\"service_session\""
             }
+            (Authentication::Signature, _) => "StandardWebhooks realm=\"knowledge\"",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The operations: their methods, their paths and the shape of their refusals.
+//! The operations: their methods, their paths, their statuses and the shape of their refusals.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,28 +7,6 @@ use http::Method;
 
 use crate::access::CredentialKind;
 use crate::error::Error;
-
-/// An operation of the interface.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Changes attributes of many memories.
-    BulkUpdateMemories,
-    /// Summarises a workspace for its dashboard.
-    GetDashboardSummary,
-    /// Deletes a custom role.
-    DeleteCustomRole,
-    /// Changes a custom role.
-    UpdateCustomRole,
-    /// Lists the custom roles of an organisation.
-    ListCustomRoles,
-    /// Subscribes to the citations of a recall.
-    CreateCitationSubscription,
-    /// Registers an outbound webhook.
-    CreateWebhook,
-    /// Registers an inbound webhook.
-    CreateInboundWebhook,
-}
 
 /// How an operation says what was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,114 +17,170 @@ pub enum ErrorStyle {
     Headers,
 }
 
+/// How the caller of an operation is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// By an access token: `Authorization: Bearer wkt_…`.
+    Bearer,
+    /// By a session: the cookie `service_session=wks_…`.
+    Session,
+    /// By the signature over its body (Standard Webhooks 1.0.0).
+    Signature,
+}
+
+impl Authentication {
+    /// What the caller presents, where that is a credential.
+    #[must_use]
+    pub const fn credential(self) -> Option<CredentialKind> {
+        match self {
+            Self::Bearer => Some(CredentialKind::Bearer),
+            Self::Session => Some(CredentialKind::Session),
+            Self::Signature => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Authentication {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bearer => "bearer",
+            Self::Session => "session",
+            Self::Signature => "signature",
+        })
+    }
+}
+
+/// Where an operation comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The interface specification.
+    Specified,
+    /// This project, for those who use what is specified.
+    Addition,
+}
+
 /// One operation of the interface.
 #[derive(Clone, Debug)]
 pub struct OperationSpec {
     /// Which one.
     pub operation: Operation,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// The capability that it belongs to.
+    pub capability: &'static str,
     /// Its method.
     pub method: Method,
     /// Its path, parameters in braces.
     pub path: &'static str,
-    /// What its caller presents.
-    pub credential: CredentialKind,
+    /// How its caller is recognised.
+    pub authentication: Authentication,
     /// How it says what was wrong.
     pub error_style: ErrorStyle,
-    /// Whether `409` is among its documented statuses; where it is not, contention is a `503`.
-    pub(super) has_conflict: bool,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The status of its success.
+    pub success: u16,
+    /// The statuses of its refusals, beside [`COMMON_REFUSALS`].
+    pub refusals: &'static [u16],
 }
 
-const MEMORIES_BULK: &str = "/v1/memories/bulk";
-const DASHBOARD: &str = "/v1/workspaces/{id}/dashboard-summary";
-const ROLE: &str = "/v1/orgs/{orgSlug}/custom-roles/{roleId}";
-const ROLES: &str = "/v1/orgs/{orgSlug}/custom-roles";
-const SUBSCRIPTIONS: &str = "/v1/citation-subscriptions";
-const WEBHOOKS: &str = "/v1/workspaces/{id}/webhooks";
-const INBOUND_WEBHOOKS: &str = "/v1/workspaces/{id}/inbound-webhooks";
+/// The statuses of refusals that every operation has.
+pub const COMMON_REFUSALS: &[u16] = &[401, 403, 413, 415, 429, 500, 503];
 
-/// Every operation.
-pub const OPERATIONS: &[OperationSpec] = &[
-    spec(
-        Operation::BulkUpdateMemories,
-        Method::PATCH,
-        MEMORIES_BULK,
-        CredentialKind::Bearer,
-        ErrorStyle::Body,
-        true,
-    ),
-    spec(
-        Operation::GetDashboardSummary,
-        Method::GET,
-        DASHBOARD,
-        CredentialKind::Bearer,
-        ErrorStyle::Headers,
-        false,
-    ),
-    spec(
-        Operation::DeleteCustomRole,
-        Method::DELETE,
-        ROLE,
-        CredentialKind::Session,
-        ErrorStyle::Body,
-        true,
-    ),
-    spec(
-        Operation::UpdateCustomRole,
-        Method::PATCH,
-        ROLE,
-        CredentialKind::Session,
-        ErrorStyle::Body,
-        true,
-    ),
-    spec(
-        Operation::ListCustomRoles,
-        Method::GET,
-        ROLES,
-        CredentialKind::Session,
-        ErrorStyle::Body,
-        false,
-    ),
-    spec(
-        Operation::CreateCitationSubscription,
-        Method::POST,
-        SUBSCRIPTIONS,
-        CredentialKind::Bearer,
-        ErrorStyle::Headers,
-        false,
-    ),
-    spec(
-        Operation::CreateWebhook,
-        Method::POST,
-        WEBHOOKS,
-        CredentialKind::Bearer,
-        ErrorStyle::Headers,
-        false,
-    ),
-    spec(
-        Operation::CreateInboundWebhook,
-        Method::POST,
-        INBOUND_WEBHOOKS,
-        CredentialKind::Bearer,
-        ErrorStyle::Headers,
-        false,
-    ),
-];
+impl OperationSpec {
+    /// Whether the operation is documented to refuse with this status.
+    #[must_use]
+    pub fn documents(&self, status: u16) -> bool {
+        self.refusals.contains(&status) || COMMON_REFUSALS.contains(&status)
+    }
+}
 
-const fn spec(
-    operation: Operation,
-    method: Method,
-    path: &'static str,
-    credential: CredentialKind,
-    error_style: ErrorStyle,
-    has_conflict: bool,
-) -> OperationSpec {
-    OperationSpec {
-        operation,
-        method,
-        path,
-        credential,
-        error_style,
-        has_conflict,
+/// Defines the operations: the enumeration and the table.
+///
+/// A capability holds rows of `Name: METHOD "path", authentication, error style, origin, success, [refusals]`, where the
+/// documentation of the name is its summary.
+macro_rules! operations {
+    ($($capability:literal {$(
+        #[doc = $summary:literal]
+        $name:ident: $method:ident $path:literal, $authentication:ident, $style:ident, $origin:ident, $success:literal,
+            [$($refusal:literal),*];
+    )+})+) => {
+        /// An operation of the interface.
+        #[non_exhaustive]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Operation {
+            $($(#[doc = $summary] $name,)+)+
+        }
+
+        impl Operation {
+            /// The name of the operation, as clients generated from its description call it: `bulkUpdateMemories`.
+            #[must_use]
+            pub fn id(self) -> String {
+                let name = match self {
+                    $($(Self::$name => stringify!($name),)+)+
+                };
+                let mut chars = name.chars();
+                chars.next().map_or_else(String::new, |first| {
+                    first.to_ascii_lowercase().to_string() + chars.as_str()
+                })
+            }
+        }
+
+        /// Every operation.
+        pub const OPERATIONS: &[OperationSpec] = &[$($(OperationSpec {
+            operation: Operation::$name,
+            summary: $summary.trim_ascii(),
+            capability: $capability,
+            method: Method::$method,
+            path: $path,
+            authentication: Authentication::$authentication,
+            error_style: ErrorStyle::$style,
+            origin: Origin::$origin,
+            success: $success,
+            refusals: &[$($refusal),*],
+        },)+)+];
+    };
+}
+
+operations! {
+    "Memories" {
+        /// Changes attributes of many memories.
+        BulkUpdateMemories: PATCH "/v1/memories/bulk", Bearer, Body, Specified, 200, [400, 409, 422];
+    }
+    "Sources" {
+        /// Makes a source.
+        CreateSource: POST "/v1/sources", Bearer, Body, Addition, 201, [400];
+        /// Lists the sources of the organisation.
+        ListSources: GET "/v1/sources", Bearer, Body, Addition, 200, [400];
+        /// Reads a source.
+        GetSource: GET "/v1/sources/{id}", Bearer, Body, Addition, 200, [404];
+    }
+    "Dashboard" {
+        /// Summarises a workspace for its dashboard.
+        GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", Bearer, Headers, Specified, 200, [404];
+    }
+    "Custom roles" {
+        /// Deletes a custom role.
+        DeleteCustomRole: DELETE "/v1/orgs/{orgSlug}/custom-roles/{roleId}", Session, Body, Specified, 204,
+            [400, 404, 409];
+        /// Changes a custom role.
+        UpdateCustomRole: PATCH "/v1/orgs/{orgSlug}/custom-roles/{roleId}", Session, Body, Specified, 200,
+            [400, 404, 409, 412];
+        /// Lists the custom roles of an organisation.
+        ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles", Session, Body, Specified, 200, [404];
+    }
+    "Citation subscriptions" {
+        /// Subscribes to the citations of a recall.
+        CreateCitationSubscription: POST "/v1/citation-subscriptions", Bearer, Headers, Specified, 201, [400, 404];
+    }
+    "Webhooks" {
+        /// Registers an outbound webhook.
+        CreateWebhook: POST "/v1/workspaces/{id}/webhooks", Bearer, Headers, Specified, 201, [400, 404];
+    }
+    "Inbound webhooks" {
+        /// Registers an inbound webhook.
+        CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks", Bearer, Headers, Specified, 201,
+            [400, 404];
     }
 }
 
@@ -204,28 +238,27 @@ impl Routes {
         Ok((spec, parameters))
     }
 
-    /// How the operations at a path refuse; those of one path refuse alike. An unknown path refuses with a body.
+    /// How a method is refused that no operation at a path has: as what is specified there refuses, else with a body.
     pub(super) fn error_style(&self, path: &str) -> ErrorStyle {
-        self.first_at(path)
-            .map_or(ErrorStyle::Body, |spec| spec.error_style)
+        let specs = self.at(path);
+        let specified = specs.iter().find(|spec| spec.origin == Origin::Specified);
+        specified.map_or(ErrorStyle::Body, |spec| spec.error_style)
     }
 
-    /// What the operations at a path take.
-    pub(super) fn credential_kind(&self, path: &str) -> CredentialKind {
-        self.first_at(path)
-            .map_or(CredentialKind::Bearer, |spec| spec.credential)
+    /// How the callers of the operations at a path are recognised.
+    pub(super) fn authentication(&self, path: &str) -> Authentication {
+        self.at(path)
+            .first()
+            .map_or(Authentication::Bearer, |spec| spec.authentication)
     }
 
     /// The path as the operations name it, parameters in braces.
     pub(super) fn template(&self, path: &str) -> Option<&'static str> {
-        self.first_at(path).map(|spec| spec.path)
+        self.at(path).first().map(|spec| spec.path)
     }
 
-    fn first_at(&self, path: &str) -> Option<&'static OperationSpec> {
-        self.by_path
-            .at(path)
-            .ok()
-            .and_then(|found| found.value.first().copied())
+    fn at(&self, path: &str) -> &[&'static OperationSpec] {
+        self.by_path.at(path).map_or(&[], |found| found.value)
     }
 }
 
@@ -275,11 +308,20 @@ mod tests {
     }
 
     #[test]
-    fn operations_at_one_path_refuse_alike() {
+    fn operations_at_one_path_recognise_their_callers_alike() {
         for a in OPERATIONS {
             for b in OPERATIONS.iter().filter(|b| b.path == a.path) {
-                assert_eq!((a.error_style, a.credential), (b.error_style, b.credential));
+                assert_eq!(a.authentication, b.authentication, "{}", a.path);
             }
         }
+    }
+
+    #[test]
+    fn an_operation_has_a_name_for_clients() {
+        assert_eq!(Operation::BulkUpdateMemories.id(), "bulkUpdateMemories");
+        assert_eq!(
+            OPERATIONS[0].summary,
+            "Changes attributes of many memories."
+        );
     }
 }

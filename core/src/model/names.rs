@@ -22,6 +22,12 @@ macro_rules! identifiers {
             }
         }
 
+        impl From<uuid::Uuid> for $name {
+            fn from(id: uuid::Uuid) -> Self {
+                Self(id)
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = $crate::model::InvalidId;
 

@@ -1,11 +1,11 @@
-//! Knowledge coming in: sources, and batches of memories.
+//! Knowledge coming in: batches of memories.
 
 use std::collections::HashMap;
 
 use serde_json::json;
 
 use super::KnowledgeService;
-use super::audit::{Actor, AuditAction, AuditOutcome, Operation, ResourceKind};
+use super::audit::{Actor, AuditAction, AuditOutcome, Operation};
 use super::audit_pages::MemoryAudit;
 use super::events::Occasion;
 use super::validate::Problems;
@@ -20,15 +20,6 @@ use crate::store::{Transaction, keys};
 
 /// The longest name of a memory at its source, in characters.
 const SOURCE_KEY_CHARS_MAX: usize = 512;
-
-/// A new source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSource {
-    /// 1 to 128 characters.
-    pub name: String,
-    /// What it is: 1 to 128 characters.
-    pub kind: String,
-}
 
 /// A memory that comes in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,45 +105,6 @@ fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
 }
 
 impl KnowledgeService {
-    /// Makes a source.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`] for bad values; [`Error::Unauthenticated`]; [`Error::Forbidden`] without
-    /// `connector:manage` in the organisation.
-    pub async fn create_source(
-        &self,
-        credential: &Credential,
-        new: &NewSource,
-    ) -> Result<Source, Error> {
-        let mut problems = Problems::default();
-        problems.name("name", &new.name);
-        problems.name("kind", &new.kind);
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller.require(needs::CREATE_SOURCE)?;
-            let source = Source {
-                id: SourceId(self.env().uuid_at(now)),
-                name: new.name.clone(),
-                kind: new.kind.clone(),
-                created_at: now,
-            };
-            transaction.create(keys::source(caller.org_id(), source.id), &source);
-            Operation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::SourceCreate,
-                (ResourceKind::Source, source.id.0),
-                &source,
-            );
-            transaction.done(source)
-        })
-        .await
-    }
-
     /// Takes in up to 100 memories from a source, all or none. They wait for review. A `source_key` seen before
     /// updates that memory: its content, and with it the review starts anew; labels are changed by a bulk update
     /// alone. What is as it was stays untouched, so that the same batch twice changes nothing.

@@ -19,6 +19,7 @@ mod mcp_keys;
 mod members;
 mod needs;
 mod open;
+mod pages;
 mod probe;
 mod provisioning;
 mod recalls;

@@ -4,10 +4,10 @@ use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, Credential, NEEDS, Need};
 use knowledge_core::model::{
     AuditLogId, CustomRoleUpdate, EventType, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, ReviewStatus, RoleId, SensitivityLabel,
+    NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    DeleteRole, MemberAssignment, NewMemory, NewSource, SyncOutcome, SyncReport,
+    DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest, SyncOutcome, SyncReport,
 };
 use uuid::Uuid;
 
@@ -101,6 +101,11 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
             };
             service.create_source(caller, &new).await.map(drop)
         }
+        "list_sources" => {
+            let page = PageRequest::default();
+            service.list_sources(caller, &page).await.map(drop)
+        }
+        "source" => service.source(caller, SourceId(nothing)).await.map(drop),
         "ingest" => {
             let named = |content: &str| NewMemory {
                 source_key: Some("page/1".to_owned()),

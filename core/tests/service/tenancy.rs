@@ -136,6 +136,8 @@ impl Stranger {
         let batch = [new_memory("Note")];
         let (theirs, own) = (ids.workspace, self.workspace);
 
+        note(service.source(caller, ids.source).await.map(drop));
+
         // In their workspace.
         note(service.dashboard_summary(caller, theirs).await.map(drop));
         note(

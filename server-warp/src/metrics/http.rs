@@ -54,6 +54,8 @@ pub(crate) enum CloseReason {
     Finished,
     /// No whole header in time, which is also how an idle connection ends.
     HeaderTimeout,
+    /// The TLS handshake failed, or did not come to its end in time.
+    Handshake,
     /// What came was no HTTP, or its header was too long.
     Malformed,
     /// The client took nothing of its answer for too long.
@@ -67,8 +69,9 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Finished,
+        Self::Handshake,
         Self::HeaderTimeout,
         Self::Malformed,
         Self::WriteStalled,
@@ -81,6 +84,7 @@ impl CloseReason {
         match self {
             Self::Finished => "finished",
             Self::HeaderTimeout => "header_timeout",
+            Self::Handshake => "handshake",
             Self::Malformed => "malformed",
             Self::WriteStalled => "write_stalled",
             Self::Broken => "broken",

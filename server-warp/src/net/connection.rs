@@ -8,6 +8,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::config::NetConfig;
@@ -33,12 +34,29 @@ pub(super) fn protocol(config: &NetConfig) -> http1::Builder {
     protocol
 }
 
-/// Serves one connection until it closes, or until the server tells it to; says why it ended.
-pub(super) async fn serve<R, IO>(
+/// Serves a connection that was just accepted, over TLS where the server speaks that.
+pub(super) async fn open<R: Responder>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
-    io: IO,
-) -> CloseReason
+    stream: TcpStream,
+) -> CloseReason {
+    let Some(certificates) = &shared.certificates else {
+        return serve(shared, protocol, stream).await;
+    };
+    let mut phases = shared.phases.clone();
+    let accepted = tokio::select! {
+        accepted = certificates.accept(stream) => accepted,
+        // Who has not shaken hands has asked nothing yet.
+        _ = reached(&mut phases, Phase::Draining) => return CloseReason::Shutdown,
+    };
+    match accepted {
+        Some(stream) => serve(shared, protocol, stream).await,
+        None => CloseReason::Handshake,
+    }
+}
+
+/// Serves one connection until it closes, or until the server tells it to; says why it ended.
+async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> CloseReason
 where
     R: Responder,
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,

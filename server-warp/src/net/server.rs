@@ -20,6 +20,7 @@ use super::connection;
 use super::exchange::Exchange;
 use super::open_files;
 use super::responder::{Refusal, Responder};
+use super::tls::{Certificates, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::system::system_env;
 
@@ -55,6 +56,9 @@ pub enum BindError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// How a server stopped.
@@ -90,6 +94,8 @@ pub(super) struct Shared<R> {
     pub(super) phases: watch::Receiver<Phase>,
     pub(super) requests_in_work: Semaphore,
     pub(super) body_room: Arc<Room>,
+    /// `None` where the server speaks plain HTTP.
+    pub(super) certificates: Option<Arc<Certificates>>,
 }
 
 impl<R: Responder> Server<R> {
@@ -102,8 +108,10 @@ impl<R: Responder> Server<R> {
     /// # Errors
     /// - [`BindError::Config`]: the configuration is not [valid](NetConfig::validate).
     /// - [`BindError::Address`]: the operating system refused the address.
+    /// - [`BindError::Tls`]: the certificate or its key cannot be used.
     pub async fn bind(config: NetConfig, responder: R) -> Result<Self, BindError> {
         config.validate()?;
+        let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let address = config.address;
         let refused = |source| BindError::Address { address, source };
         let listener = listen(address, config.accept_backlog).map_err(refused)?;
@@ -126,6 +134,7 @@ impl<R: Responder> Server<R> {
             config,
             responder,
             phases,
+            certificates,
         };
         Ok(Self {
             listener,
@@ -151,6 +160,12 @@ impl<R: Responder> Server<R> {
         self.local_addr
     }
 
+    /// The certificate that is shown, where the server speaks TLS: for those who want it read again at once.
+    #[must_use]
+    pub fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.shared.certificates.clone()
+    }
+
     /// The connections that are held at once: the configured number, or what the limit on open files leaves of it.
     #[must_use]
     pub fn connections_max(&self) -> usize {
@@ -173,6 +188,7 @@ impl<R: Responder> Server<R> {
         tokio::select! {
             () = shutdown => {}
             () = accept(&listener, &shared, &slots, &tally) => {}
+            () = watch_certificates(&shared) => {}
         }
         // Refuses those who come later, and those in the backlog, who have not been served a byte.
         drop(listener);
@@ -256,6 +272,14 @@ fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     socket.listen(backlog)
 }
 
+/// Keeps the certificate that is shown up to date, for ever.
+async fn watch_certificates<R>(shared: &Shared<R>) {
+    match &shared.certificates {
+        Some(certificates) => Arc::clone(certificates).watch().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Accepts for ever. A slot is taken before a connection is: without one, clients wait in the kernel's backlog.
 async fn accept<R: Responder>(
     listener: &TcpListener,
@@ -281,9 +305,7 @@ async fn accept<R: Responder>(
         let open = shared.metrics.accepted();
         let (shared, protocol, tally) = (Arc::clone(shared), protocol.clone(), Arc::clone(tally));
         tokio::spawn(async move {
-            // Here a TLS acceptor would turn the stream into another, within the header's time-out; what follows
-            // takes any stream.
-            let reason = connection::serve(shared, protocol, stream).await;
+            let reason = connection::open(shared, protocol, stream).await;
             if reason == CloseReason::Killed {
                 tally.killed.fetch_add(1, Ordering::Relaxed);
             }

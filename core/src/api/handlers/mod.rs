@@ -1,0 +1,136 @@
+//! From the parts of a request to a typed call, and from its result to an answer.
+
+mod citations;
+mod dashboard;
+mod memories;
+mod roles;
+mod sources;
+mod webhooks;
+
+use std::str::FromStr;
+
+use bytes::Bytes;
+use http::Request;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Handled;
+use super::body::Body;
+use super::headers;
+use super::route::{Operation, OperationSpec, Parameters};
+use crate::access::{Credential, CredentialKind};
+use crate::error::Error;
+use crate::model::{RoleId, WebhookUrl, WorkspaceId};
+use crate::service::KnowledgeService;
+
+/// The envelope of single things under `/v1/orgs`, and of the list of custom roles.
+#[derive(Serialize)]
+struct Data<T> {
+    data: T,
+}
+
+/// Whether an error says what is wrong with a request, which can be found before its caller is recognised.
+fn is_of_the_request(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidRequest { .. } | Error::IdempotencyKeyRequired | Error::UnsupportedMediaType
+    )
+}
+
+/// One request on its way.
+pub(super) struct Call<'c> {
+    pub(super) service: &'c KnowledgeService,
+    pub(super) spec: &'static OperationSpec,
+    pub(super) parameters: &'c Parameters,
+    pub(super) request: &'c Request<Bytes>,
+}
+
+impl Call<'_> {
+    pub(super) async fn answer(&self) -> Handled {
+        let bytes_max = self.service.limits().body_bytes_max;
+        if self.request.body().len() > bytes_max {
+            return Err(Error::PayloadTooLarge { bytes_max });
+        }
+        let Some(kind) = self.spec.authentication.credential() else {
+            return self.carry_out_signed().await;
+        };
+        let credential = headers::credential(self.request.headers(), kind)?;
+        if kind == CredentialKind::Session {
+            headers::refuse_cross_site(self.request.headers(), self.request.method())?;
+        }
+        match self.carry_out(&credential).await {
+            Err(error) if is_of_the_request(&error) => {
+                // Who calls comes before what is wrong with the call.
+                self.service.authenticate(&credential, kind).await?;
+                Err(error)
+            }
+            Err(Error::Conflict) if !self.spec.documents(409) => {
+                Err(Error::unavailable("contention"))
+            }
+            handled => handled,
+        }
+    }
+
+    /// Operations whose callers sign what they send.
+    async fn carry_out_signed(&self) -> Handled {
+        let operation = self.spec.operation;
+        Err(Error::internal(format!("{operation:?} takes no signature")))
+    }
+
+    async fn carry_out(&self, credential: &Credential) -> Handled {
+        headers::require_json(self.request.headers(), !self.request.body().is_empty())?;
+        match self.spec.operation {
+            Operation::BulkUpdateMemories => self.bulk_update(credential).await,
+            Operation::GetDashboardSummary => self.dashboard_summary(credential).await,
+            Operation::DeleteCustomRole => self.delete_custom_role(credential).await,
+            Operation::UpdateCustomRole => self.update_custom_role(credential).await,
+            Operation::ListCustomRoles => self.list_custom_roles(credential).await,
+            Operation::CreateCitationSubscription => {
+                self.create_citation_subscription(credential).await
+            }
+            Operation::CreateWebhook => self.create_webhook(credential).await,
+            Operation::CreateSource => self.create_source(credential).await,
+            Operation::ListSources => self.list_sources(credential).await,
+            Operation::GetSource => self.source(credential).await,
+            Operation::CreateInboundWebhook => self.create_inbound_webhook(credential).await,
+        }
+    }
+
+    fn check_url(
+        &self,
+        body: &mut Body,
+        name: &'static str,
+        url: Option<&WebhookUrl>,
+    ) -> Result<(), Error> {
+        match url {
+            Some(url) => body
+                .problems()
+                .note(self.service.check_webhook_url(name, url)),
+            None => Ok(()),
+        }
+    }
+
+    /// An identifier of the path. One that is no UUID is the nil UUID, which nothing has: it is refused where an
+    /// unknown one is, and not before.
+    fn id<T: FromStr + From<Uuid>>(&self, name: &str) -> T {
+        self.parameter(name)
+            .parse()
+            .unwrap_or_else(|_| Uuid::nil().into())
+    }
+
+    fn workspace(&self) -> WorkspaceId {
+        self.id("id")
+    }
+
+    fn role(&self) -> RoleId {
+        self.id("roleId")
+    }
+
+    fn org_slug(&self) -> &str {
+        self.parameter("orgSlug")
+    }
+
+    fn parameter(&self, name: &str) -> &str {
+        self.parameters.get(name).map_or("", String::as_str)
+    }
+}

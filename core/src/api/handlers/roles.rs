@@ -1,0 +1,58 @@
+//! Custom roles.
+
+use http::StatusCode;
+
+use super::{Call, Data};
+use crate::access::Credential;
+use crate::api::Handled;
+use crate::api::body::Body;
+use crate::api::headers;
+use crate::api::response::Answer;
+use crate::model::{CustomRoleUpdate, RoleActionsUpdate};
+use crate::service::{DeleteRole, Tagged};
+
+impl Call<'_> {
+    pub(super) async fn delete_custom_role(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse_optional(self.request.body())?;
+        let request = DeleteRole {
+            reassign_to: body.parsed("reassign_to"),
+        };
+        let request = body.finish(Some(request))?;
+        self.service
+            .delete_custom_role(credential, self.org_slug(), self.role(), &request)
+            .await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+
+    pub(super) async fn update_custom_role(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse_optional(self.request.body())?;
+        let update = CustomRoleUpdate {
+            name: body.text("name"),
+            slug: body.text("slug"),
+            description: body.text("description"),
+            base_role: body.parsed("base_role"),
+            is_active: body.boolean("is_active"),
+            actions: body.object("actions", |actions| RoleActionsUpdate {
+                allow: actions.actions("allow"),
+                deny: actions.actions("deny"),
+            }),
+        };
+        body.problems().note(update.validate())?;
+        let update = body.finish(Some(update))?;
+        let if_match = headers::if_match(self.request.headers());
+        let (org, role) = (self.org_slug(), self.role());
+        let Tagged { value, etag } = self
+            .service
+            .update_custom_role(credential, org, role, &update, if_match.as_ref())
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &Data { data: value }).etag(&etag))
+    }
+
+    pub(super) async fn list_custom_roles(&self, credential: &Credential) -> Handled {
+        let roles = self
+            .service
+            .list_custom_roles(credential, self.org_slug())
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &Data { data: roles }))
+    }
+}

@@ -1,0 +1,35 @@
+//! Sources.
+
+use http::StatusCode;
+
+use super::Call;
+use crate::access::Credential;
+use crate::api::Handled;
+use crate::api::body::Body;
+use crate::api::query::Query;
+use crate::api::response::Answer;
+use crate::service::NewSource;
+
+impl Call<'_> {
+    pub(super) async fn create_source(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        let (name, kind) = (body.name("name"), body.name("kind"));
+        let (name, kind) = body.finish(name.zip(kind))?;
+        let new = NewSource { name, kind };
+        let made = self.service.create_source(credential, &new).await?;
+        Ok(Answer::json(StatusCode::CREATED, &made))
+    }
+
+    pub(super) async fn list_sources(&self, credential: &Credential) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let page = query.page();
+        let page = query.finish(page)?;
+        let found = self.service.list_sources(credential, &page).await?;
+        Ok(Answer::json(StatusCode::OK, &found))
+    }
+
+    pub(super) async fn source(&self, credential: &Credential) -> Handled {
+        let found = self.service.source(credential, self.id("id")).await?;
+        Ok(Answer::json(StatusCode::OK, &found))
+    }
+}

@@ -1,0 +1,129 @@
+//! Reading the query of a path: every problem is found, not only the first.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use http::Uri;
+
+use crate::error::{Error, ProblemCode};
+use crate::service::{PageRequest, Problems};
+
+/// The parameters behind the question mark, as they are read one by one.
+pub(super) struct Query {
+    parameters: Vec<(String, String)>,
+    known: Vec<&'static str>,
+    problems: Problems,
+}
+
+impl Query {
+    /// Reads the query of a request, as HTML forms write it (URL Standard, 5.1).
+    pub(super) fn parse(uri: &Uri) -> Self {
+        let query = uri.query().unwrap_or_default();
+        Self {
+            parameters: url::form_urlencoded::parse(query.as_bytes())
+                .into_owned()
+                .collect(),
+            known: Vec::new(),
+            problems: Problems::default(),
+        }
+    }
+
+    /// A text. Absent is `None`.
+    pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        let mut values = self.parameters.iter().filter(|(found, _)| found == name);
+        let value = values.next().map(|(_, value)| value.clone());
+        if values.next().is_some() {
+            self.problems
+                .push(name, ProblemCode::Duplicate, "must be sent once");
+        }
+        value
+    }
+
+    /// A text that is something else inside. The error of the type says what it has to be.
+    pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
+        match self.text(name)?.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let message = error.to_string();
+                self.problems.push(name, ProblemCode::InvalidValue, message);
+                None
+            }
+        }
+    }
+
+    /// Which page of a list is asked for: `limit` and `cursor`.
+    pub(super) fn page(&mut self) -> PageRequest {
+        let limit = self.text("limit").map(|text| {
+            // What is no number is out of range.
+            text.parse().unwrap_or(usize::MAX)
+        });
+        let page = PageRequest {
+            limit,
+            cursor: self.parsed("cursor"),
+        };
+        page.check(&mut self.problems);
+        page
+    }
+
+    /// Ends the reading: `value`, unless something was wrong.
+    pub(super) fn finish<T>(mut self, value: T) -> Result<T, Error> {
+        let expected = self.known.join(", ");
+        for (name, _) in &self.parameters {
+            if !self.known.contains(&name.as_str()) {
+                let message = if self.known.is_empty() {
+                    "is not known; there are no parameters here".to_owned()
+                } else {
+                    format!("is not known; known are {expected}")
+                };
+                self.problems
+                    .push(name.clone(), ProblemCode::UnknownField, message);
+            }
+        }
+        self.problems.into_result()?;
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ReviewStatus;
+
+    fn query(text: &'static str) -> Query {
+        Query::parse(&Uri::from_static(text))
+    }
+
+    fn problems(error: Error) -> Vec<String> {
+        let Error::InvalidRequest { fields } = error else {
+            panic!("{error}");
+        };
+        fields.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn parameters_are_read_by_name() {
+        let mut query = query("/v1/x?reviewStatus=pending&limit=7&text=a%20b+c");
+        assert_eq!(query.parsed("reviewStatus"), Some(ReviewStatus::Pending));
+        assert_eq!(query.text("text").as_deref(), Some("a b c"));
+        assert_eq!(query.page().limit, Some(7));
+        assert!(query.finish(()).is_ok());
+    }
+
+    #[test]
+    fn every_problem_is_found() {
+        let mut query = query("/v1/x?reviewStatus=done&limit=0&cursor=%21&cursor=%21&other=1");
+        assert_eq!(query.parsed::<ReviewStatus>("reviewStatus"), None);
+        query.page();
+        assert_eq!(
+            problems(query.finish(()).unwrap_err()),
+            [
+                "reviewStatus must be one of pending, approved, rejected",
+                "cursor must be sent once",
+                "cursor must be a next_cursor of this list, as it was given",
+                "limit must be a number from 1 to 200",
+                "other is not known; known are reviewStatus, limit, cursor",
+            ]
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! Lists, page by page.
+//!
+//! A cursor names the last key that a page looked at, so that pages neither repeat nor skip what is there all along,
+//! however much comes and goes between them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+
+use super::idempotency::fingerprint;
+use super::validate::Problems;
+use crate::error::{Error, ProblemCode};
+use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, PAGE_RECORDS_MAX};
+use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, decode_value};
+
+/// How much of the fingerprint of its list a cursor carries, in bytes.
+const LIST_BYTES: usize = 8;
+/// How many records of a filtered list are read at once, at most.
+const BATCH_MAX: usize = 500;
+/// The longest cursor, in bytes before it is written as text.
+const CURSOR_BYTES_MAX: usize = 256;
+
+/// Where the next page of a list begins. Opaque: it is for the list that gave it, with the same filters.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// Tells the list, so that another one does not take the cursor.
+    list: [u8; LIST_BYTES],
+    /// The last key that was looked at, without the beginning that all keys of the list share.
+    last: Vec<u8>,
+}
+
+/// A text that is not a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a next_cursor of this list, as it was given")]
+pub struct InvalidCursor;
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [self.list.as_slice(), &self.last].concat();
+        f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = InvalidCursor;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidCursor)?;
+        match bytes.split_first_chunk() {
+            Some((list, last)) if !last.is_empty() && bytes.len() <= CURSOR_BYTES_MAX => Ok(Self {
+                list: *list,
+                last: last.to_vec(),
+            }),
+            _ => Err(InvalidCursor),
+        }
+    }
+}
+
+/// Which page of a list is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageRequest {
+    /// How many items it may have: 1 to [`PAGE_ITEMS_MAX`]; without it [`PAGE_ITEMS_DEFAULT`].
+    pub limit: Option<usize>,
+    /// The `next_cursor` of the page before; without it the first page.
+    pub cursor: Option<Cursor>,
+}
+
+impl PageRequest {
+    /// Notes what is wrong with it.
+    pub(crate) fn check(&self, problems: &mut Problems) {
+        if self
+            .limit
+            .is_some_and(|limit| !(1..=PAGE_ITEMS_MAX).contains(&limit))
+        {
+            let message = format!("must be a number from 1 to {PAGE_ITEMS_MAX}");
+            problems.push("limit", ProblemCode::InvalidValue, message);
+        }
+    }
+
+    pub(super) fn items_max(&self) -> Result<usize, Error> {
+        let mut problems = Problems::default();
+        self.check(&mut problems);
+        problems.into_result()?;
+        Ok(self.limit.unwrap_or(PAGE_ITEMS_DEFAULT))
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Page<T> {
+    /// The items. A filtered list may have fewer than asked for, also none, and go on all the same.
+    pub data: Vec<T>,
+    /// Where the next page begins; `null` at the end of the list.
+    pub next_cursor: Option<Cursor>,
+}
+
+/// A list: its keys in their order, and what tells it from other lists.
+pub(super) struct Listing {
+    range: KeyRange,
+    direction: Direction,
+    list: [u8; LIST_BYTES],
+}
+
+impl Listing {
+    /// The list of this name over the keys of a range that begin alike. `filter` is what its items were chosen by:
+    /// a cursor counts for the same filter alone.
+    pub(super) fn new<F: Serialize>(
+        name: &str,
+        filter: &F,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Self {
+        let mut list = [0; LIST_BYTES];
+        let digest = fingerprint(&(name, range.start.as_bytes(), filter));
+        list.copy_from_slice(&digest.as_bytes()[..LIST_BYTES]);
+        Self {
+            range,
+            direction,
+            list,
+        }
+    }
+
+    /// The keys from the cursor of the request on.
+    fn rest(&self, cursor: Option<&Cursor>) -> Result<KeyRange, Error> {
+        let Some(cursor) = cursor else {
+            return Ok(self.range.clone());
+        };
+        let wrong = || {
+            Error::invalid(
+                "cursor",
+                ProblemCode::InvalidValue,
+                InvalidCursor.to_string(),
+            )
+        };
+        if cursor.list != self.list {
+            return Err(wrong());
+        }
+        let last = [self.range.start.as_bytes(), &cursor.last].concat();
+        let last = Key::new(last).map_err(|_| wrong())?;
+        Ok(match self.direction {
+            Direction::Forward => self.range.after(&last),
+            Direction::Reverse => self.range.before(&last),
+        })
+    }
+
+    fn cursor(&self, last: &Key) -> Result<Cursor, Error> {
+        let last = last.as_bytes().strip_prefix(self.range.start.as_bytes());
+        let last = last.ok_or_else(|| Error::internal("a key outside of its list"))?;
+        Ok(Cursor {
+            list: self.list,
+            last: last.to_vec(),
+        })
+    }
+
+    /// A page of everything that stands in the range, each made of its record by `show`; `None` leaves it out.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong limit or a cursor of another list; those of the store and of `show`.
+    pub(super) async fn page<V: DeserializeOwned, T>(
+        &self,
+        store: &Arc<dyn Store>,
+        request: &PageRequest,
+        mut show: impl FnMut(&Key, V) -> Result<Option<T>, Error>,
+    ) -> Result<Page<T>, Error> {
+        self.page_of(store, request, |found| {
+            let shown = found
+                .iter()
+                .map(|found| show(&found.key, decode_value(found)?));
+            std::future::ready(shown.collect())
+        })
+        .await
+    }
+
+    /// The same, where `show` makes many items at once: it returns one place for each record that it is given.
+    // The records are handed over rather than lent: futures that borrow from their arguments cannot be seen to be
+    // `Send` through the layers above.
+    pub(super) async fn page_of<T, F>(
+        &self,
+        store: &Arc<dyn Store>,
+        request: &PageRequest,
+        mut show: impl FnMut(Arc<[KeyEntry]>) -> F,
+    ) -> Result<Page<T>, Error>
+    where
+        F: Future<Output = Result<Vec<Option<T>>, Error>>,
+    {
+        let items_max = request.items_max()?;
+        let mut rest = self.rest(request.cursor.as_ref())?;
+        let (mut data, mut looked_at, mut batch) = (Vec::new(), 0, items_max);
+        loop {
+            // One more than is looked at tells whether anything follows.
+            let mut found = store.scan(&rest, batch + 1, self.direction).await?;
+            let has_more = found.len() > batch;
+            found.truncate(batch);
+            let count = found.len();
+            let found: Arc<[KeyEntry]> = found.into();
+            for (index, item) in show(Arc::clone(&found)).await?.into_iter().enumerate() {
+                data.extend(item);
+                if data.len() == items_max && (has_more || index + 1 < count) {
+                    let next_cursor = Some(self.cursor(&found[index].key)?);
+                    return Ok(Page { data, next_cursor });
+                }
+            }
+            looked_at += count;
+            let next_cursor = match found.last() {
+                Some(last) if has_more => Some(self.cursor(&last.key)?),
+                _ => None,
+            };
+            if next_cursor.is_none() || looked_at >= PAGE_RECORDS_MAX {
+                return Ok(Page { data, next_cursor });
+            }
+            rest = self.rest(next_cursor.as_ref())?;
+            batch = (batch * 2).min(BATCH_MAX);
+        }
+    }
+}

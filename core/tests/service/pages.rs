@@ -1,0 +1,109 @@
+//! Lists, page by page.
+
+use knowledge_core::Error;
+use knowledge_core::access::Credential;
+use knowledge_core::limits::PAGE_ITEMS_MAX;
+use knowledge_core::model::{Source, SourceId};
+use knowledge_core::service::{Cursor, NewSource, Page, PageRequest};
+
+use crate::make::{OWNER, new_member, problem};
+use crate::world::World;
+
+async fn add_sources(world: &World, count: usize) -> Vec<SourceId> {
+    let mut made = vec![world.source];
+    for number in 0..count {
+        let new = NewSource {
+            name: format!("Source {number}"),
+            kind: "drive".to_owned(),
+        };
+        let source = world.service.create_source(&world.owner, &new).await;
+        made.push(source.unwrap().id);
+    }
+    made.sort();
+    made
+}
+
+async fn page(
+    world: &World,
+    caller: &Credential,
+    limit: usize,
+    cursor: Option<Cursor>,
+) -> Result<Page<Source>, Error> {
+    let limit = Some(limit);
+    let request = PageRequest { limit, cursor };
+    world.service.list_sources(caller, &request).await
+}
+
+#[tokio::test]
+async fn pages_of_every_size_show_everything_once() {
+    let world = World::new().await;
+    let made = add_sources(&world, 6).await;
+    for limit in 1..=made.len() + 1 {
+        let (mut found, mut cursor, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let page = page(&world, &world.owner, limit, cursor).await.unwrap();
+            assert!(page.data.len() <= limit);
+            found.extend(page.data.iter().map(|source| source.id));
+            pages += 1;
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, made, "{limit} a page");
+        assert_eq!(pages, made.len().div_ceil(limit), "{limit} a page");
+    }
+}
+
+#[tokio::test]
+async fn a_page_begins_behind_the_last_item_whatever_came_since() {
+    let world = World::new().await;
+    let made = add_sources(&world, 2).await;
+    let first = page(&world, &world.owner, 1, None).await.unwrap();
+    let more = add_sources(&world, 1).await;
+    let rest = page(&world, &world.owner, 50, first.next_cursor)
+        .await
+        .unwrap();
+    let rest: Vec<_> = rest.data.iter().map(|source| source.id).collect();
+    assert_eq!(rest, [&made[1..], &more[1..]].concat());
+}
+
+#[tokio::test]
+async fn a_cursor_reads_back_and_counts_for_its_own_list_alone() {
+    let world = World::new().await;
+    add_sources(&world, 2).await;
+    let first = page(&world, &world.owner, 1, None).await.unwrap();
+    let cursor = first.next_cursor.unwrap();
+    assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
+
+    let (org, eve) = world
+        .service
+        .provisioning()
+        .create_organization("Evil", "evil", &new_member("eve", OWNER))
+        .await
+        .unwrap();
+    let eve = Credential::Trusted {
+        org: org.id,
+        member: eve.id,
+    };
+    assert_eq!(
+        problem(page(&world, &eve, 1, Some(cursor)).await),
+        "cursor invalid_value"
+    );
+}
+
+#[tokio::test]
+async fn a_page_has_a_largest_and_a_smallest_size() {
+    let world = World::new().await;
+    for limit in [0, PAGE_ITEMS_MAX + 1] {
+        assert_eq!(
+            problem(page(&world, &world.owner, limit, None).await),
+            "limit invalid_value"
+        );
+    }
+    assert!(
+        page(&world, &world.owner, PAGE_ITEMS_MAX, None)
+            .await
+            .is_ok()
+    );
+}
