@@ -12,7 +12,7 @@ mod response;
 mod route;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, Uri};
 
 pub use self::response::status;
 use self::response::{Answer, Challenge};
@@ -21,6 +21,7 @@ pub use self::route::{
     Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
 };
 use crate::error::Error;
+use crate::model::MemberId;
 use crate::service::KnowledgeService;
 
 /// The path of the operation that a response belongs to, parameters in braces: among the extensions of every response
@@ -53,6 +54,7 @@ pub struct MatchedRoute(pub &'static str);
 pub struct Api {
     service: KnowledgeService,
     routes: Routes,
+    trusted_origins: Vec<String>,
 }
 
 impl Api {
@@ -62,7 +64,26 @@ impl Api {
         Self {
             service,
             routes: Routes::new(),
+            trusted_origins: Vec::new(),
         }
+    }
+
+    /// Lets pages of these origins write with a session cookie, as pages of the service's own site may. An origin is
+    /// written as browsers send it: `https://app.example.com`.
+    #[must_use]
+    pub fn trust_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.trusted_origins
+            .extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whose call this is, for who counts calls before they are answered: the member behind the credential that the
+    /// operation at this path takes. `None` for a caller that will not be recognised, and where the store does not
+    /// answer. It grants nothing: [`handle`](Self::handle) recognises callers for itself.
+    pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
+        let wanted = self.routes.authentication(path).credential()?;
+        let credential = headers::credential(headers, wanted).ok()?;
+        self.service.holder(&credential, wanted).await
     }
 
     /// The service behind the interface.
@@ -78,6 +99,7 @@ impl Api {
             Ok((spec, parameters)) => {
                 let call = handlers::Call {
                     service: &self.service,
+                    trusted_origins: &self.trusted_origins,
                     spec,
                     parameters: &parameters,
                     request: &request,
