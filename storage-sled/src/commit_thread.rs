@@ -181,6 +181,7 @@ impl Committer {
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
         self.shared.timeline.publish(moment);
+        self.shared.set_ledger(ledger);
         self.shared
             .meters
             .group(commits as u64, sync_began.elapsed());
