@@ -15,6 +15,7 @@ use knowledge_storage_sled::{
     WRITE_TIME_MAX_DEFAULT,
 };
 
+use crate::metrics::Metrics;
 use crate::sealing::{self, KeyFileError};
 use crate::system::system_env;
 
@@ -98,6 +99,8 @@ pub struct Data {
     pub store: Arc<dyn Store>,
     /// The key.
     pub sealing_key: SealingKey,
+    /// The same store as `store`, known as what it is.
+    sled: Arc<SledStore>,
     path: PathBuf,
 }
 
@@ -136,11 +139,13 @@ impl DataConfig {
     /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
         let path = named(&self.directory)?;
-        let store: Arc<dyn Store> = Arc::new(SledStore::open(&path, self.store_options())?);
+        let sled = Arc::new(SledStore::open(&path, self.store_options())?);
+        let store: Arc<dyn Store> = sled.clone();
         let sealing_key = self.key(&path, &store).await?;
         Ok(Data {
             store,
             sealing_key,
+            sled,
             path: self.directory.clone(),
         })
     }
@@ -178,6 +183,12 @@ impl DataConfig {
 }
 
 impl Data {
+    /// Counts from here on what the store does: its calls, and what it tells of itself. Once for these metrics.
+    pub fn measure(&mut self, metrics: &Metrics) {
+        self.store = metrics.meter_store(Arc::clone(&self.store));
+        metrics.show_sled(&self.sled);
+    }
+
     /// The service over the store.
     ///
     /// # Errors

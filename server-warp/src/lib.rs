@@ -8,6 +8,7 @@
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
+//! - [`metrics`]: numbers for Prometheus.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
@@ -19,6 +20,7 @@ pub mod data;
 pub mod demo;
 mod explain;
 pub mod logging;
+pub mod metrics;
 pub mod net;
 pub mod private_file;
 mod progress;

@@ -20,5 +20,5 @@ pub use self::options::{
     CACHE_CAPACITY_BYTES_DEFAULT, FREE_BYTES_MIN_DEFAULT, Mode, SledOptions, WRITE_TIME_MAX_DEFAULT,
 };
 pub use self::snapshot::SledSnapshot;
-pub use self::stats::StoreStats;
+pub use self::stats::{Histogram, StoreStats};
 pub use self::store::SledStore;

@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::io::IsTerminal;
 
+use knowledge_core::env::Env;
+
 use super::failure::Failure;
 use super::settings::ServerArgs;
 use crate::app::App;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
-use crate::system::system_env;
+use crate::metrics::Metrics;
+use crate::system::{OsRandomness, SystemClock};
 
 /// Serve the interface over HTTP, until SIGTERM or SIGINT
 ///
@@ -32,11 +35,14 @@ fn further_settings() -> String {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config: Config = args.settings.load()?.config;
     logging::init(&config.log)?;
-    let data = config.data.open().await?;
+    let metrics = Metrics::new();
+    let mut data = config.data.open().await?;
+    data.measure(&metrics);
     let mut options = data.options(config.limits.clone());
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
-    let service = data.service(system_env(), options).await?;
-    let app = App::bind(service, config.net())
+    let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
+    let service = data.service(env, options).await?;
+    let app = App::bind_measured(service, config.net(), metrics)
         .await?
         .maintain_every(config.maintenance_interval);
     // Before anybody is told that the server is there, and may want to stop it.
