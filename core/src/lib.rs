@@ -3,6 +3,7 @@
 pub mod access;
 pub mod api;
 mod digest;
+pub mod dump;
 pub mod env;
 mod error;
 pub mod limits;

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use self::description::{Descriptions, Parts, RequestBody, shared_parameters};
 use self::refusals::Refusals;
-use super::route::{OPERATIONS, OperationSpec, Origin};
-use crate::access::{CredentialKind, Place};
+use super::route::{Authentication, OPERATIONS, OperationSpec, Origin};
+use crate::access::Place;
 use crate::limits::Limits;
 
 /// The version of OpenAPI: its schemas are JSON Schema 2020-12.
@@ -104,7 +104,7 @@ fn operation(spec: &OperationSpec, parts: &Parts, refusals: &mut Refusals) -> Va
     let parameters: Vec<Value> = path_parameters(spec.path)
         .chain(parts.parameters.iter().cloned())
         .collect();
-    let scheme = spec.credential.as_str();
+    let scheme = spec.authentication.to_string();
     let mut operation = json!({
         "operationId": spec.operation.id(),
         "summary": spec.summary.trim_end_matches('.'),
@@ -250,21 +250,38 @@ fn headers() -> Value {
 }
 
 fn security_schemes() -> Value {
-    let bearer = CredentialKind::Bearer.as_str();
-    let session = CredentialKind::Session.as_str();
-    json!({
-        bearer: {
+    let all = [
+        Authentication::Bearer,
+        Authentication::Session,
+        Authentication::Signature,
+    ];
+    let schemes = all
+        .into_iter()
+        .filter(|scheme| OPERATIONS.iter().any(|spec| spec.authentication == *scheme));
+    let schemes = schemes.map(|scheme| (scheme.to_string(), security_scheme(scheme)));
+    Value::Object(schemes.collect())
+}
+
+fn security_scheme(authentication: Authentication) -> Value {
+    match authentication {
+        Authentication::Bearer => json!({
             "type": "http",
             "scheme": "bearer",
             "description": "An access token, `wkt_…`. `knowledge token create` makes one.",
-        },
-        session: {
+        }),
+        Authentication::Session => json!({
             "type": "apiKey",
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
             "description": "A session, `wks_…`. A write is refused where the browser says that a page of another site sent it.",
-        },
-    })
+        }),
+        Authentication::Signature => json!({
+            "type": "apiKey",
+            "in": "header",
+            "name": "webhook-signature",
+            "description": "The signature over `webhook-id`, `webhook-timestamp` and the body, `v1,…` (Standard Webhooks 1.0.0).",
+        }),
+    }
 }
 
 #[cfg(test)]
