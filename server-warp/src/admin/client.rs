@@ -33,7 +33,9 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The server was reached and has not answered whole. Whether it did what was asked is not known.
-    #[error("the server went away before it had answered; whether it did what it was asked is not known: {0}")]
+    #[error(
+        "the server went away before it had answered; whether it did what it was asked is not known: {0}"
+    )]
     Broken(#[source] hyper::Error),
 }
 
@@ -68,7 +70,10 @@ impl AdminClient {
     ///
     /// # Errors
     /// [`ClientError`], one by one.
-    pub async fn stream(&self, mut request: Request<Bytes>) -> Result<Response<Pieces>, ClientError> {
+    pub async fn stream(
+        &self,
+        mut request: Request<Bytes>,
+    ) -> Result<Response<Pieces>, ClientError> {
         let io = TokioIo::new(self.dial().await?);
         let handshake = http1::handshake(io).await;
         let (mut sender, connection) = handshake.map_err(ClientError::Broken)?;

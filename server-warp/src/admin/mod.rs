@@ -1,6 +1,7 @@
 //! The admin socket: the operator's side of a running server, and how commands reach it.
 //!
-//! A server listens on a Unix domain socket beside its data directory (`DIR.sock`, mode 0600) and speaks HTTP/1 there.
+//! A server listens on a Unix domain socket beside its data directory (`DIR.sock`, mode 0600) and speaks HTTP/1 there,
+//! unless [`SocketPlace`] says otherwise.
 //! What can be asked is core's [`AdminApi`](knowledge_core::api::AdminApi), whose paths are unknown on the public
 //! address. Who can open the socket is the operator: the permissions of the file decide, and the server looks at the
 //! user behind each connection too (its own user and root are let in). A command builds its requests for the same
@@ -27,6 +28,8 @@ mod client;
 mod path;
 #[cfg(unix)]
 mod socket;
+#[cfg(all(test, unix))]
+mod tests;
 mod transport;
 
 pub use body::{AdminBody, BodyWriter, ClientGone};
@@ -36,12 +39,32 @@ pub use client::{AdminClient, ClientError, Pieces};
 pub use socket::{AdminSocket, LongOperation, SocketError, WRITE_STALL_TIMEOUT};
 pub use transport::{OpenedStore, Transport, TransportError};
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::private_file;
+use crate::data::{DataConfig, DataError};
 
-/// Where the admin socket of a data directory is when nothing else is said: beside it.
-#[must_use]
-pub fn default_path(data_dir: &Path) -> PathBuf {
-    private_file::with_suffix(data_dir, ".sock")
+/// Where the admin socket of a data directory is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SocketPlace {
+    /// Beside the directory, under its name with `.sock` behind it.
+    #[default]
+    Beside,
+    /// There.
+    At(PathBuf),
+    /// Nowhere: there is none.
+    Off,
+}
+
+impl SocketPlace {
+    /// The path of the socket, if there is one.
+    ///
+    /// # Errors
+    /// [`DataError::Unnamed`] for a directory that nothing can stand beside.
+    pub fn path(&self, data: &DataConfig) -> Result<Option<PathBuf>, DataError> {
+        match self {
+            Self::Beside => data.beside(".sock").map(Some),
+            Self::At(path) => Ok(Some(path.clone())),
+            Self::Off => Ok(None),
+        }
+    }
 }

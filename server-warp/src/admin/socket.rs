@@ -313,3 +313,15 @@ fn is_operator(peer: Option<u32>) -> bool {
     let own = rustix::process::geteuid().as_raw();
     peer.is_some_and(|peer| peer == own || peer == 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_is_the_own_user_or_root() {
+        let own = rustix::process::geteuid().as_raw();
+        assert!(is_operator(Some(own)) && is_operator(Some(0)));
+        assert!(!is_operator(Some(own + 1)) && !is_operator(None));
+    }
+}

@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use knowledge_core::api::AdminApi;
-use knowledge_core::limits::Limits;
 use knowledge_storage_sled::OpenError;
 
 #[cfg(unix)]
 use super::client::{AdminClient, ClientError};
-use crate::data::{Data, DataConfig, DataError};
+use crate::config::Config;
+use crate::data::{Data, DataError};
 use crate::system::system_env;
 
 /// How often a directory that is held without a socket is looked at again: its server may be about to listen.
@@ -83,13 +83,12 @@ impl Transport {
     /// # Errors
     /// [`TransportError::Data`]; [`TransportError::Held`].
     #[cfg(unix)]
-    pub async fn open(
-        config: &DataConfig,
-        socket: &Path,
-        may_make: bool,
-    ) -> Result<Self, TransportError> {
+    pub async fn open(config: &Config, may_make: bool) -> Result<Self, TransportError> {
+        let Some(socket) = config.admin_socket.path(&config.data)? else {
+            return Ok(Self::Store(Box::new(open_store(config, may_make).await?)));
+        };
         for attempt in 1.. {
-            let why = match AdminClient::connect(socket).await {
+            let why = match AdminClient::connect(&socket).await {
                 Ok(client) => return Ok(Self::Server(client)),
                 Err(ClientError::Unreachable { source, .. }) => source,
                 Err(error) => return Err(error.into()),
@@ -102,7 +101,7 @@ impl Transport {
             if attempt == ATTEMPTS_MAX || why.kind() == std::io::ErrorKind::PermissionDenied {
                 return Err(TransportError::Held {
                     held: Box::new(held),
-                    socket: socket.to_owned(),
+                    socket,
                     why,
                 });
             }
@@ -116,11 +115,7 @@ impl Transport {
     /// # Errors
     /// [`TransportError::Data`].
     #[cfg(not(unix))]
-    pub async fn open(
-        config: &DataConfig,
-        _socket: &Path,
-        may_make: bool,
-    ) -> Result<Self, TransportError> {
+    pub async fn open(config: &Config, may_make: bool) -> Result<Self, TransportError> {
         Ok(Self::Store(Box::new(open_store(config, may_make).await?)))
     }
 
@@ -157,13 +152,13 @@ impl Transport {
     }
 }
 
-async fn open_store(config: &DataConfig, may_make: bool) -> Result<OpenedStore, DataError> {
+async fn open_store(config: &Config, may_make: bool) -> Result<OpenedStore, DataError> {
     let data = if may_make {
-        config.open().await?
+        config.data.open().await?
     } else {
-        config.open_existing().await?
+        config.data.open_existing().await?
     };
-    let options = data.options(Limits::default());
+    let options = data.options(config.limits.clone());
     let service = data.service(system_env(), options).await?;
     Ok(OpenedStore {
         data,

@@ -82,8 +82,8 @@ pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;
 pub use responder::{Refusal, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
-pub(crate) use stall::StallGuard;
 pub use server::{BindError, Server, ShutdownReport};
+pub(crate) use stall::StallGuard;
 pub use tls::{
     Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
     TlsError,
