@@ -46,7 +46,7 @@ fn operations() -> String {
             spec.operation.id(),
             spec.method,
             spec.path,
-            spec.credential,
+            spec.authentication,
             spec.success,
             refusals.join(", ")
         );

@@ -36,7 +36,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::explain::explain;
-use crate::net::{BindError, NetConfig, Server, ShutdownReport};
+use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
 use crate::responder::ApiResponder;
 
 /// Time between two looks for what is due in the background.
@@ -100,7 +100,17 @@ impl App {
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        format!("http://{address}")
+        let scheme = match self.server.certificates() {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://{address}")
+    }
+
+    /// The certificate that is shown, where the server speaks TLS: for those who want it read again at once.
+    #[must_use]
+    pub fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.server.certificates()
     }
 
     /// The service behind the network.

@@ -59,6 +59,7 @@ needs! {
     UPDATE_ROLE: "update_custom_role" "" Organization RoleManage;
     DELETE_ROLE: "delete_custom_role" "" Organization RoleManage;
     ASSIGN_ROLE: "assign_role" "" Organization MemberManage;
+    REMOVE_MEMBER: "remove_member" "" Organization MemberManage;
     SUBSCRIBE: "create_citation_subscription" "" Workspace CitationSubscriptionManage;
     LIST_SUBSCRIPTIONS: "list_citation_subscriptions" "" Workspace CitationSubscriptionManage;
     READ_SUBSCRIPTION: "citation_subscription" "" Workspace CitationSubscriptionManage;

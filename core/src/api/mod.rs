@@ -12,13 +12,16 @@ mod response;
 mod route;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, Uri};
 
 pub use self::response::status;
 use self::response::{Answer, Challenge};
 use self::route::Routes;
-pub use self::route::{COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin};
+pub use self::route::{
+    Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
+};
 use crate::error::Error;
+use crate::model::MemberId;
 use crate::service::KnowledgeService;
 
 /// The HTTP interface of a service.
@@ -43,6 +46,7 @@ use crate::service::KnowledgeService;
 pub struct Api {
     service: KnowledgeService,
     routes: Routes,
+    trusted_origins: Vec<String>,
 }
 
 impl Api {
@@ -52,7 +56,26 @@ impl Api {
         Self {
             service,
             routes: Routes::new(),
+            trusted_origins: Vec::new(),
         }
+    }
+
+    /// Lets pages of these origins write with a session cookie, as pages of the service's own site may. An origin is
+    /// written as browsers send it: `https://app.example.com`.
+    #[must_use]
+    pub fn trust_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.trusted_origins
+            .extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whose call this is, for who counts calls before they are answered: the member behind the credential that the
+    /// operation at this path takes. `None` for a caller that will not be recognised, and where the store does not
+    /// answer. It grants nothing: [`handle`](Self::handle) recognises callers for itself.
+    pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
+        let wanted = self.routes.authentication(path).credential()?;
+        let credential = headers::credential(headers, wanted).ok()?;
+        self.service.holder(&credential, wanted).await
     }
 
     /// The service behind the interface.
@@ -68,6 +91,7 @@ impl Api {
             Ok((spec, parameters)) => {
                 let call = handlers::Call {
                     service: &self.service,
+                    trusted_origins: &self.trusted_origins,
                     spec,
                     parameters: &parameters,
                     request: &request,
@@ -86,7 +110,7 @@ impl Api {
             Ok(answer) => answer.into_response(),
             Err(error) => {
                 let challenge = Challenge {
-                    wanted: self.routes.credential_kind(request.uri().path()),
+                    wanted: self.routes.authentication(request.uri().path()),
                     has_token: headers::has_token(request.headers()),
                 };
                 response::refusal(&error, style, challenge)
@@ -104,7 +128,7 @@ impl Api {
             |(spec, _)| spec.error_style,
         );
         let challenge = Challenge {
-            wanted: self.routes.credential_kind(path),
+            wanted: self.routes.authentication(path),
             has_token: false,
         };
         let response = response::refusal(error, style, challenge);

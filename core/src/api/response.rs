@@ -8,8 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::route::ErrorStyle;
-use crate::access::CredentialKind;
+use super::route::{Authentication, ErrorStyle};
 use crate::error::{Error, FieldProblem, ProblemCode};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -171,7 +170,7 @@ pub(super) fn refusal(error: &Error, style: ErrorStyle, challenge: Challenge) ->
 /// What a caller that was not recognised is asked for (RFC 6750, 3 for tokens).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Challenge {
-    pub(super) wanted: CredentialKind,
+    pub(super) wanted: Authentication,
     /// Whether there was a token, which was not taken then.
     pub(super) has_token: bool,
 }
@@ -179,11 +178,12 @@ pub(super) struct Challenge {
 impl Challenge {
     fn header(self) -> HeaderValue {
         HeaderValue::from_static(match (self.wanted, self.has_token) {
-            (CredentialKind::Bearer, false) => "Bearer realm=\"knowledge\"",
-            (CredentialKind::Bearer, true) => "Bearer realm=\"knowledge\", error=\"invalid_token\"",
-            (CredentialKind::Session, _) => {
+            (Authentication::Bearer, false) => "Bearer realm=\"knowledge\"",
+            (Authentication::Bearer, true) => "Bearer realm=\"knowledge\", error=\"invalid_token\"",
+            (Authentication::Session, _) => {
                 "Cookie realm=\"knowledge\", cookie-name=\"service_session\""
             }
+            (Authentication::Signature, _) => "StandardWebhooks realm=\"knowledge\"",
         })
     }
 }

@@ -17,6 +17,39 @@ pub enum ErrorStyle {
     Headers,
 }
 
+/// How the caller of an operation is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// By an access token: `Authorization: Bearer wkt_…`.
+    Bearer,
+    /// By a session: the cookie `service_session=wks_…`.
+    Session,
+    /// By the signature over its body (Standard Webhooks 1.0.0).
+    Signature,
+}
+
+impl Authentication {
+    /// What the caller presents, where that is a credential.
+    #[must_use]
+    pub const fn credential(self) -> Option<CredentialKind> {
+        match self {
+            Self::Bearer => Some(CredentialKind::Bearer),
+            Self::Session => Some(CredentialKind::Session),
+            Self::Signature => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Authentication {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bearer => "bearer",
+            Self::Session => "session",
+            Self::Signature => "signature",
+        })
+    }
+}
+
 /// Where an operation comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -39,8 +72,8 @@ pub struct OperationSpec {
     pub method: Method,
     /// Its path, parameters in braces.
     pub path: &'static str,
-    /// What its caller presents.
-    pub credential: CredentialKind,
+    /// How its caller is recognised.
+    pub authentication: Authentication,
     /// How it says what was wrong.
     pub error_style: ErrorStyle,
     /// Where it comes from.
@@ -64,12 +97,12 @@ impl OperationSpec {
 
 /// Defines the operations: the enumeration and the table.
 ///
-/// A capability holds rows of `Name: METHOD "path", credential, error style, origin, success, [refusals]`, where the
+/// A capability holds rows of `Name: METHOD "path", authentication, error style, origin, success, [refusals]`, where the
 /// documentation of the name is its summary.
 macro_rules! operations {
     ($($capability:literal {$(
         #[doc = $summary:literal]
-        $name:ident: $method:ident $path:literal, $credential:ident, $style:ident, $origin:ident, $success:literal,
+        $name:ident: $method:ident $path:literal, $authentication:ident, $style:ident, $origin:ident, $success:literal,
             [$($refusal:literal),*];
     )+})+) => {
         /// An operation of the interface.
@@ -100,7 +133,7 @@ macro_rules! operations {
             capability: $capability,
             method: Method::$method,
             path: $path,
-            credential: CredentialKind::$credential,
+            authentication: Authentication::$authentication,
             error_style: ErrorStyle::$style,
             origin: Origin::$origin,
             success: $success,
@@ -231,11 +264,11 @@ impl Routes {
         specified.map_or(ErrorStyle::Body, |spec| spec.error_style)
     }
 
-    /// What the operations at a path take.
-    pub(super) fn credential_kind(&self, path: &str) -> CredentialKind {
+    /// How the callers of the operations at a path are recognised.
+    pub(super) fn authentication(&self, path: &str) -> Authentication {
         self.at(path)
             .first()
-            .map_or(CredentialKind::Bearer, |spec| spec.credential)
+            .map_or(Authentication::Bearer, |spec| spec.authentication)
     }
 
     fn at(&self, path: &str) -> &[&'static OperationSpec] {
@@ -279,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn operations_at_one_path_take_one_kind_of_credential() {
+    fn operations_at_one_path_recognise_their_callers_alike() {
         for a in OPERATIONS {
             for b in OPERATIONS.iter().filter(|b| b.path == a.path) {
-                assert_eq!(a.credential, b.credential, "{}", a.path);
+                assert_eq!(a.authentication, b.authentication, "{}", a.path);
             }
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::KnowledgeService;
 use crate::env::Env;
 use crate::error::Error;
-use crate::model::{ConnectorId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{ConnectorId, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, KeyEntry, Transaction, decode_value, keys};
 
 /// How many due entries one call sweeps, and so how much work it is.
@@ -45,6 +45,8 @@ pub(super) enum Due {
     },
     /// Settles the deleted roles of an organisation.
     Redirects(OrgId),
+    /// Clears what a removed member left.
+    FormerMember { org: OrgId, member: MemberId },
 }
 
 /// The one field of a record that expires.
@@ -141,6 +143,10 @@ impl KnowledgeService {
                 done.holders_rewritten += rewritten;
                 done.has_more |= has_more;
                 self.put_behind(found, has_more, now).await
+            }
+            Due::FormerMember { org, member } => {
+                self.clear_former_member(org, member).await?;
+                self.put_behind(found, false, now).await
             }
         }
     }

@@ -14,6 +14,7 @@ mod inbound;
 mod ingest;
 mod maintain;
 mod mcp_keys;
+mod member_removal;
 mod members;
 mod memories;
 mod memory_view;
@@ -55,11 +56,14 @@ pub use self::sources::NewSource;
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
 pub use self::verify::{Difference, Verification};
-use crate::access::{Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, CredentialRecord, Principal};
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
-use crate::store::{Decided, Store, StoreError, Transaction, TransactionError, keys, transact};
+use crate::model::MemberId;
+use crate::store::{
+    Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
+};
 
 /// The version of the stored form. A store of a higher one is not opened.
 pub const SCHEMA: u32 = 1;
@@ -265,6 +269,28 @@ impl KnowledgeService {
             reading.done(caller)
         })
         .await
+    }
+
+    /// The member that a credential of this kind belongs to, while it is valid; `None` also where the store does not
+    /// answer. One read, which nothing is decided by.
+    pub(crate) async fn holder(
+        &self,
+        credential: &Credential,
+        wanted: CredentialKind,
+    ) -> Option<MemberId> {
+        let Credential::Secret(secret) = credential else {
+            return None;
+        };
+        let key = keys::credential(secret.hash());
+        let record = self
+            .inner
+            .store
+            .read::<CredentialRecord>(&key)
+            .await
+            .ok()??
+            .value;
+        let is_valid = record.kind == wanted && record.is_valid_at(self.env().now());
+        is_valid.then_some(record.member_id)
     }
 
     async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>

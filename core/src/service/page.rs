@@ -179,22 +179,27 @@ impl Listing {
         request: &PageRequest,
         mut show: impl FnMut(&Key, V) -> Result<Option<T>, Error>,
     ) -> Result<Page<T>, Error> {
-        self.page_of(store, request, async |found| {
+        self.page_of(store, request, |found| {
             let shown = found
                 .iter()
                 .map(|found| show(&found.key, decode_value(found)?));
-            shown.collect()
+            std::future::ready(shown.collect())
         })
         .await
     }
 
     /// The same, where `show` makes many items at once: it returns one place for each record that it is given.
-    pub(super) async fn page_of<T>(
+    // The records are handed over rather than lent: futures that borrow from their arguments cannot be seen to be
+    // `Send` through the layers above.
+    pub(super) async fn page_of<T, F>(
         &self,
         store: &Arc<dyn Store>,
         request: &PageRequest,
-        mut show: impl AsyncFnMut(&[KeyEntry]) -> Result<Vec<Option<T>>, Error>,
-    ) -> Result<Page<T>, Error> {
+        mut show: impl FnMut(Arc<[KeyEntry]>) -> F,
+    ) -> Result<Page<T>, Error>
+    where
+        F: Future<Output = Result<Vec<Option<T>>, Error>>,
+    {
         let items_max = request.items_max()?;
         let mut rest = self.rest(request.cursor.as_ref())?;
         let (mut data, mut looked_at, mut batch) = (Vec::new(), 0, items_max);
@@ -204,7 +209,8 @@ impl Listing {
             let has_more = found.len() > batch;
             found.truncate(batch);
             let count = found.len();
-            for (index, item) in show(&found).await?.into_iter().enumerate() {
+            let found: Arc<[KeyEntry]> = found.into();
+            for (index, item) in show(Arc::clone(&found)).await?.into_iter().enumerate() {
                 data.extend(item);
                 if data.len() == items_max && (has_more || index + 1 < count) {
                     let next_cursor = Some(self.cursor(&found[index].key)?);

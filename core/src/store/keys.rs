@@ -14,6 +14,7 @@
 //! | `member` | org, member | member with its role in the organisation |
 //! | `member_handle` | org, handle | member |
 //! | `member_count` | org | counter of the users |
+//! | `former_member` | org, member | when a member was removed |
 //! | `workspace_role` | org, member, workspace | the role that replaces the member's there |
 //! | `role` | org, role | custom role |
 //! | `role_slug` | org, slug | role |
@@ -179,6 +180,7 @@ families! {
     workspace(workspace: WorkspaceId);
     member(member: MemberId);
     member_count();
+    former_member(member: MemberId);
     workspace_role(member: MemberId, workspace: WorkspaceId);
     role(role: RoleId);
     role_count();

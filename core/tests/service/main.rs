@@ -16,6 +16,7 @@ mod lost;
 mod maintain;
 mod make;
 mod mcp_keys;
+mod member_removal;
 mod members;
 mod needs;
 mod open;

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::tls::TlsConfig;
+
 /// Where the server listens when not told otherwise: reachable from this machine alone.
 pub const ADDRESS_DEFAULT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -105,6 +107,8 @@ pub struct NetConfig {
     pub shutdown_timeout: Duration,
     /// What the `Retry-After` of a 503 says, rounded up to whole seconds.
     pub retry_after: Duration,
+    /// The certificate of the server; without one it speaks plain HTTP.
+    pub tls: Option<TlsConfig>,
 }
 
 impl Default for NetConfig {
@@ -126,6 +130,7 @@ impl Default for NetConfig {
             ready_timeout: READY_TIMEOUT_DEFAULT,
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             retry_after: RETRY_AFTER_DEFAULT,
+            tls: None,
         }
     }
 }
@@ -176,7 +181,13 @@ impl NetConfig {
             ("write_stall_timeout", self.write_stall_timeout),
             ("ready_timeout", self.ready_timeout),
         ];
-        for (field, value) in timeouts {
+        let timeouts_of_tls = self.tls.iter().flat_map(|tls| {
+            [
+                ("tls.reload_interval", tls.reload_interval),
+                ("tls.handshake_timeout", tls.handshake_timeout),
+            ]
+        });
+        for (field, value) in timeouts.into_iter().chain(timeouts_of_tls) {
             if value.is_zero() || value > TIMEOUT_MAX {
                 return Err(InvalidConfig {
                     field,

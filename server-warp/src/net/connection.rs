@@ -6,6 +6,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::config::NetConfig;
@@ -39,8 +40,29 @@ pub(super) enum End {
     Killed,
 }
 
+/// Serves a connection that was just accepted, over TLS where the server speaks that.
+pub(super) async fn open<R: Responder>(
+    shared: Arc<Shared<R>>,
+    protocol: http1::Builder,
+    stream: TcpStream,
+) -> End {
+    let Some(certificates) = &shared.certificates else {
+        return serve(shared, protocol, stream).await;
+    };
+    let mut phases = shared.phases.clone();
+    let accepted = tokio::select! {
+        accepted = certificates.accept(stream) => accepted,
+        // Who has not shaken hands has asked nothing yet.
+        _ = reached(&mut phases, Phase::Draining) => None,
+    };
+    match accepted {
+        Some(stream) => serve(shared, protocol, stream).await,
+        None => End::Closed,
+    }
+}
+
 /// Serves one connection until it closes, or until the server tells it to.
-pub(super) async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> End
+async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> End
 where
     R: Responder,
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,

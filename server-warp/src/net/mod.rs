@@ -13,6 +13,8 @@
 //! | asks something that takes too long | 503 with `Retry-After` after [`request_timeout`](NetConfig::request_timeout) |
 //! | asks something that makes the responder panic | 500; the connection stays open |
 //! | does not read its answer | closes after [`write_stall_timeout`](NetConfig::write_stall_timeout) |
+//! | speaks plain HTTP where TLS is spoken | 400, closes |
+//! | does not finish its TLS handshake | closes it after [`handshake_timeout`](TlsConfig::handshake_timeout) |
 //! | opens more connections than the server holds | they wait in the kernel's backlog until others close, health checks too |
 //!
 //! A body that does not arrive is 503 and not 408: 503 is among the statuses that every operation of the service
@@ -24,7 +26,8 @@
 //! the target `knowledge_server::access` (health checks at the level `debug`, others at `info`): method, path, status,
 //! duration, identifier, and the bytes of both bodies.
 //!
-//! HTTP/2 and TLS are left to a proxy for now.
+//! With a [certificate](NetConfig::tls) the server speaks TLS 1.2 and 1.3; a certificate that changes on the disk is
+//! shown to new connections, and open ones go on. HTTP/2 is left to a proxy for now.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -72,6 +75,7 @@ mod responder;
 mod routes;
 mod server;
 mod stall;
+mod tls;
 
 pub use config::*;
 pub use exchange::REQUEST_ID;
@@ -79,3 +83,7 @@ pub use open_files::OPEN_FILES_RESERVED;
 pub use responder::{Refusal, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
+pub use tls::{
+    Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
+    TlsError,
+};

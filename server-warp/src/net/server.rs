@@ -20,6 +20,7 @@ use super::connection::{self, End};
 use super::exchange::Exchange;
 use super::open_files;
 use super::responder::{Refusal, Responder};
+use super::tls::{Certificates, TlsError};
 use crate::system::system_env;
 
 /// How long accepting rests after the process or the machine has run out of files or memory. Trying again at once
@@ -54,6 +55,9 @@ pub enum BindError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// How a server stopped.
@@ -88,6 +92,8 @@ pub(super) struct Shared<R> {
     pub(super) phases: watch::Receiver<Phase>,
     pub(super) requests_in_work: Semaphore,
     pub(super) body_room: Arc<Room>,
+    /// `None` where the server speaks plain HTTP.
+    pub(super) certificates: Option<Arc<Certificates>>,
 }
 
 impl<R: Responder> Server<R> {
@@ -100,8 +106,10 @@ impl<R: Responder> Server<R> {
     /// # Errors
     /// - [`BindError::Config`]: the configuration is not [valid](NetConfig::validate).
     /// - [`BindError::Address`]: the operating system refused the address.
+    /// - [`BindError::Tls`]: the certificate or its key cannot be used.
     pub async fn bind(config: NetConfig, responder: R) -> Result<Self, BindError> {
         config.validate()?;
+        let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let address = config.address;
         let refused = |source| BindError::Address { address, source };
         let listener = listen(address, config.accept_backlog).map_err(refused)?;
@@ -123,6 +131,7 @@ impl<R: Responder> Server<R> {
             config,
             responder,
             phases,
+            certificates,
         };
         Ok(Self {
             listener,
@@ -137,6 +146,12 @@ impl<R: Responder> Server<R> {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// The certificate that is shown, where the server speaks TLS: for those who want it read again at once.
+    #[must_use]
+    pub fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.shared.certificates.clone()
     }
 
     /// The connections that are held at once: the configured number, or what the limit on open files leaves of it.
@@ -161,6 +176,7 @@ impl<R: Responder> Server<R> {
         tokio::select! {
             () = shutdown => {}
             () = accept(&listener, &shared, &slots, &tally) => {}
+            () = watch_certificates(&shared) => {}
         }
         // Refuses those who come later, and those in the backlog, who have not been served a byte.
         drop(listener);
@@ -243,6 +259,14 @@ fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     socket.listen(backlog)
 }
 
+/// Keeps the certificate that is shown up to date, for ever.
+async fn watch_certificates<R>(shared: &Shared<R>) {
+    match &shared.certificates {
+        Some(certificates) => Arc::clone(certificates).watch().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Accepts for ever. A slot is taken before a connection is: without one, clients wait in the kernel's backlog.
 async fn accept<R: Responder>(
     listener: &TcpListener,
@@ -267,9 +291,7 @@ async fn accept<R: Responder>(
         tally.accepted.fetch_add(1, Ordering::Relaxed);
         let (shared, protocol, tally) = (Arc::clone(shared), protocol.clone(), Arc::clone(tally));
         tokio::spawn(async move {
-            // Here a TLS acceptor would turn the stream into another, within the header's time-out; what follows
-            // takes any stream.
-            if connection::serve(shared, protocol, stream).await == End::Killed {
+            if connection::open(shared, protocol, stream).await == End::Killed {
                 tally.killed.fetch_add(1, Ordering::Relaxed);
             }
             drop(slot);

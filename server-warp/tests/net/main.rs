@@ -11,3 +11,4 @@ mod logs;
 mod shutdown;
 mod support;
 mod timeouts;
+mod tls;

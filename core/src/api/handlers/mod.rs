@@ -41,6 +41,7 @@ fn is_of_the_request(error: &Error) -> bool {
 /// One request on its way.
 pub(super) struct Call<'c> {
     pub(super) service: &'c KnowledgeService,
+    pub(super) trusted_origins: &'c [String],
     pub(super) spec: &'static OperationSpec,
     pub(super) parameters: &'c Parameters,
     pub(super) request: &'c Request<Bytes>,
@@ -52,16 +53,18 @@ impl Call<'_> {
         if self.request.body().len() > bytes_max {
             return Err(Error::PayloadTooLarge { bytes_max });
         }
-        let credential = headers::credential(self.request.headers(), self.spec.credential)?;
-        if self.spec.credential == CredentialKind::Session {
-            headers::refuse_cross_site(self.request.headers(), self.request.method())?;
+        let Some(kind) = self.spec.authentication.credential() else {
+            return self.carry_out_signed().await;
+        };
+        let credential = headers::credential(self.request.headers(), kind)?;
+        if kind == CredentialKind::Session {
+            let (headers, method) = (self.request.headers(), self.request.method());
+            headers::refuse_cross_site(headers, method, self.trusted_origins)?;
         }
         match self.carry_out(&credential).await {
             Err(error) if is_of_the_request(&error) => {
                 // Who calls comes before what is wrong with the call.
-                self.service
-                    .authenticate(&credential, self.spec.credential)
-                    .await?;
+                self.service.authenticate(&credential, kind).await?;
                 Err(error)
             }
             Err(Error::Conflict) if !self.spec.documents(409) => {
@@ -69,6 +72,12 @@ impl Call<'_> {
             }
             handled => handled,
         }
+    }
+
+    /// Operations whose callers sign what they send.
+    async fn carry_out_signed(&self) -> Handled {
+        let operation = self.spec.operation;
+        Err(Error::internal(format!("{operation:?} takes no signature")))
     }
 
     async fn carry_out(&self, credential: &Credential) -> Handled {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::guarded;
@@ -40,8 +40,8 @@ impl Answer {
 }
 
 /// One connection.
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
     received: Vec<u8>,
 }
 
@@ -50,6 +50,13 @@ impl Client {
         let stream = guarded("a connection", TcpStream::connect(address))
             .await
             .expect("connect");
+        Self::over(stream)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    /// Over a connection that stands already.
+    pub(crate) fn over(stream: S) -> Self {
         Self {
             stream,
             received: Vec::new(),
@@ -82,6 +89,11 @@ impl Client {
                 return self.received.is_empty();
             }
         }
+    }
+
+    /// Reads once where nothing more should come: the end is 0 bytes, or an error where it was not announced.
+    pub(crate) async fn read_end(&mut self) -> std::io::Result<usize> {
+        guarded("the end", self.stream.read_buf(&mut self.received)).await
     }
 
     async fn read_answer(&mut self, with_body: bool) -> Answer {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use knowledge_server::net::{NetConfig, Server, ShutdownReport};
+use knowledge_server::net::{Certificates, NetConfig, Server, ShutdownReport};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -51,6 +51,18 @@ impl Running {
     pub(crate) async fn start(config: NetConfig) -> Self {
         let stub = Arc::new(Stub::default());
         let server = Server::bind(config, Arc::clone(&stub)).await.expect("bind");
+        Self::run(server, stub)
+    }
+
+    /// A server that speaks TLS, and what it shows.
+    pub(crate) async fn start_with_certificates(config: NetConfig) -> (Self, Arc<Certificates>) {
+        let stub = Arc::new(Stub::default());
+        let server = Server::bind(config, Arc::clone(&stub)).await.expect("bind");
+        let certificates = server.certificates().expect("a server that speaks TLS");
+        (Self::run(server, stub), certificates)
+    }
+
+    fn run(server: Server<Arc<Stub>>, stub: Arc<Stub>) -> Self {
         let address = server.local_addr();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {

@@ -1,0 +1,386 @@
+//! TLS, with certificates made for each test.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use knowledge_server::net::{
+    BindError, Certificates, NetConfig, Reload, Server, TlsConfig, TlsError,
+};
+use knowledge_server::private_file;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion,
+};
+
+use crate::support::{Client, GUARD, Running, SHORT, Stub, config, get, guarded};
+
+/// The files of a server's certificate.
+struct Files {
+    directory: TempDir,
+}
+
+/// A certificate as clients know it, and as it stands in files.
+struct Made {
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
+    key_pem: String,
+}
+
+fn make() -> Made {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    Made {
+        certificate: made.cert.der().clone(),
+        certificate_pem: made.cert.pem(),
+        key_pem: made.signing_key.serialize_pem(),
+    }
+}
+
+impl Files {
+    /// The files of a new certificate.
+    fn new() -> (Self, Made) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let files = Self { directory };
+        let made = make();
+        files.put(&made);
+        (files, made)
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.directory.path().join("server.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.directory.path().join("server.key")
+    }
+
+    /// Puts another certificate in place.
+    fn put(&self, made: &Made) {
+        fs::write(self.certificate(), &made.certificate_pem).expect("write the certificate");
+        private_file::replace(&self.key(), &made.key_pem).expect("write the key");
+    }
+
+    fn tls(&self) -> TlsConfig {
+        TlsConfig::new(self.certificate(), self.key())
+    }
+
+    /// A server with these files that looks at them when it is told to, and not before the test is over.
+    async fn serve(&self) -> (Running, Arc<Certificates>) {
+        let tls = TlsConfig {
+            reload_interval: GUARD * 10,
+            ..self.tls()
+        };
+        let net = NetConfig {
+            tls: Some(tls),
+            ..config()
+        };
+        Running::start_with_certificates(net).await
+    }
+
+    /// Why a server with these files does not start.
+    async fn refusal(&self) -> String {
+        let net = NetConfig {
+            tls: Some(self.tls()),
+            ..config()
+        };
+        match Server::bind(net, Stub::default()).await {
+            Err(error @ BindError::Tls(_)) => error.to_string(),
+            Err(error) => panic!("refused for another reason: {error}"),
+            Ok(_) => panic!("it starts"),
+        }
+    }
+}
+
+type Secure = Client<TlsStream<TcpStream>>;
+
+async fn shake_hands(
+    address: SocketAddr,
+    trusted: &Made,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&[u8]],
+) -> io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(trusted.certificate.clone())
+        .expect("a certificate");
+    let mut client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(versions)
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").expect("a name");
+    let connector = TlsConnector::from(Arc::new(client));
+    guarded("a handshake", connector.connect(name, stream)).await
+}
+
+/// A connection to a server that shows this certificate.
+async fn connect(server: &Running, trusted: &Made) -> Secure {
+    let stream = shake_hands(server.address, trusted, &[&TLS13, &TLS12], &[b"http/1.1"]).await;
+    Client::over(stream.expect("the server shows the certificate"))
+}
+
+async fn ask(client: &mut Secure) -> String {
+    client.send(get("/")).await;
+    client.answer().await.body
+}
+
+#[tokio::test]
+async fn requests_are_answered_over_both_versions() {
+    let (files, made) = Files::new();
+    let (server, _) = files.serve().await;
+    for (version, expected) in [
+        (&TLS12, ProtocolVersion::TLSv1_2),
+        (&TLS13, ProtocolVersion::TLSv1_3),
+    ] {
+        let stream = shake_hands(server.address, &made, &[version], &[b"h2", b"http/1.1"]).await;
+        let stream = stream.expect("a handshake");
+        let (_, session) = stream.get_ref();
+        assert_eq!(session.protocol_version(), Some(expected));
+        assert_eq!(session.alpn_protocol(), Some(&b"http/1.1"[..]));
+        let mut client = Client::over(stream);
+        assert_eq!(ask(&mut client).await, "GET / test= body=0");
+        assert_eq!(ask(&mut client).await, "GET / test= body=0");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_wants_another_protocol_is_refused() {
+    let (files, made) = Files::new();
+    let (server, _) = files.serve().await;
+    let error = shake_hands(server.address, &made, &[&TLS13], &[b"h2"])
+        .await
+        .expect_err("HTTP/2 is not spoken");
+    assert!(
+        error.to_string().contains("NoApplicationProtocol"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_to_new_connections_and_open_ones_go_on() {
+    let (files, old) = Files::new();
+    let (server, certificates) = files.serve().await;
+    let mut open = connect(&server, &old).await;
+    assert_eq!(ask(&mut open).await, "GET / test= body=0");
+
+    let new = make();
+    files.put(&new);
+    assert_eq!(certificates.reload().expect("usable"), Reload::Replaced);
+    assert_eq!(certificates.reload().expect("usable"), Reload::Unchanged);
+
+    let mut fresh = connect(&server, &new).await;
+    assert_eq!(ask(&mut fresh).await, "GET / test= body=0");
+    shake_hands(server.address, &old, &[&TLS13], &[])
+        .await
+        .expect_err("the old certificate is no longer shown");
+    assert_eq!(ask(&mut open).await, "GET / test= body=0");
+}
+
+#[tokio::test]
+async fn files_are_looked_at_by_themselves() {
+    let (files, _) = Files::new();
+    let tls = TlsConfig {
+        reload_interval: SHORT / 10,
+        ..files.tls()
+    };
+    let server = Running::start(NetConfig {
+        tls: Some(tls),
+        ..config()
+    })
+    .await;
+    let new = make();
+    files.put(&new);
+    guarded("the new certificate", async {
+        while shake_hands(server.address, &new, &[&TLS13], &[])
+            .await
+            .is_err()
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_broken_pair_leaves_the_old_one_in_force() {
+    let (files, old) = Files::new();
+    let (server, certificates) = files.serve().await;
+
+    // A certificate whose key has not followed yet.
+    let new = make();
+    fs::write(files.certificate(), &new.certificate_pem).expect("write");
+    let error = certificates.reload().expect_err("of two pairs");
+    assert!(matches!(error, TlsError::Pair { .. }), "{error}");
+    assert_eq!(
+        ask(&mut connect(&server, &old).await).await,
+        "GET / test= body=0"
+    );
+
+    // Half a file.
+    fs::write(files.certificate(), &new.certificate_pem[..200]).expect("write");
+    let error = certificates.reload().expect_err("half a certificate");
+    assert!(matches!(error, TlsError::Certificate { .. }), "{error}");
+    fs::remove_file(files.certificate()).expect("remove");
+    let error = certificates.reload().expect_err("no certificate");
+    assert!(matches!(error, TlsError::CertificateFile { .. }), "{error}");
+    assert_eq!(
+        ask(&mut connect(&server, &old).await).await,
+        "GET / test= body=0"
+    );
+
+    files.put(&new);
+    assert_eq!(certificates.reload().expect("usable"), Reload::Replaced);
+    assert_eq!(
+        ask(&mut connect(&server, &new).await).await,
+        "GET / test= body=0"
+    );
+}
+
+#[tokio::test]
+async fn a_broken_pair_does_not_start() {
+    let (files, made) = Files::new();
+    let (certificate, key) = (files.certificate(), files.key());
+    let (shown_certificate, shown_key) = (certificate.display(), key.display());
+
+    fs::write(&certificate, make().certificate_pem).expect("write");
+    assert_eq!(
+        files.refusal().await,
+        format!(
+            "the private key {shown_key} and the certificate {shown_certificate}: they do not belong together"
+        )
+    );
+    fs::write(&certificate, "nothing").expect("write");
+    assert_eq!(
+        files.refusal().await,
+        format!("the certificate {shown_certificate}: no PEM with BEGIN CERTIFICATE in it")
+    );
+    fs::remove_file(&certificate).expect("remove");
+    assert_eq!(
+        files.refusal().await,
+        format!("the certificate {shown_certificate}: No such file or directory (os error 2)")
+    );
+
+    files.put(&made);
+    private_file::replace(&key, &made.certificate_pem).expect("write");
+    assert_eq!(
+        files.refusal().await,
+        format!("the private key {shown_key}: no PEM with BEGIN PRIVATE KEY in it")
+    );
+    fs::remove_file(&key).expect("remove");
+    assert_eq!(
+        files.refusal().await,
+        format!("the private key {shown_key}: there is no such file")
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_key_that_others_may_read_does_not_start() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (files, _) = Files::new();
+    fs::set_permissions(files.key(), fs::Permissions::from_mode(0o644)).expect("permissions");
+    let key = files.key();
+    let key = key.display();
+    assert_eq!(
+        files.refusal().await,
+        format!(
+            "the private key {key} may be read by others than its owner (mode 0644): chmod 600 {key}"
+        )
+    );
+}
+
+#[tokio::test]
+async fn half_a_handshake_is_closed() {
+    let (files, made) = Files::new();
+    let tls = TlsConfig {
+        handshake_timeout: SHORT,
+        ..files.tls()
+    };
+    // A single connection: what does not end would keep the next client out for ever.
+    let server = Running::start(NetConfig {
+        tls: Some(tls),
+        connections_max: 1,
+        ..config()
+    })
+    .await;
+    let mut silent = server.connect().await;
+    assert!(silent.closed_silently().await);
+    let mut half = server.connect().await;
+    half.send([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).await;
+    assert!(half.closed_silently().await);
+    let mut client = connect(&server, &made).await;
+    assert_eq!(ask(&mut client).await, "GET / test= body=0");
+}
+
+#[tokio::test]
+async fn plain_http_is_told_so_and_other_noise_is_closed() {
+    let (files, made) = Files::new();
+    let (server, _) = files.serve().await;
+    let mut plain = server.connect().await;
+    plain.send(get("/")).await;
+    let answer = plain.answer().await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (400, "This port speaks HTTPS.\n")
+    );
+    // The server waits for the client to close first, so that the answer is not overtaken by a reset.
+    drop(plain);
+
+    let mut noise = server.connect().await;
+    noise.send([0x16, 0xff, 0xff, 0xff, 0xff, 0xff]).await;
+    // An alert may come before the end.
+    noise.closed_silently().await;
+    let mut client = connect(&server, &made).await;
+    assert_eq!(ask(&mut client).await, "GET / test= body=0");
+}
+
+#[tokio::test]
+async fn a_shutdown_finishes_what_is_in_work_and_ends_tls_in_order() {
+    let (files, made) = Files::new();
+    let (mut server, _) = files.serve().await;
+    let mut idle = connect(&server, &made).await;
+    assert_eq!(ask(&mut idle).await, "GET / test= body=0");
+    // Has not shaken hands: owed nothing, and not waited for.
+    let mut silent = server.connect().await;
+    let mut working = connect(&server, &made).await;
+    working.send(get("/wait")).await;
+    server.stub.entered(1).await;
+    server.stop();
+    // rustls tells an end that was announced (close_notify) from one that is not, which is an error.
+    assert_eq!(idle.read_end().await.expect("an announced end"), 0);
+    assert!(silent.closed_silently().await);
+    server.stub.release(1);
+    assert_eq!(working.answer().await.body, "GET /wait test= body=0");
+    assert_eq!(working.read_end().await.expect("an announced end"), 0);
+    assert_eq!(server.stopped().await.connections_killed, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_closed() {
+    let (files, made) = Files::new();
+    let mut server = Running::start(NetConfig {
+        tls: Some(files.tls()),
+        write_stall_timeout: SHORT,
+        ..config()
+    })
+    .await;
+    let mut client = connect(&server, &made).await;
+    client.send(get("/large")).await;
+    guarded("the answer to begin", client.stream.get_ref().0.readable())
+        .await
+        .expect("the answer begins");
+    server.stop();
+    assert_eq!(server.stopped().await.connections_killed, 0);
+    drop(client);
+}
