@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::{
     MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, WorkspaceId,
 };
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, keys};
+use crate::store::{Direction, Key, StoreExt, Transaction, keys};
 
 /// A memory as it stands, with what its caller may do in its workspace.
 pub(super) struct FoundMemory {
@@ -59,10 +59,8 @@ impl FoundMemory {
         transaction: &Transaction,
         caller: &'v Principal,
     ) -> Result<Viewer<'v>, Error> {
-        let mut viewer = Viewer::new(caller, self.held);
         let labels = std::iter::once(&self.labels);
-        viewer.look_up(transaction.unchecked(), labels).await?;
-        Ok(viewer)
+        Ok(Viewer::of(transaction.unchecked(), caller, self.held, labels).await?)
     }
 
     /// The memory as it is shown with this much in sight. The entity tag follows from what is shown.
@@ -107,21 +105,18 @@ impl KnowledgeService {
             let org = caller.org_id();
             let range = keys::workspace_memories(org, workspace);
             let listing = Listing::new("memories", filter, range, Direction::Forward);
-            let mut viewer = Viewer::new(&caller, held);
-            let found = listing.page_of(self.store(), page, async |marks: &[KeyEntry]| {
-                let ids: Vec<MemoryId> = marks
-                    .iter()
-                    .map(|mark| MemoryId(keys::last_id(&mark.key).unwrap_or_default()))
-                    .collect();
+            let caller = &caller;
+            let found = listing.page_of(self.store(), page, |marks| async move {
+                let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
+                let ids: Vec<MemoryId> = ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
                 let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
                 let labels = self.store().read_many::<MemoryLabels>(&records).await?;
                 let labels: Vec<_> = labels
                     .into_iter()
                     .map(|found| Some(found?.value).filter(|labels| filter.admits(labels)))
                     .collect();
-                viewer
-                    .look_up(self.store(), labels.iter().flatten())
-                    .await?;
+                let found = labels.iter().flatten();
+                let viewer = Viewer::of(self.store(), caller, held, found).await?;
                 let seen = |(id, labels): (MemoryId, Option<MemoryLabels>)| {
                     let labels = labels?;
                     let sight = viewer.sight(&labels);

@@ -19,63 +19,52 @@ pub(super) enum Sight {
     Everything,
 }
 
-/// Somebody who looks at the memories of a workspace.
+/// Somebody who looks at memories of a workspace.
 pub(super) struct Viewer<'v> {
     caller: &'v Principal,
     /// What the caller may do in the workspace.
     held: ActionSet,
-    /// The workspaces that audience labels name, as far as they were looked up.
-    workspaces: Vec<Workspace>,
-    looked_up: BTreeSet<String>,
+    /// The workspaces that the audience labels of the memories name.
+    named: Vec<Workspace>,
 }
 
 impl<'v> Viewer<'v> {
-    pub(super) fn new(caller: &'v Principal, held: ActionSet) -> Self {
-        Self {
-            caller,
-            held,
-            workspaces: Vec::new(),
-            looked_up: BTreeSet::new(),
-        }
-    }
-
-    /// Looks up the workspaces that these labels name. A workspace keeps its name, so that nothing depends on when.
-    pub(super) async fn look_up(
-        &mut self,
+    /// The caller before memories with these labels. The workspaces that they name are looked up; a workspace keeps
+    /// its name, so that nothing depends on when.
+    pub(super) async fn of<'l>(
         store: &Arc<dyn Store>,
-        labels: impl Iterator<Item = &MemoryLabels>,
-    ) -> Result<(), StoreError> {
+        caller: &'v Principal,
+        held: ActionSet,
+        labels: impl Iterator<Item = &'l MemoryLabels>,
+    ) -> Result<Self, StoreError> {
         let named = labels.filter(|labels| labels.audience.scope() == AudienceScope::Workspace);
         let named: BTreeSet<&str> = named.map(|labels| labels.audience.name()).collect();
-        let new = named
+        let org = caller.org_id();
+        let slugs: Vec<Key> = named
             .into_iter()
-            .filter(|name| !self.looked_up.contains(*name));
-        let new: Vec<String> = new.map(str::to_owned).collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let org = self.caller.org_id();
-        let slugs: Vec<Key> = new
-            .iter()
             .map(|name| keys::workspace_slug(org, name))
             .collect();
-        let ids = store.read_many::<WorkspaceId>(&slugs).await?;
-        let found = ids.into_iter().flatten();
-        let found: Vec<Key> = found.map(|id| keys::workspace(org, id.value)).collect();
-        let found = store.read_many::<Workspace>(&found).await?;
-        self.workspaces
-            .extend(found.into_iter().flatten().map(|found| found.value));
-        self.looked_up.extend(new);
-        Ok(())
+        let mut named = Vec::new();
+        if !slugs.is_empty() {
+            let ids = store.read_many::<WorkspaceId>(&slugs).await?;
+            let found = ids.into_iter().flatten();
+            let found: Vec<Key> = found.map(|id| keys::workspace(org, id.value)).collect();
+            let found = store.read_many::<Workspace>(&found).await?;
+            named.extend(found.into_iter().flatten().map(|found| found.value));
+        }
+        Ok(Self {
+            caller,
+            held,
+            named,
+        })
     }
 
-    /// Whether the audience of a memory covers the caller. Its labels have to be looked up before.
+    /// Whether the audience of a memory covers the caller.
     fn is_covered_by(&self, labels: &MemoryLabels) -> bool {
-        self.caller
-            .is_covered_by(&labels.audience, &self.workspaces)
+        self.caller.is_covered_by(&labels.audience, &self.named)
     }
 
-    /// How much the caller sees of a memory with these labels, which have to be looked up before.
+    /// How much the caller sees of a memory with these labels.
     ///
     /// Relabelling is governance, not reading: who may relabel sees the labels of every memory.
     pub(super) fn sight(&self, labels: &MemoryLabels) -> Sight {

@@ -236,7 +236,7 @@ mod tests {
                 .map(|secret| sealer.open(secret, owner).unwrap())
                 .collect()
         };
-        assert_eq!(opened(&stored, now), [first.clone()]);
+        assert_eq!(opened(&stored, now), std::slice::from_ref(&first));
 
         let second = stored.rotate(&sealer, owner, now, &env);
         let until = second.previous_secret_expires_at;
@@ -246,7 +246,10 @@ mod tests {
             opened(&stored, before),
             [second.signing_secret.clone(), first]
         );
-        assert_eq!(opened(&stored, until), [second.signing_secret.clone()]);
+        assert_eq!(
+            opened(&stored, until),
+            std::slice::from_ref(&second.signing_secret)
+        );
 
         let third = stored.rotate(&sealer, owner, now, &env);
         assert_eq!(
