@@ -103,7 +103,8 @@ impl SledStore {
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let disk_bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
-        self.shared.meters.read(disk_bytes)
+        let disk_free_bytes = fs4::available_space(self.directory.path()).ok();
+        self.shared.meters.read(disk_bytes, disk_free_bytes)
     }
 
     /// Why the store refuses every call until it is opened again; `None` while it works.

@@ -146,6 +146,16 @@ operations! {
     "Memories" {
         /// Changes attributes of many memories.
         BulkUpdateMemories: PATCH "/v1/memories/bulk", Bearer, Body, Specified, 200, [400, 409, 422];
+        /// Lists the memories of a workspace.
+        ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a memory.
+        GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404];
+    }
+    "Workspaces" {
+        /// Lists the workspaces that the credential works in.
+        ListWorkspaces: GET "/v1/workspaces", Bearer, Body, Addition, 200, [400];
+        /// Reads a workspace.
+        GetWorkspace: GET "/v1/workspaces/{id}", Bearer, Body, Addition, 200, [404];
     }
     "Sources" {
         /// Makes a source.
@@ -172,6 +182,15 @@ operations! {
     "Citation subscriptions" {
         /// Subscribes to the citations of a recall.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", Bearer, Headers, Specified, 201, [400, 404];
+        /// Lists the subscriptions to the citations of a recall.
+        ListCitationSubscriptions: GET "/v1/citation-subscriptions", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a citation subscription.
+        GetCitationSubscription: GET "/v1/citation-subscriptions/{id}", Bearer, Body, Addition, 200, [404];
+        /// Ends a citation subscription.
+        DeleteCitationSubscription: DELETE "/v1/citation-subscriptions/{id}", Bearer, Body, Addition, 204, [404];
+        /// Replaces the signing secret of a citation subscription.
+        RotateCitationSubscriptionSecret: POST "/v1/citation-subscriptions/{id}/rotate-secret", Bearer, Body, Addition,
+            200, [400, 404];
     }
     "Webhooks" {
         /// Registers an outbound webhook.
@@ -252,6 +271,11 @@ impl Routes {
             .map_or(Authentication::Bearer, |spec| spec.authentication)
     }
 
+    /// The path as the operations name it, parameters in braces.
+    pub(super) fn template(&self, path: &str) -> Option<&'static str> {
+        self.at(path).first().map(|spec| spec.path)
+    }
+
     fn at(&self, path: &str) -> &[&'static OperationSpec] {
         self.by_path.at(path).map_or(&[], |found| found.value)
     }
@@ -278,6 +302,16 @@ mod tests {
             let (found, _) = routes.find(&spec.method, &path).unwrap();
             assert_eq!(found.operation, spec.operation);
         }
+    }
+
+    #[test]
+    fn a_path_is_named_by_its_template_whatever_the_method() {
+        let routes = Routes::new();
+        for spec in OPERATIONS {
+            let path = spec.path.replace(['{', '}'], "");
+            assert_eq!(routes.template(&path), Some(spec.path));
+        }
+        assert_eq!(routes.template("/v1/nothing"), None);
     }
 
     #[test]

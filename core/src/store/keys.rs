@@ -44,6 +44,7 @@
 //! | `recall` | org, recall | recall with the memories that it cites |
 //! | `cited_by` | org, memory, recall | marks the recalls that cite a memory |
 //! | `subscription` | org, recall, subscription | citation subscription, its secret sealed |
+//! | `subscription_id` | org, subscription | the recall it stands under |
 //! | `subscription_count` | org, recall | counter, guards the limit |
 //! | `webhook` | org, workspace, webhook | outbound webhook, its secret sealed |
 //! | `webhook_count` | org, workspace | counter, guards the limit |
@@ -202,6 +203,7 @@ families! {
     recall(recall: RecallId);
     cited_by(memory: MemoryId, recall: RecallId);
     subscription(recall: RecallId, subscription: SubscriptionId);
+    subscription_id(subscription: SubscriptionId);
     subscription_count(recall: RecallId);
     webhook(workspace: WorkspaceId, webhook: WebhookId);
     webhook_count(workspace: WorkspaceId);
@@ -381,6 +383,13 @@ pub fn due(at: Timestamp, id: Uuid) -> Key {
     Builder::new("due").time(at).id(id).key()
 }
 
+/// When what a `due` key names is due.
+#[must_use]
+pub fn due_at(key: &Key) -> Option<Timestamp> {
+    let millis = i64::from_str_radix(part_from_end(key, 1)?, 16).ok()?;
+    Some(Timestamp::from_millis(millis))
+}
+
 /// What is due at `now` or was before, in the order of time.
 #[must_use]
 pub fn due_until(now: Timestamp) -> KeyRange {
@@ -436,6 +445,7 @@ mod tests {
         assert!(range.contains(&due(now, Uuid::max())));
         assert!(range.contains(&due(Timestamp::UNIX_EPOCH, Uuid::nil())));
         assert!(!range.contains(&due(Timestamp::from_millis(1_001), Uuid::nil())));
+        assert_eq!(due_at(&due(now, Uuid::max())), Some(now));
     }
 
     #[test]

@@ -244,6 +244,7 @@ fn planted() -> Vec<Planted> {
             "chat_message",
         ),
         ("chat_recent", "/last_message_at", later(), Mismatch, "chat"),
+        ("subscription_id", "", other(), Missing, "subscription"),
         (
             "subscription",
             "/record/recall_id",

@@ -90,6 +90,7 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("source_key", 5, m::source_key),
     ("subscription", 4, w::subscription),
     ("subscription_count", 3, o::counter),
+    ("subscription_id", 3, w::subscription_id),
     ("webhook", 4, w::webhook),
     ("webhook_count", 3, o::counter),
     ("workspace", 3, t::workspace),

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Claims, Parts, Problem, value};
 use crate::model::{
-    ChatId, CitationSubscription, ConnectorId, CredentialId, InboundWebhook, RecallId, Timestamp,
-    Webhook,
+    ChatId, CitationSubscription, ConnectorId, CredentialId, InboundWebhook, RecallId,
+    SubscriptionId, Timestamp, Webhook,
 };
 use crate::service::chats::{Chat, ChatMessage};
 use crate::service::connectors::Connector;
@@ -109,7 +109,17 @@ pub(super) fn subscription(verifier: &mut Verifier, entry: &KeyEntry, parts: &Pa
     ])?;
     verifier.count(keys::subscription_count(org, recall), 1);
     verifier.open(&stored.secret, id)?;
-    Ok(vec![Claim::Exists(keys::recall(org, recall))])
+    let by_id = keys::subscription_id(org, stored.record.id);
+    Ok(vec![
+        Claim::Exists(keys::recall(org, recall)),
+        Claim::Says(by_id, json!(recall)),
+    ])
+}
+
+pub(super) fn subscription_id(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let (id, recall) = (SubscriptionId(parts.id(2)?), value(entry)?);
+    let subscription = keys::subscription(parts.org()?, recall, id);
+    Ok(vec![Claim::Exists(subscription)])
 }
 
 pub(super) fn webhook(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
