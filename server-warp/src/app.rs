@@ -63,13 +63,19 @@ pub enum StartError {
 }
 
 impl App {
-    /// Binds the address of the configuration. From here on clients can connect; they are answered by
+    /// Binds the address of the configuration. Origins that may call with credentials may write with a session cookie
+    /// too, which core refuses to other sites. From here on clients can connect; they are answered by
     /// [`run`](Self::run).
     ///
     /// # Errors
     /// Those of [`Server::bind`].
     pub async fn bind(service: KnowledgeService, config: NetConfig) -> Result<Self, BindError> {
-        let responder = ApiResponder::new(Api::new(service.clone()));
+        let trusted_origins = match &config.cors {
+            Some(cors) => cors.origins_with_credentials(),
+            None => &[],
+        };
+        let api = Api::new(service.clone()).trust_origins(trusted_origins);
+        let responder = ApiResponder::new(api);
         Ok(Self {
             server: Server::bind(config, responder).await?,
             service,

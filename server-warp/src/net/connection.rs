@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
@@ -45,9 +46,10 @@ pub(super) async fn open<R: Responder>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
     stream: TcpStream,
+    peer: IpAddr,
 ) -> End {
     let Some(certificates) = &shared.certificates else {
-        return serve(shared, protocol, stream).await;
+        return serve(shared, protocol, stream, peer).await;
     };
     let mut phases = shared.phases.clone();
     let accepted = tokio::select! {
@@ -56,13 +58,13 @@ pub(super) async fn open<R: Responder>(
         _ = reached(&mut phases, Phase::Draining) => None,
     };
     match accepted {
-        Some(stream) => serve(shared, protocol, stream).await,
+        Some(stream) => serve(shared, protocol, stream, peer).await,
         None => End::Closed,
     }
 }
 
 /// Serves one connection until it closes, or until the server tells it to.
-async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> End
+async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO, peer: IpAddr) -> End
 where
     R: Responder,
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -70,7 +72,8 @@ where
     let mut phases = shared.phases.clone();
     let io = TokioIo::new(StallGuard::new(io, shared.config.write_stall_timeout));
     let routes = routes::service(Arc::clone(&shared));
-    let service = service_fn(move |request| exchange(Arc::clone(&shared), routes.clone(), request));
+    let service =
+        service_fn(move |request| exchange(Arc::clone(&shared), routes.clone(), peer, request));
     let mut connection = std::pin::pin!(protocol.serve_connection(io, service));
 
     tokio::select! {
