@@ -63,7 +63,7 @@ fn error(refusal: &Refusal) -> Error {
             unavailable(retry_after, "the body did not arrive in time")
         }
         Refusal::RateLimited { retry_after } => Error::RateLimited { retry_after },
-        Refusal::Overloaded { retry_after } => {
+        Refusal::BodyMemoryFull { retry_after } | Refusal::Overloaded { retry_after } => {
             unavailable(retry_after, "as much is in work as the server takes on")
         }
         Refusal::TimedOut { retry_after } => {
@@ -89,11 +89,13 @@ mod tests {
             Refusal::BodyUnreadable,
             Refusal::BodyTimedOut { retry_after },
             Refusal::RateLimited { retry_after },
+            Refusal::BodyMemoryFull { retry_after },
             Refusal::Overloaded { retry_after },
             Refusal::TimedOut { retry_after },
             Refusal::Panicked,
         ] {
             assert_eq!(status(&error(&refusal)), refusal.status(), "{refusal:?}");
+            assert!(Refusal::REASONS.contains(&refusal.reason()), "{refusal:?}");
         }
     }
 }

@@ -20,6 +20,8 @@ const SETTLEMENTS_PER_CALL: u32 = 4;
 pub struct Maintained {
     /// Due entries that were dealt with.
     pub swept: u64,
+    /// Since when the oldest of what was due had been due; `None` where nothing was.
+    pub oldest_due: Option<Timestamp>,
     /// Holders of deleted roles that were given the role that replaced it.
     pub holders_rewritten: u64,
     /// Whether there is more to do now: call again.
@@ -100,6 +102,7 @@ impl KnowledgeService {
             .store()
             .scan(&keys::due_until(now), DUE_PER_CALL, Direction::Forward)
             .await?;
+        done.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
         for found in &due {
             let is_settlement = matches!(decode_value(found), Ok(Due::Redirects(_)));
             if is_settlement && settlements == SETTLEMENTS_PER_CALL {

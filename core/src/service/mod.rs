@@ -54,6 +54,7 @@ pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
 pub use self::verify::{Difference, Verification};
 use crate::access::{Credential, CredentialKind, CredentialRecord, Principal};
+use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
@@ -134,6 +135,12 @@ pub enum OpenError {
         /// The schema of the store.
         found: u32,
     },
+    /// A restore into the store was interrupted.
+    #[error(
+        "a restore into this store was not finished: restore the same dump again to finish it, or restore into a new \
+         store"
+    )]
+    Unfinished,
     /// The secrets in the store were sealed with another key.
     #[error(
         "the sealing key (fingerprint {given}) is not the one that this store's secrets are sealed with \
@@ -195,10 +202,14 @@ impl KnowledgeService {
         transact(&store, &env, |mut transaction| async move {
             // The number alone first: what else a later program writes here is not known.
             let schema = transaction.read::<Schema>(&keys::meta()).await?;
-            if let Some(Schema { schema: found }) = schema
-                && found > SCHEMA
-            {
-                return Err(OpenError::LaterSchema { found });
+            match schema {
+                Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => {
+                    return Err(OpenError::Unfinished);
+                }
+                Some(Schema { schema: found }) if found > SCHEMA => {
+                    return Err(OpenError::LaterSchema { found });
+                }
+                _ => {}
             }
             match transaction.read::<Meta>(&keys::meta()).await? {
                 None => transaction.put(keys::meta(), wanted),

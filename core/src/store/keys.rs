@@ -381,6 +381,13 @@ pub fn due(at: Timestamp, id: Uuid) -> Key {
     Builder::new("due").time(at).id(id).key()
 }
 
+/// When what a `due` key names is due.
+#[must_use]
+pub fn due_at(key: &Key) -> Option<Timestamp> {
+    let millis = i64::from_str_radix(part_from_end(key, 1)?, 16).ok()?;
+    Some(Timestamp::from_millis(millis))
+}
+
 /// What is due at `now` or was before, in the order of time.
 #[must_use]
 pub fn due_until(now: Timestamp) -> KeyRange {
@@ -436,6 +443,7 @@ mod tests {
         assert!(range.contains(&due(now, Uuid::max())));
         assert!(range.contains(&due(Timestamp::UNIX_EPOCH, Uuid::nil())));
         assert!(!range.contains(&due(Timestamp::from_millis(1_001), Uuid::nil())));
+        assert_eq!(due_at(&due(now, Uuid::max())), Some(now));
     }
 
     #[test]
