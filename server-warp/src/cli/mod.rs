@@ -4,6 +4,7 @@
 //! codes: 0 for success, 1 where something failed, 2 where the command line or the configuration cannot be understood.
 
 mod args;
+mod completions;
 mod config;
 mod credential;
 mod dashboard;
@@ -12,6 +13,7 @@ mod failure;
 mod import;
 mod init;
 mod operator;
+mod org;
 mod output;
 mod refusal;
 mod serve;
@@ -20,10 +22,12 @@ mod settings;
 mod table;
 mod tenant;
 mod token;
+mod user;
+mod workspace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::Failure;
 
@@ -40,11 +44,15 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Init(init::Args),
+    Org(org::Args),
+    Workspace(workspace::Args),
+    User(user::Args),
     Token(token::Args),
     Session(session::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
     Config(config::Args),
+    Completions(completions::Args),
 }
 
 /// Runs the command line of this process.
@@ -71,11 +79,15 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Demo(args) => demo::run(args).await,
             Command::Serve(args) => serve::run(args).await,
             Command::Init(args) => init::run(args).await,
+            Command::Org(args) => org::run(args).await,
+            Command::Workspace(args) => workspace::run(args).await,
+            Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => session::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Config(args) => config::run(args),
+            Command::Completions(args) => completions::run(&args, Cli::command()),
         }
     })
 }
