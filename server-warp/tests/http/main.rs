@@ -11,6 +11,7 @@ mod bad_input;
 mod bulk;
 mod citations;
 mod common;
+mod contract;
 mod credentials;
 mod dashboard;
 mod failures;
