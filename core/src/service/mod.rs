@@ -16,6 +16,8 @@ mod maintain;
 mod mcp_keys;
 mod member_removal;
 mod members;
+mod memories;
+mod memory_view;
 mod page;
 mod provision;
 mod recalls;
@@ -26,6 +28,7 @@ mod sources;
 mod validate;
 mod verify;
 mod webhooks;
+mod workspaces;
 
 use std::fmt;
 use std::future::Future;
@@ -48,7 +51,7 @@ pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisionin
 pub use self::recalls::NewRecall;
 pub use self::roles::{DeleteRole, IfMatch};
 use self::sealing::Sealer;
-pub use self::sealing::SealingKey;
+pub use self::sealing::{RotatedSecret, SealingKey};
 pub use self::sources::NewSource;
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};

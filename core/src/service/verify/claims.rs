@@ -9,8 +9,8 @@ use crate::access::{CredentialRecord, RoleRef};
 use crate::model::{
     AuditLogId, ChatId, CitationSubscription, ConnectorId, CredentialId, CustomRole,
     InboundWebhook, Member, MemberId, MemberKind, MemoryContent, MemoryId, MemoryLabels, OrgId,
-    Organization, Recall, RecallId, ReviewStatus, RoleId, Timestamp, Webhook, Workspace,
-    WorkspaceId,
+    Organization, Recall, RecallId, ReviewStatus, RoleId, SubscriptionId, Timestamp, Webhook,
+    Workspace, WorkspaceId,
 };
 use crate::service::chats::Chat;
 use crate::service::idempotency::IdempotencyRecord;
@@ -68,7 +68,9 @@ impl Verifier {
             "connector" | "connector_state" | "chat" | "chat_recent" | "chat_message" => {
                 self.workspace(entry, &parts)
             }
-            "subscription" | "webhook" | "inbound_webhook" => self.endpoint(entry, &parts),
+            "subscription" | "subscription_id" | "webhook" | "inbound_webhook" => {
+                self.endpoint(entry, &parts)
+            }
             "audit" | "audit_actor" | "idempotency" | "event" | "due" => {
                 self.operation(entry, &parts)
             }
@@ -354,9 +356,17 @@ impl Verifier {
         Ok(match parts.0[0] {
             "subscription" => {
                 let recall = RecallId(parts.id(2)?);
-                value::<SealedRecord<CitationSubscription>>(entry)?;
+                let stored: SealedRecord<CitationSubscription> = value(entry)?;
+                let by_id = keys::subscription_id(org, stored.record.id);
                 self.count(keys::subscription_count(org, recall), 1);
-                vec![Claim::Exists(keys::recall(org, recall))]
+                vec![
+                    Claim::Exists(keys::recall(org, recall)),
+                    Claim::Says(by_id, json!(recall)),
+                ]
+            }
+            "subscription_id" => {
+                let (id, recall) = (SubscriptionId(parts.id(2)?), value(entry)?);
+                vec![Claim::Exists(keys::subscription(org, recall, id))]
             }
             "webhook" => {
                 value::<SealedRecord<Webhook>>(entry)?;
