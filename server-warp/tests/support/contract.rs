@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use flate2::read::GzDecoder;
 use http::{HeaderValue, Method, StatusCode};
 use jsonschema::Validator;
 use knowledge_core::api::openapi;
@@ -13,8 +14,12 @@ use super::client::Answer;
 
 /// Headers of HTTP itself and of what stands between, which no operation describes.
 const PLAIN_HEADERS: &[&str] = &[
+    "access-control-allow-credentials",
+    "access-control-allow-origin",
+    "access-control-expose-headers",
     "allow",
     "connection",
+    "content-encoding",
     "content-length",
     "content-type",
     "date",
@@ -54,7 +59,8 @@ impl Contract {
     /// Says what is wrong with an answer.
     pub(crate) fn check(&self, method: &Method, path: &str, answer: &Answer) -> Result<(), String> {
         let path = path.split('?').next().unwrap_or_default();
-        if !path.starts_with("/v1/") {
+        // A preflight request is the browser's, and no operation.
+        if !path.starts_with("/v1/") || method == Method::OPTIONS {
             return Ok(());
         }
         let is_head = method == Method::HEAD;
@@ -143,7 +149,16 @@ impl Contract {
         {
             return Err("the content type is not application/json".to_owned());
         }
-        let body = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+        let body = if answer
+            .headers
+            .get("content-encoding")
+            .is_some_and(|value| value == "gzip")
+        {
+            serde_json::from_reader(GzDecoder::new(answer.body.as_ref()))
+        } else {
+            serde_json::from_slice(&answer.body)
+        };
+        let body = body.map_err(|error| error.to_string())?;
         match self.problems(schema, &body) {
             problems if problems.is_empty() => Ok(()),
             problems => Err(problems),
