@@ -178,9 +178,8 @@ async fn tokens_and_sessions_are_issued_listed_and_revoked() {
     let (status, token) = ask(&world, Method::POST, path, token).await;
     assert_eq!(status, 201, "{token}");
     let secret: Secret = token["secret"].as_str().unwrap().parse().unwrap();
-    let known = world
-        .service
-        .authenticate(&secret.into(), CredentialKind::Bearer);
+    let secret = secret.into();
+    let known = world.service.authenticate(&secret, CredentialKind::Bearer);
     assert_eq!(known.await.unwrap().member_id(), world.owner_id);
     assert_eq!(
         token["credential"]["narrowing"]["workspaces"],
