@@ -16,6 +16,7 @@ mod operator;
 mod org;
 mod output;
 mod refusal;
+mod relabel;
 mod serve;
 mod session;
 mod settings;
@@ -49,6 +50,7 @@ enum Command {
     User(user::Args),
     Token(token::Args),
     Session(session::Args),
+    Relabel(relabel::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
     Config(config::Args),
@@ -84,6 +86,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => session::run(args).await,
+            Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Config(args) => config::run(args),

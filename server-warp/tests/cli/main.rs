@@ -10,6 +10,7 @@ mod demo;
 mod help;
 mod import;
 mod readme;
+mod relabel;
 mod serve;
 mod support;
 mod token;
