@@ -64,6 +64,10 @@ needs! {
     INGEST: "ingest" "" Workspace MemoryCreate;
     INGEST_UPDATE: "ingest" "a memory with a known source key changes" Workspace MemoryUpdate;
     CREATE_CONNECTOR: "create_connector" "" Workspace ConnectorManage;
+    LIST_CONNECTORS: "list_connectors" "" Workspace DashboardRead;
+    READ_CONNECTOR: "connector" "" Workspace DashboardRead;
+    UPDATE_CONNECTOR: "update_connector" "" Workspace ConnectorManage;
+    DELETE_CONNECTOR: "delete_connector" "" Workspace ConnectorManage;
     REPORT_SYNC: "report_sync" "" Workspace ConnectorReport;
     PAUSE_CONNECTOR: "pause_connector" "" Workspace ConnectorManage;
     CREATE_MCP_KEY: "create_mcp_key" "" Workspace McpKeyManage;

@@ -47,6 +47,10 @@ crate::model::names::string_enum! {
         ConnectorCreate = "connector.create",
         /// A connector was paused or resumed.
         ConnectorPause = "connector.pause",
+        /// The configuration of a connector was changed.
+        ConnectorUpdate = "connector.update",
+        /// A connector was deleted.
+        ConnectorDelete = "connector.delete",
         /// An MCP key was made.
         McpKeyCreate = "mcp_key.create",
         /// A chat was opened.

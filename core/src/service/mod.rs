@@ -22,6 +22,8 @@ mod role_deletion;
 mod roles;
 mod sealing;
 mod sources;
+mod syncs;
+mod tagged;
 mod validate;
 mod verify;
 mod webhooks;
@@ -35,7 +37,7 @@ use serde::{Deserialize, Serialize};
 pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
 pub(crate) use self::bulk::{CHANGE_RULE, check_memory_ids};
 pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
-pub use self::connectors::{Connector, NewConnector, SyncOutcome, SyncReport};
+pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::ingest::{IngestOutcome, IngestedMemory, NewMemory};
@@ -45,17 +47,20 @@ pub use self::members::MemberAssignment;
 pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisioning};
 pub use self::recalls::NewRecall;
-pub use self::roles::{DeleteRole, IfMatch};
+pub use self::roles::DeleteRole;
 use self::sealing::Sealer;
 pub use self::sealing::SealingKey;
 pub use self::sources::NewSource;
+pub use self::syncs::{SyncOutcome, SyncReport};
+pub use self::tagged::{IfMatch, Tagged};
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
 pub use self::verify::{Difference, Verification};
-use crate::access::{Credential, CredentialKind, Principal};
+use crate::access::{Credential, CredentialKind, Need, Principal};
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
+use crate::model::{Workspace, WorkspaceId};
 use crate::store::{Decided, Store, StoreError, Transaction, TransactionError, keys, transact};
 
 /// The version of the stored form. A store of a higher one is not opened.
@@ -264,6 +269,21 @@ impl KnowledgeService {
         .await
     }
 
+    /// Recognises the holder of a token, and refuses one that may not do in the workspace what is needed.
+    async fn enter_workspace(
+        &self,
+        transaction: &mut Transaction,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        need: Need,
+    ) -> Result<(Principal, Workspace), Error> {
+        let now = self.env().now();
+        let caller =
+            Principal::recognise(transaction, credential, CredentialKind::Bearer, now).await?;
+        let workspace = caller.enter(transaction, workspace, need).await?;
+        Ok((caller, workspace))
+    }
+
     async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>
     where
         F: FnMut(Transaction) -> D,
@@ -276,13 +296,4 @@ impl KnowledgeService {
     fn reading(&self) -> Transaction {
         Transaction::begin(Arc::clone(&self.inner.store))
     }
-}
-
-/// Something with the version it was read at or written with, as its entity tag (RFC 9110, 8.8.3).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tagged<T> {
-    /// The thing.
-    pub value: T,
-    /// Its entity tag, quotes and `W/` included.
-    pub etag: String,
 }

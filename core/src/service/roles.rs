@@ -1,23 +1,12 @@
 //! Custom roles: made, listed, read and changed. Their deletion has a file of its own.
 
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
-use super::idempotency::fingerprint;
 use super::validate::{Problems, take_place};
-use super::{KnowledgeService, Tagged};
+use super::{IfMatch, KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
-use crate::digest::etag;
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
 use crate::store::{StoreExt, Transaction, decode_value, keys};
-
-/// What a change of a role is conditional on: the entity tag of the version that its caller knows (RFC 9110, 13.1.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IfMatch {
-    /// `*`: any version.
-    Any,
-    /// One of these entity tags, quotes included.
-    Tags(Vec<String>),
-}
 
 /// The request to delete a custom role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,15 +15,12 @@ pub struct DeleteRole {
     pub reassign_to: Option<RoleRef>,
 }
 
-/// The strong entity tag of a role: it follows from what the role is, `updated_at` included.
-fn role_etag(role: &CustomRole) -> String {
-    etag(fingerprint(role))
-}
-
-fn tagged(role: CustomRole) -> Tagged<CustomRole> {
-    Tagged {
-        etag: role_etag(&role),
-        value: role,
+impl NewCustomRole {
+    pub(crate) fn check(&self, problems: &mut Problems) {
+        problems.name("name", &self.name);
+        problems.slug("slug", &self.slug);
+        problems.description("description", &self.description);
+        check_actions(problems, &self.actions);
     }
 }
 
@@ -123,7 +109,7 @@ impl KnowledgeService {
             let found = found.ok_or(Error::NotFound {
                 what: "custom role",
             })?;
-            reading.done(tagged(found))
+            reading.done(Tagged::strong(found))
         })
         .await
     }
@@ -142,10 +128,7 @@ impl KnowledgeService {
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &request.name);
-        problems.slug("slug", &request.slug);
-        problems.description("description", &request.description);
-        check_actions(&mut problems, &request.actions);
+        request.check(&mut problems);
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let caller = self
@@ -225,14 +208,10 @@ impl KnowledgeService {
                 .ok_or(Error::NotFound {
                     what: "custom role",
                 })?;
-            if let Some(IfMatch::Tags(tags)) = if_match
-                && !tags.contains(&role_etag(&before))
-            {
-                return Err(Error::PreconditionFailed);
-            }
+            IfMatch::require(if_match, &before)?;
             let mut after = update.applied_to(&before);
             if after == before {
-                return transaction.done(tagged(before));
+                return transaction.done(Tagged::strong(before));
             }
             let mut problems = Problems::default();
             check_actions(&mut problems, &after.actions);
@@ -252,7 +231,7 @@ impl KnowledgeService {
                 &before,
                 &after,
             );
-            transaction.done(tagged(after))
+            transaction.done(Tagged::strong(after))
         })
         .await
     }
