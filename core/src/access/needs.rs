@@ -71,6 +71,13 @@ needs! {
     REPORT_SYNC: "report_sync" "" Workspace ConnectorReport;
     PAUSE_CONNECTOR: "pause_connector" "" Workspace ConnectorManage;
     CREATE_MCP_KEY: "create_mcp_key" "" Workspace McpKeyManage;
+    LIST_MCP_KEYS: "list_mcp_keys" "" Workspace DashboardRead;
+    READ_MCP_KEY: "mcp_key" "" Workspace DashboardRead;
+    ROTATE_MCP_KEY: "rotate_mcp_key" "" Workspace McpKeyManage;
+    REVOKE_MCP_KEY: "revoke_mcp_key" "" Workspace McpKeyManage;
+    LIST_CHATS: "list_chats" "" Workspace DashboardRead;
+    READ_CHAT: "chat" "" Workspace DashboardRead;
+    LIST_CHAT_MESSAGES: "list_chat_messages" "" Workspace DashboardRead;
     CREATE_CHAT: "create_chat" "" Workspace ChatWrite;
     POST_CHAT_MESSAGE: "post_chat_message" "" Workspace ChatWrite;
     CREATE_RECALL: "create_recall" "" Workspace RecallCreate;

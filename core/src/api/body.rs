@@ -103,6 +103,21 @@ impl Body {
         Some(text)
     }
 
+    /// A slug, which has to be there.
+    pub(super) fn slug(&mut self, name: &'static str) -> Option<String> {
+        self.require(name);
+        let text = self.text(name)?;
+        self.problems.slug(name, &text);
+        Some(text)
+    }
+
+    /// A description.
+    pub(super) fn description(&mut self, name: &'static str) -> Option<String> {
+        let text = self.text(name)?;
+        self.problems.description(name, &text);
+        Some(text)
+    }
+
     /// A boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         self.field(name, |value| {
@@ -120,6 +135,23 @@ impl Body {
     /// A UUID.
     pub(super) fn id<T: FromStr>(&mut self, name: &'static str) -> Option<T> {
         self.field(name, id)
+    }
+
+    /// A whole number that is not negative.
+    pub(super) fn number(&mut self, name: &'static str) -> Option<u64> {
+        self.field(name, |value| {
+            value
+                .as_u64()
+                .ok_or_else(|| Wrong::type_of(value, "a whole number, not negative"))
+        })
+    }
+
+    /// A list of strings that are something else inside. Each that is not is a problem of its own.
+    pub(super) fn list_of<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Vec<T>> {
+        self.list(name, "a list of strings", parse)
     }
 
     /// A list of UUIDs. Each that is none is a problem of its own.

@@ -53,6 +53,10 @@ crate::model::names::string_enum! {
         ConnectorDelete = "connector.delete",
         /// An MCP key was made.
         McpKeyCreate = "mcp_key.create",
+        /// The secret of an MCP key was replaced.
+        McpKeyRotate = "mcp_key.rotate",
+        /// An MCP key was revoked.
+        McpKeyRevoke = "mcp_key.revoke",
         /// A chat was opened.
         ChatCreate = "chat.create",
         /// A recall was registered.

@@ -72,6 +72,14 @@ pub struct ConnectorDetails {
     pub error_count_24h: u32,
 }
 
+impl ConnectorDetails {
+    /// One that was just made.
+    pub(crate) fn of_new(connector: Connector) -> Self {
+        let now = connector.created_at;
+        ConnectorState::default().details(connector, now)
+    }
+}
+
 /// The request to change a connector; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectorUpdate {

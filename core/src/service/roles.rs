@@ -15,15 +15,6 @@ pub struct DeleteRole {
     pub reassign_to: Option<RoleRef>,
 }
 
-impl NewCustomRole {
-    pub(crate) fn check(&self, problems: &mut Problems) {
-        problems.name("name", &self.name);
-        problems.slug("slug", &self.slug);
-        problems.description("description", &self.description);
-        check_actions(problems, &self.actions);
-    }
-}
-
 impl CustomRoleUpdate {
     pub(crate) fn validate(&self) -> Result<(), Error> {
         let mut problems = Problems::default();
@@ -56,7 +47,8 @@ impl CustomRoleUpdate {
     }
 }
 
-fn check_actions(problems: &mut Problems, actions: &RoleActions) {
+/// Notes the actions that stand in both lists.
+pub(crate) fn check_actions(problems: &mut Problems, actions: &RoleActions) {
     for both in (actions.allow & actions.deny).iter() {
         problems.push(
             "actions",
@@ -128,7 +120,10 @@ impl KnowledgeService {
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         let mut problems = Problems::default();
-        request.check(&mut problems);
+        problems.name("name", &request.name);
+        problems.slug("slug", &request.slug);
+        problems.description("description", &request.description);
+        check_actions(&mut problems, &request.actions);
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let caller = self

@@ -35,6 +35,16 @@ pub enum SyncOutcome {
     },
 }
 
+crate::model::names::string_enum! {
+    /// Success or failure of a sync, as a report names it.
+    SyncOutcomeKind {
+        /// It went well.
+        Success = "success",
+        /// It failed.
+        Failure = "failure",
+    }
+}
+
 impl KnowledgeService {
     /// Takes the report of a sync. A status that it changes is announced.
     ///

@@ -223,6 +223,8 @@ ranges! {
     connector_states = connector_state(workspace: WorkspaceId);
     mcp_keys = mcp_key(workspace: WorkspaceId);
     mcp_key_uses = mcp_key_use(workspace: WorkspaceId);
+    chats = chat(workspace: WorkspaceId);
+    chat_messages = chat_message(chat: ChatId);
     recalls = recall();
     citing_recalls = cited_by(memory: MemoryId);
     subscriptions = subscription(recall: RecallId);

@@ -193,7 +193,7 @@ impl Model {
         shape.count("audience", new.audience.len(), 32);
         let year = Duration::from_secs(366 * 24 * 60 * 60);
         let is_rotation = !new.rotation.is_zero() && new.rotation <= year;
-        shape.when(!is_rotation, "rotation", ProblemCode::InvalidValue);
+        shape.when(!is_rotation, "rotationSeconds", ProblemCode::InvalidValue);
         let who = shape.then(self.enter(by, workspace, Action::McpKeyManage, now))?;
         let org = self.org(who.org);
         let mut refusals = Vec::new();
