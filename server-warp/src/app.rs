@@ -36,6 +36,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::explain::explain;
+use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
 use crate::responder::ApiResponder;
 
@@ -47,6 +48,7 @@ pub const MAINTENANCE_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 pub struct App {
     service: KnowledgeService,
     server: Server<ApiResponder>,
+    metrics: Arc<Metrics>,
     maintenance_interval: Duration,
 }
 
@@ -69,9 +71,24 @@ impl App {
     /// # Errors
     /// Those of [`Server::bind`].
     pub async fn bind(service: KnowledgeService, config: NetConfig) -> Result<Self, BindError> {
+        Self::bind_measured(service, config, Metrics::new()).await
+    }
+
+    /// The same, counted with these metrics. Those of the store are counted where the service was opened over a
+    /// [metered](Metrics::meter_store) one.
+    ///
+    /// # Errors
+    /// Those of [`Server::bind`].
+    pub async fn bind_measured(
+        service: KnowledgeService,
+        config: NetConfig,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, BindError> {
         let responder = ApiResponder::new(Api::new(service.clone()));
+        let server = Server::bind(config, responder).await?;
         Ok(Self {
-            server: Server::bind(config, responder).await?,
+            server: server.measured_by(metrics.http().clone()),
+            metrics,
             service,
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
         })
@@ -123,7 +140,11 @@ impl App {
     /// maintained: what expired is swept and what time alone changes is announced.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
         let mut background = JoinSet::new();
-        background.spawn(maintain(self.service, self.maintenance_interval));
+        background.spawn(maintain(
+            self.service,
+            self.maintenance_interval,
+            self.metrics,
+        ));
         let report = self.server.run(shutdown).await;
         // Stopped between two steps or within one, which then counts as not done: each is one commit.
         background.shutdown().await;
@@ -148,12 +169,15 @@ pub async fn serve(
 }
 
 /// Does what is due, now and at every interval, for ever.
-async fn maintain(service: KnowledgeService, interval: Duration) {
+async fn maintain(service: KnowledgeService, interval: Duration, metrics: Arc<Metrics>) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = maintain_until_done(&service).await {
+        let outcome = maintain_until_done(&service, metrics.maintenance()).await;
+        let now = service.env().now();
+        metrics.maintenance().ended(outcome.is_ok(), now);
+        if let Err(error) = outcome {
             let detail = explain(&error);
             tracing::warn!(
                 detail,
@@ -163,9 +187,18 @@ async fn maintain(service: KnowledgeService, interval: Duration) {
     }
 }
 
-async fn maintain_until_done(service: &KnowledgeService) -> Result<(), Error> {
+async fn maintain_until_done(
+    service: &KnowledgeService,
+    metrics: &MaintenanceMetrics,
+) -> Result<(), Error> {
+    let mut is_first = true;
     loop {
-        let done = service.maintain(service.env().now()).await?;
+        let now = service.env().now();
+        let done = service.maintain(now).await?;
+        if std::mem::take(&mut is_first) {
+            metrics.began(now, done.oldest_due);
+        }
+        metrics.did(&done);
         if done.swept > 0 || done.holders_rewritten > 0 {
             tracing::debug!(
                 swept = done.swept,

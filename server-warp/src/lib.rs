@@ -5,18 +5,22 @@
 //! - [`app`]: the whole server over any store, for the command line and for tests.
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
+//! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
+//! - [`metrics`]: numbers for Prometheus.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
 
 pub mod app;
 pub mod cli;
+pub mod config;
 pub mod data;
 pub mod demo;
 mod explain;
 pub mod logging;
+pub mod metrics;
 pub mod net;
 pub mod private_file;
 mod progress;

@@ -55,7 +55,7 @@ fn error(refusal: &Refusal) -> Error {
         Refusal::BodyTimedOut { retry_after } => {
             unavailable(retry_after, "the body did not arrive in time")
         }
-        Refusal::Overloaded { retry_after } => {
+        Refusal::BodyMemoryFull { retry_after } | Refusal::Overloaded { retry_after } => {
             unavailable(retry_after, "as much is in work as the server takes on")
         }
         Refusal::TimedOut { retry_after } => {
@@ -80,11 +80,13 @@ mod tests {
             Refusal::BodyTooLarge { limit_bytes: 1 },
             Refusal::BodyUnreadable,
             Refusal::BodyTimedOut { retry_after },
+            Refusal::BodyMemoryFull { retry_after },
             Refusal::Overloaded { retry_after },
             Refusal::TimedOut { retry_after },
             Refusal::Panicked,
         ] {
             assert_eq!(status(&error(&refusal)), refusal.status(), "{refusal:?}");
+            assert!(Refusal::REASONS.contains(&refusal.reason()), "{refusal:?}");
         }
     }
 }

@@ -131,9 +131,15 @@ impl Committer {
                 self.ledger = ledger;
                 None
             }
-            Ok(changes) => self.write(changes).err(),
+            Ok(changes) => {
+                let commits = answers.iter().filter(|(outcome, _)| is_committed(outcome));
+                self.write(changes, commits.count()).err()
+            }
         };
         if let Some(failure) = &failure {
+            if !matches!(failure, EngineError::Closed(_)) {
+                self.shared.meters.sync_failure();
+            }
             self.shared.close(failure);
         }
         for (outcome, answer) in answers {
@@ -147,7 +153,7 @@ impl Committer {
     }
 
     /// Applies a group and returns once it is on the disk; readers see it from then on.
-    fn write(&mut self, changes: Changes) -> Result<(), EngineError> {
+    fn write(&mut self, changes: Changes, commits: usize) -> Result<(), EngineError> {
         let Changes {
             batch,
             before,
@@ -175,7 +181,10 @@ impl Committer {
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
         self.shared.timeline.publish(moment);
-        self.shared.meters.group(sync_began.elapsed());
+        self.shared.set_ledger(ledger);
+        self.shared
+            .meters
+            .group(commits as u64, sync_began.elapsed());
         self.shared.meters.set_entries(ledger.entries);
         Ok(())
     }
@@ -188,6 +197,10 @@ impl Committer {
         }
         outcome
     }
+}
+
+fn is_committed(outcome: &Answer) -> bool {
+    matches!(outcome, Ok(CommitOutcome::Committed(_)))
 }
 
 /// What a commit is told when its group was not brought to the disk for certain.

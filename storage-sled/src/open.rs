@@ -51,7 +51,7 @@ pub(crate) fn open(path: &Path, options: SledOptions) -> Result<SledStore, OpenE
         .and_then(|()| mark.sync())
         .map_err(OpenError::io(path))?;
 
-    let shared = Arc::new(Shared::new(options.write_time_max));
+    let shared = Arc::new(Shared::new(options.write_time_max, ledger));
     shared.meters.set_entries(ledger.entries);
     let (sender, requests) = sync_channel(COMMITS_WAITING_MAX);
     let committer = Committer {

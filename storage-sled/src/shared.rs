@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use knowledge_core::store::StoreError;
 
 use crate::error::{EngineError, closed};
+use crate::record::Ledger;
 use crate::stats::Meters;
 use crate::timeline::Timeline;
 
@@ -15,11 +16,12 @@ pub(crate) struct Shared {
     pub(crate) timeline: Timeline,
     pub(crate) meters: Meters,
     pub(crate) watch: Watch,
+    ledger: Mutex<Ledger>,
     closed: OnceLock<String>,
 }
 
 impl Shared {
-    pub(crate) fn new(write_time_max: Duration) -> Self {
+    pub(crate) fn new(write_time_max: Duration, ledger: Ledger) -> Self {
         Self {
             timeline: Timeline::default(),
             meters: Meters::default(),
@@ -27,8 +29,18 @@ impl Shared {
                 write_time_max,
                 began: Mutex::default(),
             },
+            ledger: Mutex::new(ledger),
             closed: OnceLock::new(),
         }
+    }
+
+    /// The ledger of the last group that was published.
+    pub(crate) fn ledger(&self) -> Ledger {
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_ledger(&self, ledger: Ledger) {
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = ledger;
     }
 
     /// Why the store refuses everything, once it does.

@@ -3,8 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// The bounds of every histogram.
+const BOUNDS: usize = 11;
+
+/// Commits of one group.
+const GROUP_BOUNDS: &[u64; BOUNDS] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+
+/// Microseconds of one flush and sync.
+const SYNC_BOUNDS: &[u64; BOUNDS] = &[
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000,
+];
+
 /// What a store did since it was opened, and what it holds now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
     /// Commits that were applied.
@@ -13,6 +24,12 @@ pub struct StoreStats {
     pub conflicts: u64,
     /// Groups that were written and synced; commits that wait together share one.
     pub groups: u64,
+    /// Groups by the number of their commits.
+    pub group_commits: Histogram,
+    /// Flushes and syncs by the microseconds that they took.
+    pub sync_micros: Histogram,
+    /// Groups that could not be brought to the disk. After one the store refuses everything.
+    pub sync_failures: u64,
     /// How long the last group's flush and sync took.
     pub sync_time_last: Duration,
     /// How long all flushes and syncs took together.
@@ -21,17 +38,110 @@ pub struct StoreStats {
     pub entries: u64,
     /// The size of sled's file in bytes.
     pub disk_bytes: u64,
+    /// The bytes that are free on its file system; `None` where the system does not tell.
+    pub disk_free_bytes: Option<u64>,
+}
+
+/// How often which values were seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    bounds: &'static [u64; BOUNDS],
+    /// Values up to the bound at the same place and above the one before it.
+    counts: [u64; BOUNDS],
+    above: u64,
+    sum: u64,
+}
+
+impl Histogram {
+    /// For each bound, in rising order, how many values were not above it.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut total = 0;
+        self.bounds
+            .iter()
+            .zip(&self.counts)
+            .map(move |(bound, count)| {
+                total += count;
+                (*bound, total)
+            })
+    }
+
+    /// How many values there were, those above every bound with them.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum::<u64>() + self.above
+    }
+
+    /// All values together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+}
+
+/// What becomes a [`Histogram`].
+#[derive(Debug)]
+struct HistogramMeter {
+    bounds: &'static [u64; BOUNDS],
+    counts: [AtomicU64; BOUNDS],
+    above: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl HistogramMeter {
+    fn new(bounds: &'static [u64; BOUNDS]) -> Self {
+        Self {
+            bounds,
+            counts: Default::default(),
+            above: AtomicU64::new(0),
+            sum: AtomicU64::new(0),
+        }
+    }
+
+    fn observe(&self, value: u64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        let count = self.counts.get(bucket).unwrap_or(&self.above);
+        count.fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Histogram {
+        Histogram {
+            bounds: self.bounds,
+            counts: std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
+            above: self.above.load(Ordering::Relaxed),
+            sum: self.sum.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// The numbers behind [`StoreStats`], written by the commit thread alone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Meters {
     commits: AtomicU64,
     conflicts: AtomicU64,
     groups: AtomicU64,
+    group_commits: HistogramMeter,
+    sync_micros: HistogramMeter,
+    sync_failures: AtomicU64,
     sync_last_ns: AtomicU64,
     sync_total_ns: AtomicU64,
     entries: AtomicU64,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        Self {
+            commits: AtomicU64::new(0),
+            conflicts: AtomicU64::new(0),
+            groups: AtomicU64::new(0),
+            group_commits: HistogramMeter::new(GROUP_BOUNDS),
+            sync_micros: HistogramMeter::new(SYNC_BOUNDS),
+            sync_failures: AtomicU64::new(0),
+            sync_last_ns: AtomicU64::new(0),
+            sync_total_ns: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Meters {
@@ -43,27 +153,55 @@ impl Meters {
         self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn group(&self, sync_time: Duration) {
+    pub(crate) fn group(&self, commits: u64, sync_time: Duration) {
         let nanos = u64::try_from(sync_time.as_nanos()).unwrap_or(u64::MAX);
         self.groups.fetch_add(1, Ordering::Relaxed);
+        self.group_commits.observe(commits);
+        self.sync_micros.observe(nanos.div_ceil(1_000));
         self.sync_last_ns.store(nanos, Ordering::Relaxed);
         self.sync_total_ns.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sync_failure(&self) {
+        self.sync_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn set_entries(&self, entries: u64) {
         self.entries.store(entries, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self, disk_bytes: u64) -> StoreStats {
+    pub(crate) fn read(&self, disk_bytes: u64, disk_free_bytes: Option<u64>) -> StoreStats {
         let read = |meter: &AtomicU64| meter.load(Ordering::Relaxed);
         StoreStats {
             commits: read(&self.commits),
             conflicts: read(&self.conflicts),
             groups: read(&self.groups),
+            group_commits: self.group_commits.read(),
+            sync_micros: self.sync_micros.read(),
+            sync_failures: read(&self.sync_failures),
             sync_time_last: Duration::from_nanos(read(&self.sync_last_ns)),
             sync_time_total: Duration::from_nanos(read(&self.sync_total_ns)),
             entries: read(&self.entries),
             disk_bytes,
+            disk_free_bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_counts_from_its_bound_on() {
+        let meter = HistogramMeter::new(GROUP_BOUNDS);
+        for value in [0, 1, 2, 3, 1_024, 1_025] {
+            meter.observe(value);
+        }
+        let histogram = meter.read();
+        let buckets: Vec<_> = histogram.buckets().collect();
+        assert_eq!(buckets[..4], [(1, 2), (2, 3), (4, 4), (8, 4)]);
+        assert_eq!(buckets.last(), Some(&(1_024, 5)));
+        assert_eq!((histogram.count(), histogram.sum()), (6, 2_055));
     }
 }

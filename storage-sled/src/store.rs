@@ -24,7 +24,7 @@ use crate::options::SledOptions;
 use crate::record::{decode, decode_key, entry_range, write_entry_key};
 use crate::shared::Shared;
 use crate::stats::StoreStats;
-use crate::timeline::Moment;
+use crate::timeline::Past;
 
 /// How long a store that closed itself may take to let go of sled, when it is dropped.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -103,7 +103,8 @@ impl SledStore {
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let disk_bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
-        self.shared.meters.read(disk_bytes)
+        let disk_free_bytes = fs4::available_space(self.directory.path()).ok();
+        self.shared.meters.read(disk_bytes, disk_free_bytes)
     }
 
     /// Why the store refuses every call until it is opened again; `None` while it works.
@@ -116,9 +117,22 @@ impl SledStore {
         self.running.as_ref().expect("it is taken by drop alone")
     }
 
-    fn read_keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+    /// Names the present state: as long as it is the same for one directory, nothing was committed in between, also not
+    /// by another process.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        let ledger = self.shared.ledger();
+        let (version, entries, digest) = (ledger.last_version, ledger.entries, ledger.digest);
+        format!("{version}-{entries}-{digest:016x}")
+    }
+
+    /// Reads some keys as they stood in the past, which was begun before.
+    pub(crate) fn read_keys(
+        &self,
+        keys: &[Key],
+        past: &impl Past,
+    ) -> Result<Vec<Option<Entry>>, EngineError> {
         let tree = &self.running().tree;
-        let moment = self.shared.timeline.present();
         let mut buffer = Vec::new();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -126,23 +140,24 @@ impl SledStore {
             let stored = tree.get(&buffer)?;
             found.push(stored.map(|stored| decode(&stored)).transpose()?);
         }
-        if !moment.is_untouched() {
+        if !past.is_untouched() {
             for (key, found) in keys.iter().zip(&mut found) {
-                if let Some(entry) = moment.restore(key) {
-                    found.clone_from(entry);
+                if let Some(entry) = past.restore(key) {
+                    *found = entry;
                 }
             }
         }
         Ok(found)
     }
 
-    fn read_range(
+    /// Reads the first entries of a range as they stood in the past, which was begun before.
+    pub(crate) fn read_range(
         &self,
         range: &KeyRange,
         limit: usize,
         direction: Direction,
+        past: &impl Past,
     ) -> Result<Vec<KeyEntry>, EngineError> {
-        let moment = self.shared.timeline.present();
         let mut rest = range.clone();
         let mut found = Vec::new();
         // One round, unless a group that is under way added entries that do not count yet.
@@ -152,12 +167,12 @@ impl SledStore {
             let last = page.last().map(|last| last.key.clone());
             match last.filter(|_| page.len() == wanted) {
                 None => {
-                    found.extend(as_it_stood(&moment, page, &rest, direction));
+                    found.extend(as_it_stood(past, page, &rest, direction));
                     break;
                 }
                 Some(last) => {
                     let (covered, behind) = split_behind(&rest, &last, direction);
-                    found.extend(as_it_stood(&moment, page, &covered, direction));
+                    found.extend(as_it_stood(past, page, &covered, direction));
                     rest = behind;
                 }
             }
@@ -202,17 +217,17 @@ fn split_behind(range: &KeyRange, last: &Key, direction: Direction) -> (KeyRange
     }
 }
 
-/// The entries of `covered` at a moment, from what was found there in sled later.
+/// The entries of `covered` as they stood in the past, from what was found there in sled later.
 fn as_it_stood(
-    moment: &Moment,
+    past: &impl Past,
     page: Vec<KeyEntry>,
     covered: &KeyRange,
     direction: Direction,
 ) -> Vec<KeyEntry> {
-    if moment.is_untouched() {
+    if past.is_untouched() {
         return page;
     }
-    let restored = moment.restore_range(covered);
+    let restored = past.restore_range(covered);
     if restored.is_empty() {
         return page;
     }
@@ -222,8 +237,8 @@ fn as_it_stood(
         .collect();
     for (key, entry) in restored {
         match entry {
-            Some(entry) => entries.insert(key.clone(), entry.clone()),
-            None => entries.remove(key),
+            Some(entry) => entries.insert(key, entry),
+            None => entries.remove(&key),
         };
     }
     let entries = entries
@@ -239,7 +254,8 @@ fn as_it_stood(
 impl Store for SledStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         self.shared.refuse_if_closed()?;
-        guarded(|| self.read_keys(keys)).map_err(|error| self.shared.read_error(&error))
+        let moment = self.shared.timeline.present();
+        guarded(|| self.read_keys(keys, &*moment)).map_err(|error| self.shared.read_error(&error))
     }
 
     async fn scan(
@@ -249,7 +265,8 @@ impl Store for SledStore {
         direction: Direction,
     ) -> Result<Vec<KeyEntry>, StoreError> {
         self.shared.refuse_if_closed()?;
-        guarded(|| self.read_range(range, limit, direction))
+        let moment = self.shared.timeline.present();
+        guarded(|| self.read_range(range, limit, direction, &*moment))
             .map_err(|error| self.shared.read_error(&error))
     }
 

@@ -6,12 +6,26 @@
 //! one. Readers wait neither for a sync nor for each other, and no writer waits for a reader.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use knowledge_core::store::{Entry, Key, KeyRange};
 
+use crate::capture::Capture;
+
 /// The entries that a group changes, as they stood before it.
 pub(crate) type Before = BTreeMap<Key, Option<Entry>>;
+
+/// A state of the store that has passed: what was read in sled later is put back to it.
+pub(crate) trait Past {
+    /// Whether nothing was begun since, so that sled was read as it is.
+    fn is_untouched(&self) -> bool;
+
+    /// What stood under `key` then, where it was touched since.
+    fn restore(&self, key: &Key) -> Option<Option<Entry>>;
+
+    /// What stood in `range` then, as far as it was touched since.
+    fn restore_range(&self, range: &KeyRange) -> Before;
+}
 
 /// A state of the store between two groups. Moments form a chain that is kept alive by its readers: the last one to let
 /// go of a moment frees it, and with it what was kept aside for its sake.
@@ -34,33 +48,42 @@ impl Moment {
         std::iter::successors(self.next.get(), |step| step.moment.next.get())
             .map(|step| &step.before)
     }
+}
 
-    /// Whether nothing was begun since this moment, so that sled was read as it is.
-    pub(crate) fn is_untouched(&self) -> bool {
+impl Past for Moment {
+    fn is_untouched(&self) -> bool {
         self.next.get().is_none()
     }
 
-    /// What stood under `key` at this moment, where it was touched since.
-    pub(crate) fn restore(&self, key: &Key) -> Option<&Option<Entry>> {
-        self.since().find_map(|before| before.get(key))
+    fn restore(&self, key: &Key) -> Option<Option<Entry>> {
+        self.since().find_map(|before| before.get(key)).cloned()
     }
 
-    /// What stood in `range` at this moment, as far as it was touched since.
-    pub(crate) fn restore_range(&self, range: &KeyRange) -> BTreeMap<&Key, &Option<Entry>> {
-        let mut restored = BTreeMap::new();
+    fn restore_range(&self, range: &KeyRange) -> Before {
+        let mut restored = Before::new();
         if range.is_empty() {
             return restored;
         }
         for before in self.since() {
-            let touched = before
-                .range(&range.start..)
-                .take_while(|(key, _)| range.contains(key));
-            for (key, entry) in touched {
-                restored.entry(key).or_insert(entry);
+            for (key, entry) in touched(before, range) {
+                // The oldest change tells what stood there.
+                if !restored.contains_key(key) {
+                    restored.insert(key.clone(), entry.clone());
+                }
             }
         }
         restored
     }
+}
+
+/// The part of `before` that is in `range`, which is not empty.
+pub(crate) fn touched<'b>(
+    before: &'b Before,
+    range: &'b KeyRange,
+) -> impl Iterator<Item = (&'b Key, &'b Option<Entry>)> {
+    before
+        .range(&range.start..)
+        .take_while(|(key, _)| range.contains(key))
 }
 
 impl Drop for Moment {
@@ -77,6 +100,8 @@ impl Drop for Moment {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     present: RwLock<Arc<Moment>>,
+    /// The snapshots that are to be told what groups change. No group begins while it is held.
+    captures: Mutex<Vec<Weak<Capture>>>,
 }
 
 impl Timeline {
@@ -86,8 +111,25 @@ impl Timeline {
         Arc::clone(&self.present.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Begins to keep the present state, for as long as the answer is held and no more than `bytes_max` are needed for it.
+    pub(crate) fn capture(&self, bytes_max: usize) -> Arc<Capture> {
+        let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let capture = Arc::new(Capture::new(bytes_max));
+        // A group may be on its way: begun, and not yet published.
+        self.present().since().for_each(|before| {
+            capture.absorb(before);
+        });
+        captures.push(Arc::downgrade(&capture));
+        capture
+    }
+
     /// Announces a group, before anything of it is applied.
     pub(crate) fn begin(&self, before: Before) -> Arc<Moment> {
+        let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        captures.retain(|capture| {
+            let capture = capture.upgrade();
+            capture.is_some_and(|capture| capture.absorb(&before))
+        });
         let moment = Arc::new(Moment::default());
         let step = Step {
             before,
@@ -129,8 +171,8 @@ mod tests {
         let timeline = Timeline::default();
         let first = timeline.present();
         let group = timeline.begin(Before::from([(key("a"), entry("1")), (key("b"), None)]));
-        assert_eq!(first.restore(&key("a")), Some(&entry("1")));
-        assert_eq!(first.restore(&key("b")), Some(&None));
+        assert_eq!(first.restore(&key("a")), Some(entry("1")));
+        assert_eq!(first.restore(&key("b")), Some(None));
         assert_eq!(first.restore(&key("c")), None);
         timeline.publish(group);
 
@@ -141,11 +183,11 @@ mod tests {
             (key("c"), entry("3")),
         ]));
         // The oldest change since a moment tells what stood at it.
-        assert_eq!(first.restore(&key("a")), Some(&entry("1")));
-        assert_eq!(second.restore(&key("a")), Some(&entry("2")));
+        assert_eq!(first.restore(&key("a")), Some(entry("1")));
+        assert_eq!(second.restore(&key("a")), Some(entry("2")));
         let range = KeyRange::new(key("a"), key("c"));
         let restored: Vec<_> = first.restore_range(&range).into_keys().collect();
-        assert_eq!(restored, [&key("a"), &key("b")]);
+        assert_eq!(restored, [key("a"), key("b")]);
     }
 
     #[test]

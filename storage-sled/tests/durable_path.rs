@@ -308,3 +308,24 @@ async fn a_commit_handed_in_is_written_although_nobody_waits() {
     let store = common::open(directory.path());
     assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_holds_nothing_that_was_not_synced_when_it_was_taken() {
+    let gated = Gated::open();
+    gated.commit_now(put("a", "synced")).await;
+    let answer = gated.commit(put("a", "on its way"));
+    gated.wait_for_sync();
+    let during = gated.store.snapshot(1024 * 1024);
+    let value_in = async |snapshot: &knowledge_storage_sled::SledSnapshot| {
+        let found = snapshot.get(&[key("a")]).await.unwrap().remove(0);
+        found.unwrap().value
+    };
+    assert_eq!(value_in(&during).await, "synced");
+    gated.end_sync(Ok(()));
+    answer.await.unwrap().unwrap();
+    assert_eq!(value_in(&during).await, "synced");
+    assert_eq!(
+        value_in(&gated.store.snapshot(1024 * 1024)).await,
+        "on its way"
+    );
+}

@@ -55,6 +55,7 @@ needs! {
     UPDATE_ROLE: "update_custom_role" "" Organization RoleManage;
     DELETE_ROLE: "delete_custom_role" "" Organization RoleManage;
     ASSIGN_ROLE: "assign_role" "" Organization MemberManage;
+    REMOVE_MEMBER: "remove_member" "" Organization MemberManage;
     SUBSCRIBE: "create_citation_subscription" "" Workspace CitationSubscriptionManage;
     CREATE_WEBHOOK: "create_webhook" "" Workspace WebhookManage;
     CREATE_INBOUND_WEBHOOK: "create_inbound_webhook" "" Workspace InboundWebhookManage;

@@ -7,7 +7,7 @@ use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch};
 
 /// The cookie that carries a session.
-const SESSION_COOKIE: &str = "service_session";
+pub(super) const SESSION_COOKIE: &str = "service_session";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -112,9 +112,19 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     )
 }
 
-/// Refuses a write with a cookie that a page of another site makes a browser send.
-pub(super) fn refuse_cross_site(headers: &HeaderMap, method: &Method) -> Result<(), Error> {
+/// Refuses a write with a cookie that a page of another site makes a browser send, unless it is one of the `trusted`.
+pub(super) fn refuse_cross_site(
+    headers: &HeaderMap,
+    method: &Method,
+    trusted: &[String],
+) -> Result<(), Error> {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    // Browsers write the origin themselves: no page can claim another's.
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && trusted.iter().any(|trusted| origin == trusted)
+    {
         return Ok(());
     }
     let refusal =
@@ -211,8 +221,9 @@ mod tests {
 
     #[test]
     fn other_sites_cannot_write() {
-        let refused =
-            |pairs: &[(&str, &str)]| refuse_cross_site(&headers(pairs), &Method::PATCH).is_err();
+        let refused = |pairs: &[(&str, &str)]| {
+            refuse_cross_site(&headers(pairs), &Method::PATCH, &[]).is_err()
+        };
         assert!(!refused(&[]));
         assert!(!refused(&[
             ("sec-fetch-site", "same-origin"),
@@ -229,9 +240,26 @@ mod tests {
             ("host", "a.example")
         ]));
         assert!(refused(&[("origin", "null"), ("host", "a.example")]));
-        assert!(
-            refuse_cross_site(&headers(&[("sec-fetch-site", "cross-site")]), &Method::GET).is_ok()
-        );
+        let reading = headers(&[("sec-fetch-site", "cross-site")]);
+        assert!(refuse_cross_site(&reading, &Method::GET, &[]).is_ok());
+    }
+
+    #[test]
+    fn trusted_sites_can_write() {
+        let trusted = ["https://app.example".to_owned()];
+        let refused = |origin: &str| {
+            let pairs = [
+                ("sec-fetch-site", "cross-site"),
+                ("origin", origin),
+                ("host", "a.example"),
+            ];
+            refuse_cross_site(&headers(&pairs), &Method::PATCH, &trusted).is_err()
+        };
+        assert!(!refused("https://app.example"));
+        assert!(refused("http://app.example"));
+        assert!(refused("https://app.example:8443"));
+        assert!(refused("https://app.example.evil.example"));
+        assert!(refused("null"));
     }
 
     #[test]

@@ -7,12 +7,14 @@ mod body;
 mod handlers;
 mod headers;
 mod json;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod query;
 mod response;
 mod route;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, Uri};
 
 pub use self::response::status;
 use self::response::{Answer, Challenge};
@@ -21,13 +23,20 @@ pub use self::route::{
     Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
 };
 use crate::error::Error;
+use crate::model::MemberId;
 use crate::service::KnowledgeService;
+
+/// The path of the operation that a response belongs to, parameters in braces: among the extensions of every response
+/// whose path is one of the interface's. Front ends name a request by it where the path itself, which has identifiers
+/// in it, would be one name too many: in metrics and in traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatchedRoute(pub &'static str);
 
 /// The HTTP interface of a service.
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use knowledge_core::{api::Api, env::Env, model::Timestamp};
+/// # use knowledge_core::{api::{Api, MatchedRoute}, env::Env, model::Timestamp};
 /// # use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 /// # use knowledge_core::store::MemoryStore;
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -38,6 +47,8 @@ use crate::service::KnowledgeService;
 /// let request = http::Request::get("/v1/orgs/acme/custom-roles").body(bytes::Bytes::new())?;
 /// let response = Api::new(service).handle(request).await;
 /// assert_eq!(response.status(), 401);
+/// let route = response.extensions().get::<MatchedRoute>();
+/// assert_eq!(route, Some(&MatchedRoute("/v1/orgs/{orgSlug}/custom-roles")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
@@ -45,6 +56,7 @@ use crate::service::KnowledgeService;
 pub struct Api {
     service: KnowledgeService,
     routes: Routes,
+    trusted_origins: Vec<String>,
 }
 
 impl Api {
@@ -54,7 +66,26 @@ impl Api {
         Self {
             service,
             routes: Routes::new(),
+            trusted_origins: Vec::new(),
         }
+    }
+
+    /// Lets pages of these origins write with a session cookie, as pages of the service's own site may. An origin is
+    /// written as browsers send it: `https://app.example.com`.
+    #[must_use]
+    pub fn trust_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.trusted_origins
+            .extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whose call this is, for who counts calls before they are answered: the member behind the credential that the
+    /// operation at this path takes. `None` for a caller that will not be recognised, and where the store does not
+    /// answer. It grants nothing: [`handle`](Self::handle) recognises callers for itself.
+    pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
+        let wanted = self.routes.authentication(path).credential()?;
+        let credential = headers::credential(headers, wanted).ok()?;
+        self.service.holder(&credential, wanted).await
     }
 
     /// The service behind the interface.
@@ -70,6 +101,7 @@ impl Api {
             Ok((spec, parameters)) => {
                 let call = handlers::Call {
                     service: &self.service,
+                    trusted_origins: &self.trusted_origins,
                     spec,
                     parameters: &parameters,
                     request: &request,
@@ -94,7 +126,7 @@ impl Api {
                 response::refusal(&error, style, challenge)
             }
         };
-        self.finish(response, is_head)
+        self.finish(response, request.uri().path(), is_head)
     }
 
     /// The answer to a request that a front end refuses before it is routed, in the shape that the operation at its
@@ -110,16 +142,19 @@ impl Api {
             has_token: false,
         };
         let response = response::refusal(error, style, challenge);
-        self.finish(response, method == Method::HEAD)
+        self.finish(response, path, method == Method::HEAD)
     }
 
-    fn finish(&self, response: Response<Bytes>, is_head: bool) -> Response<Bytes> {
+    fn finish(&self, response: Response<Bytes>, path: &str, is_head: bool) -> Response<Bytes> {
         let mut response = if is_head {
             response::without_body(response)
         } else {
             response
         };
         response::add_request_id(&mut response, self.service.env().uuid());
+        if let Some(route) = self.routes.template(path) {
+            response.extensions_mut().insert(MatchedRoute(route));
+        }
         response
     }
 }

@@ -300,6 +300,11 @@ impl Routes {
             .map_or(Authentication::Bearer, |spec| spec.authentication)
     }
 
+    /// The path as the operations name it, parameters in braces.
+    pub(super) fn template(&self, path: &str) -> Option<&'static str> {
+        self.at(path).first().map(|spec| spec.path)
+    }
+
     fn at(&self, path: &str) -> &[&'static OperationSpec] {
         self.by_path.at(path).map_or(&[], |found| found.value)
     }
@@ -326,6 +331,16 @@ mod tests {
             let (found, _) = routes.find(&spec.method, &path).unwrap();
             assert_eq!(found.operation, spec.operation);
         }
+    }
+
+    #[test]
+    fn a_path_is_named_by_its_template_whatever_the_method() {
+        let routes = Routes::new();
+        for spec in OPERATIONS {
+            let path = spec.path.replace(['{', '}'], "");
+            assert_eq!(routes.template(&path), Some(spec.path));
+        }
+        assert_eq!(routes.template("/v1/nothing"), None);
     }
 
     #[test]

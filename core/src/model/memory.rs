@@ -42,6 +42,7 @@ pub struct MemoryContent {
 /// A memory as a bulk result shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// The identifier.
     pub id: MemoryId,
@@ -69,6 +70,7 @@ impl Memory {
 /// The attributes that a bulk update sets; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryChange {
     /// The new audience.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,8 +119,22 @@ impl MemoryChange {
 /// The request of a bulk update: which memories, and what to set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "openapi",
+    schemars(extend("anyOf" = [
+        { "required": ["audienceTag"] },
+        { "required": ["sensitivityLabel"] },
+        { "required": ["sourceId"] },
+        { "required": ["reviewStatus"] },
+    ]))
+)]
 pub struct BulkUpdate {
     /// The memories, without duplicates. The result has an item for each, in this order.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(length(min = 1), extend("uniqueItems" = true, "x-limit" = "bulk_memories_max"))
+    )]
     pub memory_ids: Vec<MemoryId>,
     /// What to set; not empty.
     #[serde(flatten)]
@@ -128,6 +144,7 @@ pub struct BulkUpdate {
 /// What became of a bulk update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkResult {
     /// The run that changed the memories; a replay names the first run.
     pub operation_id: OperationId,
@@ -141,6 +158,7 @@ pub struct BulkResult {
 
 /// How many memories a bulk update was asked for, changed and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkSummary {
     /// All of them.
     pub requested: u32,
@@ -153,6 +171,11 @@ pub struct BulkSummary {
 /// What became of one memory of a bulk update: `memory` where `ok` is true, `error` where it is false.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "openapi",
+    schemars(extend("oneOf" = [{ "required": ["memory"] }, { "required": ["error"] }]))
+)]
 pub struct BulkItem {
     /// The memory asked for.
     pub memory_id: MemoryId,
@@ -160,16 +183,19 @@ pub struct BulkItem {
     pub ok: bool,
     /// The memory after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Memory"))]
     pub memory: Option<Memory>,
     /// The entry in the audit log; a refused attempt has one too.
     pub audit_log_id: AuditLogId,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "BulkItemError"))]
     pub error: Option<BulkItemError>,
 }
 
 /// Why one memory of a bulk update was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkItemError {
     /// The reason, for programs.
     pub code: BulkItemErrorCode,

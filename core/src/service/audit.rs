@@ -67,6 +67,8 @@ crate::model::names::string_enum! {
         WorkspaceCreate = "workspace.create",
         /// A member was added.
         MemberCreate = "member.create",
+        /// A member was removed.
+        MemberRemove = "member.remove",
         /// A token or a session was made.
         CredentialCreate = "credential.create",
         /// A token or a session was revoked.

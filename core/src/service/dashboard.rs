@@ -25,7 +25,7 @@ const RECENT_CHATS: usize = 10;
 
 impl KnowledgeService {
     /// What a dashboard shows of a workspace. Its weak entity tag changes when the answer does: it is made from the
-    /// versions that were read and the next moment at which time alone changes the answer.
+    /// values that were read and the next moment at which time alone changes the answer.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a workspace that the caller's organisation does not have;
@@ -241,12 +241,13 @@ impl Facts {
         })
     }
 
-    /// The weak entity tag: everything read by its version, and the next moment at which time changes the answer. That
-    /// moment moves on when it passes, and with it the tag.
+    /// The weak entity tag: everything read by its value, and the next moment at which time changes the answer. That
+    /// moment moves on when it passes, and with it the tag. Versions would not do: in a store that was restored they
+    /// begin anew, and a tag from before could come again for something else.
     fn etag(&self, workspace: &Workspace, changes_at: Option<Timestamp>) -> String {
         let mut digest = Sha256::new();
         digest.update(workspace.id.0);
-        // A workspace may change its name: what is shown of it counts, not its version.
+        // Of the workspace what is shown counts.
         for text in [
             &workspace.name,
             &workspace.slug,
@@ -256,12 +257,9 @@ impl Facts {
             digest.update(text);
         }
         for entry in &self.counts {
-            digest.update(
-                entry
-                    .as_ref()
-                    .map_or(0, |entry| entry.version.get())
-                    .to_be_bytes(),
-            );
+            let value = entry.as_ref().map_or(&[][..], |entry| &entry.value);
+            digest.update(value.len().to_be_bytes());
+            digest.update(value);
         }
         let ranges = [
             &self.connectors,
@@ -273,8 +271,10 @@ impl Facts {
         for range in ranges {
             digest.update(range.len().to_be_bytes());
             for found in range {
-                digest.update(found.key.as_bytes());
-                digest.update(found.entry.version.get().to_be_bytes());
+                for bytes in [found.key.as_bytes(), &found.entry.value] {
+                    digest.update(bytes.len().to_be_bytes());
+                    digest.update(bytes);
+                }
             }
         }
         digest.update(

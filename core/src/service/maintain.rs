@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::KnowledgeService;
 use crate::env::Env;
 use crate::error::Error;
-use crate::model::{ConnectorId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{ConnectorId, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, KeyEntry, Transaction, decode_value, keys};
 
 /// How many due entries one call sweeps, and so how much work it is.
@@ -20,6 +20,8 @@ const SETTLEMENTS_PER_CALL: u32 = 4;
 pub struct Maintained {
     /// Due entries that were dealt with.
     pub swept: u64,
+    /// Since when the oldest of what was due had been due; `None` where nothing was.
+    pub oldest_due: Option<Timestamp>,
     /// Holders of deleted roles that were given the role that replaced it.
     pub holders_rewritten: u64,
     /// Whether there is more to do now: call again.
@@ -45,6 +47,8 @@ pub(super) enum Due {
     },
     /// Settles the deleted roles of an organisation.
     Redirects(OrgId),
+    /// Clears what a removed member left.
+    FormerMember { org: OrgId, member: MemberId },
 }
 
 /// The one field of a record that expires.
@@ -98,6 +102,7 @@ impl KnowledgeService {
             .store()
             .scan(&keys::due_until(now), DUE_PER_CALL, Direction::Forward)
             .await?;
+        done.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
         for found in &due {
             let is_settlement = matches!(decode_value(found), Ok(Due::Redirects(_)));
             if is_settlement && settlements == SETTLEMENTS_PER_CALL {
@@ -141,6 +146,10 @@ impl KnowledgeService {
                 done.holders_rewritten += rewritten;
                 done.has_more |= has_more;
                 self.put_behind(found, has_more, now).await
+            }
+            Due::FormerMember { org, member } => {
+                self.clear_former_member(org, member).await?;
+                self.put_behind(found, false, now).await
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
-use crate::access::{BuiltInRole, Credential, Principal, RoleRef, follow_role, needs};
+use crate::access::{ActionSet, BuiltInRole, Credential, Principal, RoleRef, follow_role, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, Member, MemberId, OrgId, Workspace, WorkspaceId};
 use crate::store::{Transaction, keys};
@@ -16,7 +16,7 @@ pub enum MemberAssignment {
     Workspace(WorkspaceId, Option<RoleRef>),
 }
 
-const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
+pub(super) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
 impl KnowledgeService {
     /// Gives a member a role.
@@ -35,70 +35,135 @@ impl KnowledgeService {
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            let caller = self.enter_org(&mut transaction, credential, org_slug, needs::ASSIGN_ROLE).await?;
-            let org = caller.org_id();
-            let key = keys::member(org, member);
-            let mut found =
-                transaction.read::<Member>(&key).await?.ok_or(Error::NotFound { what: "member" })?;
-            let (old, new, workspace) = match assignment {
-                MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
-                MemberAssignment::Workspace(workspace, role) => {
-                    if transaction.read::<Workspace>(&keys::workspace(org, workspace)).await?.is_none() {
-                        return Err(Error::NotFound { what: "workspace" });
-                    }
-                    let old = transaction.read(&keys::workspace_role(org, member, workspace)).await?;
-                    (old, role, Some(workspace))
-                }
-            };
-            let held = match old {
-                Some(old) => Some(current_role(&mut transaction, org, old).await?),
-                None => None,
-            };
-            if held == new {
-                return transaction.done(());
-            }
-            match new {
-                Some(new) => check_grant(&mut transaction, &caller, new, workspace).await?,
-                // The role in the organisation counts there again: that grants what it allows.
-                None => check_return(&mut transaction, &caller, found.role).await?,
-            }
-            check_owners(&mut transaction, &caller, held, new).await?;
-            if let (Some(old), Some(counted)) = (old, held) {
-                leave_role(&mut transaction, org, (old, counted), member, workspace);
-            }
-            if let Some(new) = new {
-                hold_role(&mut transaction, org, new, member, workspace);
-            }
-            match (workspace, new) {
-                (None, Some(role)) => {
-                    found.role = role;
-                    transaction.put(key, &found);
-                }
-                (Some(workspace), Some(role)) => {
-                    transaction.put(keys::workspace_role(org, member, workspace), &role);
-                }
-                (Some(workspace), None) => transaction.delete(keys::workspace_role(org, member, workspace)),
-                (None, None) => unreachable!("a member always holds a role in the organisation"),
-            }
-            let shown = |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
-            Operation::begin(&transaction, self.env(), self.env().now()).record(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::RoleAssign,
-                (ResourceKind::Member, member.0),
-                Some(state(&shown(held))),
-                Some(state(&shown(new))),
-            );
+            let caller = self
+                .enter_org(&mut transaction, credential, org_slug, needs::ASSIGN_ROLE)
+                .await?;
+            let authority = Authority::Caller(Box::new(caller));
+            self.assign(&mut transaction, &authority, member, assignment)
+                .await?;
             transaction.done(())
         })
         .await
+    }
+
+    /// Gives a member a role within what the authority may.
+    pub(super) async fn assign(
+        &self,
+        transaction: &mut Transaction,
+        authority: &Authority,
+        member: MemberId,
+        assignment: MemberAssignment,
+    ) -> Result<(), Error> {
+        let org = authority.org();
+        let key = keys::member(org, member);
+        let mut found = transaction
+            .read::<Member>(&key)
+            .await?
+            .ok_or(Error::NotFound { what: "member" })?;
+        let (old, new, workspace) = match assignment {
+            MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
+            MemberAssignment::Workspace(workspace, role) => {
+                if transaction
+                    .read::<Workspace>(&keys::workspace(org, workspace))
+                    .await?
+                    .is_none()
+                {
+                    return Err(Error::NotFound { what: "workspace" });
+                }
+                let old = transaction
+                    .read(&keys::workspace_role(org, member, workspace))
+                    .await?;
+                (old, role, Some(workspace))
+            }
+        };
+        let held = match old {
+            Some(old) => Some(current_role(transaction, org, old).await?),
+            None => None,
+        };
+        if held == new {
+            return Ok(());
+        }
+        match new {
+            Some(new) => check_grant(transaction, authority, new, workspace).await?,
+            // The role in the organisation counts there again: that grants what it allows.
+            None => check_return(transaction, authority, found.role).await?,
+        }
+        check_owners(transaction, authority, held, new).await?;
+        if let (Some(old), Some(counted)) = (old, held) {
+            leave_role(transaction, org, (old, counted), member, workspace);
+        }
+        if let Some(new) = new {
+            hold_role(transaction, org, new, member, workspace);
+        }
+        match (workspace, new) {
+            (None, Some(role)) => {
+                found.role = role;
+                transaction.put(key, &found);
+            }
+            (Some(workspace), Some(role)) => {
+                transaction.put(keys::workspace_role(org, member, workspace), &role);
+            }
+            (Some(workspace), None) => {
+                transaction.delete(keys::workspace_role(org, member, workspace));
+            }
+            (None, None) => unreachable!("a member always holds a role in the organisation"),
+        }
+        let shown =
+            |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
+        Operation::begin(transaction, self.env(), self.env().now()).record(
+            transaction,
+            authority.actor(),
+            AuditAction::RoleAssign,
+            (ResourceKind::Member, member.0),
+            Some(state(&shown(held))),
+            Some(state(&shown(new))),
+        );
+        Ok(())
+    }
+}
+
+/// Who changes members: one of them, within its own rights, or the operator of the service.
+pub(super) enum Authority {
+    Caller(Box<Principal>),
+    Operator(OrgId),
+}
+
+impl Authority {
+    pub(super) fn org(&self) -> OrgId {
+        match self {
+            Self::Caller(caller) => caller.org_id(),
+            Self::Operator(org) => *org,
+        }
+    }
+
+    pub(super) fn actor(&self) -> Actor {
+        match self {
+            Self::Caller(caller) => Actor::from(&**caller),
+            Self::Operator(org) => Actor::operator(*org),
+        }
+    }
+
+    fn require_covers(&self, granted: ActionSet) -> Result<(), Error> {
+        match self {
+            Self::Caller(caller) => caller.require_covers(granted),
+            Self::Operator(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn require_owner(&self) -> Result<(), Error> {
+        match self {
+            Self::Caller(caller) if !caller.is_owner() => Err(Error::forbidden(
+                "owners are made and unmade by owners alone",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Refuses a role that cannot be held there, or that may do what the caller may not.
 async fn check_grant(
     transaction: &mut Transaction,
-    caller: &Principal,
+    authority: &Authority,
     role: RoleRef,
     workspace: Option<WorkspaceId>,
 ) -> Result<(), Error> {
@@ -108,7 +173,7 @@ async fn check_grant(
         RoleRef::Custom(id) => {
             // Assigning checks the version of the role itself: it cannot cross its deletion.
             let found = transaction
-                .read::<CustomRole>(&keys::role(caller.org_id(), id))
+                .read::<CustomRole>(&keys::role(authority.org(), id))
                 .await?;
             let Some(found) = found else {
                 let message = "must be a role of the organisation";
@@ -128,30 +193,21 @@ async fn check_grant(
             "must not be owner: owners are those of the organisation",
         ));
     }
-    caller.require_covers(granted)
+    authority.require_covers(granted)
 }
 
 /// Refuses that anyone but an owner makes or unmakes an owner, and that the last one goes.
 async fn check_owners(
     transaction: &mut Transaction,
-    caller: &Principal,
+    authority: &Authority,
     old: Option<RoleRef>,
     new: Option<RoleRef>,
 ) -> Result<(), Error> {
     if old != Some(OWNER) && new != Some(OWNER) {
         return Ok(());
     }
-    if !caller.is_owner() {
-        return Err(Error::forbidden(
-            "owners are made and unmade by owners alone",
-        ));
-    }
-    if old == Some(OWNER)
-        && transaction
-            .guard(&keys::holder_count(caller.org_id(), OWNER))
-            .await?
-            <= 1
-    {
+    authority.require_owner()?;
+    if old == Some(OWNER) && is_last_owner(transaction, authority.org()).await? {
         return Err(Error::invalid(
             "role",
             ProblemCode::InvalidValue,
@@ -159,6 +215,15 @@ async fn check_owners(
         ));
     }
     Ok(())
+}
+
+/// Whether the organisation has no owner to spare. Of two who unmake the last two, one is refused.
+pub(super) async fn is_last_owner(
+    transaction: &mut Transaction,
+    org: OrgId,
+) -> Result<bool, Error> {
+    let owners = transaction.guard(&keys::holder_count(org, OWNER)).await?;
+    Ok(owners <= 1)
 }
 
 /// Counts a new holder of a role and marks who it is.
@@ -177,7 +242,7 @@ pub(super) fn hold_role(
 
 /// The role that a reference means now. One that leads nowhere was settled since its holder was read: the commit will
 /// be a conflict.
-async fn current_role(
+pub(super) async fn current_role(
     transaction: &mut Transaction,
     org: OrgId,
     role: RoleRef,
@@ -189,17 +254,17 @@ async fn current_role(
 /// Refuses to end a role in a workspace where the one in the organisation may do what the caller may not.
 async fn check_return(
     transaction: &mut Transaction,
-    caller: &Principal,
+    authority: &Authority,
     role: RoleRef,
 ) -> Result<(), Error> {
-    match follow_role(transaction, caller.org_id(), role).await? {
-        Some(role) => caller.require_covers(role.actions()),
+    match follow_role(transaction, authority.org(), role).await? {
+        Some(role) => authority.require_covers(role.actions()),
         None => Ok(()),
     }
 }
 
 /// Counts a holder less. The count of a deleted role went to the one that replaced it; the mark still has its name.
-fn leave_role(
+pub(super) fn leave_role(
     transaction: &mut Transaction,
     org: OrgId,
     (marked, counted): (RoleRef, RoleRef),

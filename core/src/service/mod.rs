@@ -14,6 +14,7 @@ mod inbound;
 mod ingest;
 mod maintain;
 mod mcp_keys;
+mod member_removal;
 mod members;
 mod page;
 mod provision;
@@ -58,12 +59,15 @@ pub use self::tagged::{IfMatch, Tagged};
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
 pub use self::verify::{Difference, Verification};
-use crate::access::{Credential, CredentialKind, Need, Principal};
+use crate::access::{Credential, CredentialKind, CredentialRecord, Need, Principal};
+use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{Workspace, WorkspaceId};
-use crate::store::{Decided, Store, StoreError, Transaction, TransactionError, keys, transact};
+use crate::model::{MemberId, Workspace, WorkspaceId};
+use crate::store::{
+    Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
+};
 
 /// The version of the stored form. A store of a higher one is not opened.
 pub const SCHEMA: u32 = 1;
@@ -137,6 +141,12 @@ pub enum OpenError {
         /// The schema of the store.
         found: u32,
     },
+    /// A restore into the store was interrupted.
+    #[error(
+        "a restore into this store was not finished: restore the same dump again to finish it, or restore into a new \
+         store"
+    )]
+    Unfinished,
     /// The secrets in the store were sealed with another key.
     #[error(
         "the sealing key (fingerprint {given}) is not the one that this store's secrets are sealed with \
@@ -198,10 +208,14 @@ impl KnowledgeService {
         transact(&store, &env, |mut transaction| async move {
             // The number alone first: what else a later program writes here is not known.
             let schema = transaction.read::<Schema>(&keys::meta()).await?;
-            if let Some(Schema { schema: found }) = schema
-                && found > SCHEMA
-            {
-                return Err(OpenError::LaterSchema { found });
+            match schema {
+                Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => {
+                    return Err(OpenError::Unfinished);
+                }
+                Some(Schema { schema: found }) if found > SCHEMA => {
+                    return Err(OpenError::LaterSchema { found });
+                }
+                _ => {}
             }
             match transaction.read::<Meta>(&keys::meta()).await? {
                 None => transaction.put(keys::meta(), wanted),
@@ -284,6 +298,28 @@ impl KnowledgeService {
             Principal::recognise(transaction, credential, CredentialKind::Bearer, now).await?;
         let workspace = caller.enter(transaction, workspace, need).await?;
         Ok((caller, workspace))
+    }
+
+    /// The member that a credential of this kind belongs to, while it is valid; `None` also where the store does not
+    /// answer. One read, which nothing is decided by.
+    pub(crate) async fn holder(
+        &self,
+        credential: &Credential,
+        wanted: CredentialKind,
+    ) -> Option<MemberId> {
+        let Credential::Secret(secret) = credential else {
+            return None;
+        };
+        let key = keys::credential(secret.hash());
+        let record = self
+            .inner
+            .store
+            .read::<CredentialRecord>(&key)
+            .await
+            .ok()??
+            .value;
+        let is_valid = record.kind == wanted && record.is_valid_at(self.env().now());
+        is_valid.then_some(record.member_id)
     }
 
     async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>

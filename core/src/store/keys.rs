@@ -14,6 +14,7 @@
 //! | `member` | org, member | member with its role in the organisation |
 //! | `member_handle` | org, handle | member |
 //! | `member_count` | org | counter of the users |
+//! | `former_member` | org, member | when a member was removed |
 //! | `workspace_role` | org, member, workspace | the role that replaces the member's there |
 //! | `role` | org, role | custom role |
 //! | `role_slug` | org, slug | role |
@@ -178,6 +179,7 @@ families! {
     workspace(workspace: WorkspaceId);
     member(member: MemberId);
     member_count();
+    former_member(member: MemberId);
     workspace_role(member: MemberId, workspace: WorkspaceId);
     role(role: RoleId);
     role_count();
@@ -381,6 +383,13 @@ pub fn due(at: Timestamp, id: Uuid) -> Key {
     Builder::new("due").time(at).id(id).key()
 }
 
+/// When what a `due` key names is due.
+#[must_use]
+pub fn due_at(key: &Key) -> Option<Timestamp> {
+    let millis = i64::from_str_radix(part_from_end(key, 1)?, 16).ok()?;
+    Some(Timestamp::from_millis(millis))
+}
+
 /// What is due at `now` or was before, in the order of time.
 #[must_use]
 pub fn due_until(now: Timestamp) -> KeyRange {
@@ -436,6 +445,7 @@ mod tests {
         assert!(range.contains(&due(now, Uuid::max())));
         assert!(range.contains(&due(Timestamp::UNIX_EPOCH, Uuid::nil())));
         assert!(!range.contains(&due(Timestamp::from_millis(1_001), Uuid::nil())));
+        assert_eq!(due_at(&due(now, Uuid::max())), Some(now));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue, header};
 use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing, Secret};
+use knowledge_core::api::Api;
 use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
 use knowledge_core::service::{NewRecall, NewToken};
 use uuid::Uuid;
@@ -371,4 +373,29 @@ async fn a_narrowing_is_of_a_size_that_can_be_kept() {
         crate::make::problem(issue(3_000, 3_000).await),
         "narrowing.workspaces too_large, narrowing.audience too_large"
     );
+}
+
+#[tokio::test]
+async fn whose_call_it_is_can_be_told_before_it_is_answered() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let issued = world.token(member, Narrowing::default()).await;
+    let api = Api::new(world.service.clone());
+    let (memories, roles) = ("/v1/memories/bulk", "/v1/orgs/acme/custom-roles");
+    let caller = async |path: &str, value: String| {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::from_str(&value).unwrap();
+        headers.insert(header::AUTHORIZATION, value);
+        api.caller(path, &headers).await
+    };
+    let token = format!("Bearer {}", issued.secret.expose());
+    assert_eq!(caller(memories, token.clone()).await, Some(member));
+    // This operation takes a session, and so nobody is recognised by a token there.
+    assert_eq!(caller(roles, token.clone()).await, None);
+    assert_eq!(api.caller(memories, &HeaderMap::new()).await, None);
+    let other = Secret::generate(CredentialKind::Bearer, world.org.id, world.service.env());
+    let unknown = format!("Bearer {}", other.expose());
+    assert_eq!(caller(memories, unknown).await, None);
+    world.time.pass(HOUR);
+    assert_eq!(caller(memories, token).await, None, "it has expired");
 }

@@ -172,6 +172,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .delete_custom_role(owner, ACME, role.id, &to)
         .await
         .unwrap();
+    service.remove_member(owner, ACME, member).await.unwrap();
     world.maintain().await;
     secrets
 }

@@ -18,6 +18,7 @@ mod maintain;
 mod make;
 mod mcp_key_changes;
 mod mcp_keys;
+mod member_removal;
 mod members;
 mod needs;
 mod open;

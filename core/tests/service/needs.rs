@@ -58,6 +58,10 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .delete_custom_role(caller, ACME, RoleId(nothing), &request)
                 .await
         }
+        "remove_member" => {
+            let nobody = knowledge_core::model::MemberId(nothing);
+            service.remove_member(caller, ACME, nobody).await
+        }
         "assign_role" => {
             let nobody = knowledge_core::model::MemberId(nothing);
             let role = MemberAssignment::Organization(VIEWER);

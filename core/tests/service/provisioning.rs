@@ -1,8 +1,8 @@
 //! Provisioning: organisations, workspaces and members, made by the operator.
 
-use knowledge_core::access::BaseRole;
+use knowledge_core::access::{BaseRole, CredentialKind};
 use knowledge_core::model::{MemberKind, NewCustomRole, OrgId, RoleId};
-use knowledge_core::service::{NewMember, NewWorkspace};
+use knowledge_core::service::{NewMember, NewWorkspace, PageRequest};
 use uuid::Uuid;
 
 use crate::make::{
@@ -150,4 +150,61 @@ async fn credentials_are_listed_without_their_secrets() {
     assert_eq!(listed, issued);
     let unknown = provisioning.revoke(OrgId(Uuid::nil()), listed[0].id).await;
     assert_eq!(code(unknown), "not_found", "of another organisation");
+}
+
+#[tokio::test]
+async fn lists_come_page_by_page() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    for _ in 0..4 {
+        world.member(VIEWER).await;
+        world.token(world.owner_id, Default::default()).await;
+        world.session(world.owner_id).await;
+    }
+    let org = world.org.id;
+    let all = provisioning.members(org).await.unwrap();
+    let mut found = Vec::new();
+    let mut page = PageRequest {
+        limit: Some(2),
+        cursor: None,
+    };
+    loop {
+        let members = provisioning.list_members(org, &page).await.unwrap();
+        assert!(members.data.len() <= 2);
+        found.extend(members.data);
+        page.cursor = members.next_cursor;
+        if page.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found.len(), &found), (5, &all));
+    let kind = Some(CredentialKind::Session);
+    let first = provisioning
+        .list_credentials(org, kind, &page)
+        .await
+        .unwrap();
+    page.cursor = first.next_cursor;
+    let rest = provisioning
+        .list_credentials(org, kind, &page)
+        .await
+        .unwrap();
+    assert_eq!((first.data.len(), rest.data.len()), (2, 2));
+    assert_eq!(rest.next_cursor, None);
+    let sessions = first.data.iter().chain(&rest.data);
+    assert!(
+        sessions
+            .clone()
+            .all(|record| record.kind == CredentialKind::Session)
+    );
+    let other = provisioning.list_credentials(org, None, &page).await;
+    assert_eq!(
+        problem(other),
+        "cursor invalid_value",
+        "a cursor is of one list"
+    );
+    page.cursor = None;
+    let orgs = provisioning.list_organizations(&page).await.unwrap();
+    assert_eq!(orgs.data, std::slice::from_ref(&world.org));
+    let workspaces = provisioning.list_workspaces(org, &page).await.unwrap();
+    assert_eq!(workspaces.data, std::slice::from_ref(&world.workspace));
 }

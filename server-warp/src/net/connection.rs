@@ -1,5 +1,7 @@
 //! One connection, from its first byte to its last.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
@@ -15,6 +17,7 @@ use super::responder::Responder;
 use super::routes;
 use super::server::{Phase, Shared};
 use super::stall::StallGuard;
+use crate::metrics::CloseReason;
 
 /// The bytes of an answer or a body that hyper holds between two system calls. hyper wants 8 KiB at the least.
 const BUFFER_BYTES_MAX: usize = 64 * 1_024;
@@ -31,21 +34,12 @@ pub(super) fn protocol(config: &NetConfig) -> http1::Builder {
     protocol
 }
 
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// By itself: closed by either side, at a time-out or on an error.
-    Closed,
-    /// By the deadline of the shutdown.
-    Killed,
-}
-
 /// Serves a connection that was just accepted, over TLS where the server speaks that.
 pub(super) async fn open<R: Responder>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
     stream: TcpStream,
-) -> End {
+) -> CloseReason {
     let Some(certificates) = &shared.certificates else {
         return serve(shared, protocol, stream).await;
     };
@@ -53,16 +47,16 @@ pub(super) async fn open<R: Responder>(
     let accepted = tokio::select! {
         accepted = certificates.accept(stream) => accepted,
         // Who has not shaken hands has asked nothing yet.
-        _ = reached(&mut phases, Phase::Draining) => None,
+        _ = reached(&mut phases, Phase::Draining) => return CloseReason::Shutdown,
     };
     match accepted {
         Some(stream) => serve(shared, protocol, stream).await,
-        None => End::Closed,
+        None => CloseReason::Handshake,
     }
 }
 
-/// Serves one connection until it closes, or until the server tells it to.
-async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> End
+/// Serves one connection until it closes, or until the server tells it to; says why it ended.
+async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> CloseReason
 where
     R: Responder,
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -74,18 +68,18 @@ where
     let mut connection = std::pin::pin!(protocol.serve_connection(io, service));
 
     tokio::select! {
-        result = connection.as_mut() => return closed(result),
+        result = connection.as_mut() => return closed(result, CloseReason::Finished),
         phase = reached(&mut phases, Phase::Draining) => {
             if phase == Phase::Killed {
-                return End::Killed;
+                return CloseReason::Killed;
             }
         }
     }
     // Closes at once where no request is in work or half-sent, else after its answer.
     connection.as_mut().graceful_shutdown();
     tokio::select! {
-        result = connection => closed(result),
-        _ = reached(&mut phases, Phase::Killed) => End::Killed,
+        result = connection => closed(result, CloseReason::Shutdown),
+        _ = reached(&mut phases, Phase::Killed) => CloseReason::Killed,
     }
 }
 
@@ -97,10 +91,27 @@ async fn reached(phases: &mut watch::Receiver<Phase>, least: Phase) -> Phase {
         .map_or(Phase::Killed, |phase| *phase)
 }
 
-fn closed(result: hyper::Result<()>) -> End {
-    if let Err(error) = result {
-        // What clients do wrong is theirs: nothing here asks for an operator.
-        tracing::debug!(%error, "connection closed on an error");
+fn closed(result: hyper::Result<()>, in_order: CloseReason) -> CloseReason {
+    let Err(error) = result else {
+        return in_order;
+    };
+    // What clients do wrong is theirs: nothing here asks for an operator.
+    tracing::debug!(%error, "connection closed on an error");
+    if error.is_timeout() {
+        CloseReason::HeaderTimeout
+    } else if error.is_parse() {
+        CloseReason::Malformed
+    } else if is_stalled(&error) {
+        CloseReason::WriteStalled
+    } else {
+        CloseReason::Broken
     }
-    End::Closed
+}
+
+/// Whether it is the [`StallGuard`] that has failed a write.
+fn is_stalled(error: &hyper::Error) -> bool {
+    error
+        .source()
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
 }

@@ -6,10 +6,12 @@ use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use hyper::body::{Body, Incoming};
+use knowledge_core::api::MatchedRoute;
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::Reply;
@@ -18,9 +20,13 @@ use warp::reply::Response;
 use super::responder::{Refusal, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::server::Shared;
+use crate::metrics::{Answered, HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
 
 /// The header that identifies an exchange, in the answer and in the log.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+/// Core's word for an answer that is that of an earlier request.
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The target of the lines that requests make in the log.
 const ACCESS: &str = "knowledge_server::access";
@@ -55,6 +61,7 @@ where
     request.extensions_mut().insert(Arc::clone(&exchange));
     let mut record = Record {
         exchange: &exchange,
+        metrics: &shared.metrics,
         answered: false,
     };
 
@@ -88,6 +95,7 @@ where
 /// has gone or the server was stopped.
 struct Record<'a> {
     exchange: &'a Exchange,
+    metrics: &'a HttpMetrics,
     answered: bool,
 }
 
@@ -97,9 +105,20 @@ impl Record<'_> {
         let Exchange { method, uri, .. } = self.exchange;
         let path = uri.path();
         let status = response.status().as_u16();
-        let duration_ms = self.duration_ms();
+        let duration = self.exchange.started.elapsed();
+        let duration_ms = milliseconds(duration);
         let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
         let bytes_out = response.body().size_hint().exact();
+        let route = response.extensions().get::<MatchedRoute>();
+        self.metrics.answered(&Answered {
+            route: route.map_or(ROUTE_UNMATCHED, |route| route.0),
+            method,
+            status: response.status(),
+            duration,
+            bytes_in,
+            bytes_out: bytes_out.unwrap_or(0),
+            is_replay: response.headers().contains_key(IDEMPOTENT_REPLAYED),
+        });
         let request_id = response
             .headers()
             .get(REQUEST_ID)
@@ -113,18 +132,17 @@ impl Record<'_> {
                 )
             };
         }
-        // Probes come every few seconds for ever: they would drown the rest.
+        // Probes and scrapes come every few seconds for ever: they would drown the rest.
         match path {
-            HEALTH_PATH | READY_PATH => line!(debug),
+            HEALTH_PATH | READY_PATH | METRICS_PATH => line!(debug),
             _ => line!(info),
         }
     }
+}
 
-    /// Milliseconds since the header had arrived, to the microsecond.
-    fn duration_ms(&self) -> f64 {
-        let micros = self.exchange.started.elapsed().as_micros();
-        micros as f64 / 1_000.0
-    }
+/// Milliseconds, to the microsecond.
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1_000.0
 }
 
 impl Drop for Record<'_> {
@@ -132,7 +150,9 @@ impl Drop for Record<'_> {
         if !self.answered {
             let Exchange { method, uri, .. } = self.exchange;
             let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
-            let (path, duration_ms) = (uri.path(), self.duration_ms());
+            self.metrics.dropped(bytes_in);
+            let path = uri.path();
+            let duration_ms = milliseconds(self.exchange.started.elapsed());
             tracing::info!(
                 target: ACCESS,
                 %method, path, duration_ms, bytes_in,

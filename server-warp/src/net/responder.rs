@@ -59,7 +59,12 @@ pub enum Refusal {
         /// When to try again.
         retry_after: Duration,
     },
-    /// 503: as many requests are in work, or as many bytes of bodies on their way, as the server takes on.
+    /// 503: as many bytes of bodies are on their way as the server takes on. The connection is closed.
+    BodyMemoryFull {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// 503: as many requests are in work as the server takes on.
     Overloaded {
         /// When to try again.
         retry_after: Duration,
@@ -74,15 +79,41 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// What [`reason`](Self::reason) may say.
+    pub const REASONS: [&'static str; 7] = [
+        "body_too_large",
+        "body_unreadable",
+        "body_timed_out",
+        "body_memory_full",
+        "in_work_full",
+        "timed_out",
+        "panicked",
+    ];
+
+    /// The reason in one word, for metrics.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::BodyUnreadable => "body_unreadable",
+            Self::BodyTimedOut { .. } => "body_timed_out",
+            Self::BodyMemoryFull { .. } => "body_memory_full",
+            Self::Overloaded { .. } => "in_work_full",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Panicked => "panicked",
+        }
+    }
+
     /// The status of the answer.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyUnreadable => StatusCode::BAD_REQUEST,
-            Self::BodyTimedOut { .. } | Self::Overloaded { .. } | Self::TimedOut { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::BodyTimedOut { .. }
+            | Self::BodyMemoryFull { .. }
+            | Self::Overloaded { .. }
+            | Self::TimedOut { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -92,6 +123,7 @@ impl Refusal {
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::BodyTimedOut { retry_after }
+            | Self::BodyMemoryFull { retry_after }
             | Self::Overloaded { retry_after }
             | Self::TimedOut { retry_after } => Some(*retry_after),
             Self::BodyTooLarge { .. } | Self::BodyUnreadable | Self::Panicked => None,

@@ -9,6 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use knowledge_core::api::MatchedRoute;
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::{Filter, Reply};
@@ -30,16 +31,17 @@ pub(super) fn service<R: Responder>(
 + Clone
 + Send
 + 'static {
-    let health = warp::path!("healthz")
-        .and(warp::method())
-        .map(|method| probe(&method, StatusCode::OK, r#"{"status":"ok"}"#).into_response());
+    let health = warp::path!("healthz").and(warp::method()).map(|method| {
+        let response = probe(&method, StatusCode::OK, r#"{"status":"ok"}"#);
+        routed(HEALTH_PATH, response).into_response()
+    });
 
     let ready_shared = Arc::clone(&shared);
     let ready = warp::path!("readyz")
         .and(warp::method())
         .then(move |method| {
             let shared = Arc::clone(&ready_shared);
-            async move { ready(&shared, &method).await.into_response() }
+            async move { routed(READY_PATH, ready(&shared, &method).await).into_response() }
         });
 
     let everything_else = warp::ext::get::<Arc<Exchange>>()
@@ -55,6 +57,12 @@ pub(super) fn service<R: Responder>(
         });
 
     warp::service(health.or(ready).unify().or(everything_else).unify())
+}
+
+/// Names the route that has answered, as core does for its own.
+fn routed(route: &'static str, mut response: Response<Bytes>) -> Response<Bytes> {
+    response.extensions_mut().insert(MatchedRoute(route));
+    response
 }
 
 /// The answer of a health check.
@@ -135,6 +143,7 @@ where
     let Ok(_permit) = shared.requests_in_work.try_acquire() else {
         return shared.refuse(exchange, &Refusal::Overloaded { retry_after });
     };
+    let _in_work = shared.metrics.in_work();
     let mut request = Request::new(body);
     *request.method_mut() = exchange.method.clone();
     *request.uri_mut() = exchange.uri.clone();
@@ -181,6 +190,6 @@ fn refusal<R>(shared: &Shared<R>, fault: Fault) -> Refusal {
         },
         Fault::Unreadable => Refusal::BodyUnreadable,
         Fault::TimedOut => Refusal::BodyTimedOut { retry_after },
-        Fault::NoRoom => Refusal::Overloaded { retry_after },
+        Fault::NoRoom => Refusal::BodyMemoryFull { retry_after },
     }
 }

@@ -16,11 +16,12 @@ use tokio::sync::{Semaphore, watch};
 
 use super::body::Room;
 use super::config::{InvalidConfig, NetConfig};
-use super::connection::{self, End};
+use super::connection;
 use super::exchange::Exchange;
 use super::open_files;
 use super::responder::{Refusal, Responder};
 use super::tls::{Certificates, TlsError};
+use crate::metrics::{CloseReason, HttpMetrics};
 use crate::system::system_env;
 
 /// How long accepting rests after the process or the machine has run out of files or memory. Trying again at once
@@ -89,6 +90,7 @@ pub(super) struct Shared<R> {
     pub(super) config: NetConfig,
     pub(super) responder: R,
     pub(super) env: Env,
+    pub(super) metrics: HttpMetrics,
     pub(super) phases: watch::Receiver<Phase>,
     pub(super) requests_in_work: Semaphore,
     pub(super) body_room: Arc<Room>,
@@ -128,6 +130,7 @@ impl<R: Responder> Server<R> {
             requests_in_work: Semaphore::new(config.requests_in_work_max),
             body_room: Room::new(config.body_bytes_held_max),
             env: system_env(),
+            metrics: HttpMetrics::default(),
             config,
             responder,
             phases,
@@ -140,6 +143,15 @@ impl<R: Responder> Server<R> {
             phase,
             shared: Arc::new(shared),
         })
+    }
+
+    /// Counts with these metrics what happens from here on.
+    #[must_use]
+    pub fn measured_by(mut self, metrics: HttpMetrics) -> Self {
+        let shared = Arc::get_mut(&mut self.shared).expect("nothing runs yet that could share it");
+        metrics.set_capacity(self.connections_max, shared.config.requests_in_work_max);
+        shared.metrics = metrics;
+        self
     }
 
     /// The address that the server listens on, with the port that it was given.
@@ -215,6 +227,7 @@ impl<R> Shared<R> {
 impl<R: Responder> Shared<R> {
     /// The responder's refusal, with what the refusal says to every HTTP client.
     pub(super) fn refuse(&self, exchange: &Exchange, refusal: &Refusal) -> Response<Bytes> {
+        self.metrics.refused(refusal);
         let mut response = self
             .responder
             .refuse(&exchange.method, &exchange.uri, refusal);
@@ -287,20 +300,23 @@ async fn accept<R: Responder>(
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
             return; // The semaphore is never closed.
         };
-        let stream = accept_one(listener, tally).await;
+        let stream = accept_one(listener, &shared.metrics, tally).await;
         tally.accepted.fetch_add(1, Ordering::Relaxed);
+        let open = shared.metrics.accepted();
         let (shared, protocol, tally) = (Arc::clone(shared), protocol.clone(), Arc::clone(tally));
         tokio::spawn(async move {
-            if connection::open(shared, protocol, stream).await == End::Killed {
+            let reason = connection::open(shared, protocol, stream).await;
+            if reason == CloseReason::Killed {
                 tally.killed.fetch_add(1, Ordering::Relaxed);
             }
+            open.close(reason);
             drop(slot);
         });
     }
 }
 
 /// The next connection; rests while there are no files or no memory for one.
-async fn accept_one(listener: &TcpListener, tally: &Tally) -> TcpStream {
+async fn accept_one(listener: &TcpListener, metrics: &HttpMetrics, tally: &Tally) -> TcpStream {
     let mut resting = false;
     loop {
         match listener.accept().await {
@@ -312,6 +328,7 @@ async fn accept_one(listener: &TcpListener, tally: &Tally) -> TcpStream {
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tally.accept_failures.fetch_add(1, Ordering::Relaxed);
+                metrics.accept_failed();
                 if !resting {
                     tracing::error!(%error, "cannot accept connections; trying again until it works");
                 }

@@ -164,7 +164,10 @@ async fn bodies_beyond_the_room_are_refused_while_small_ones_are_served() {
     let large =
         start_chunked("/echo") + &chunk(&"x".repeat(BODY_BYTES_UNCOUNTED * 3 / 2)) + "0\r\n\r\n";
     let refused = wait_for_status(&server, &large, 503).await;
-    assert_eq!(refused.body, "POST /echo Overloaded { retry_after: 1s }");
+    assert_eq!(
+        refused.body,
+        "POST /echo BodyMemoryFull { retry_after: 1s }"
+    );
     assert_eq!(refused.header("retry-after"), Some("1"));
     let small = "x".repeat(BODY_BYTES_UNCOUNTED);
     assert_eq!(server.ask(post("/echo", &small)).await.body, small);

@@ -43,6 +43,7 @@ fn is_of_the_request(error: &Error) -> bool {
 /// One request on its way.
 pub(super) struct Call<'c> {
     pub(super) service: &'c KnowledgeService,
+    pub(super) trusted_origins: &'c [String],
     pub(super) spec: &'static OperationSpec,
     pub(super) parameters: &'c Parameters,
     pub(super) request: &'c Request<Bytes>,
@@ -59,7 +60,8 @@ impl Call<'_> {
         };
         let credential = headers::credential(self.request.headers(), kind)?;
         if kind == CredentialKind::Session {
-            headers::refuse_cross_site(self.request.headers(), self.request.method())?;
+            let (headers, method) = (self.request.headers(), self.request.method());
+            headers::refuse_cross_site(headers, method, self.trusted_origins)?;
         }
         match self.carry_out(&credential).await {
             Err(error) if is_of_the_request(&error) => {

@@ -43,15 +43,19 @@ fn value<T: DeserializeOwned>(entry: &KeyEntry) -> Result<T, String> {
 
 type Claims = Result<Vec<Claim>, String>;
 
+/// A member, or one that was removed: what it did stands in the audit log for ever, what it had until it is cleared.
+fn present_or_former(org: OrgId, member: MemberId) -> Claim {
+    Claim::EitherExists(keys::member(org, member), keys::former_member(org, member))
+}
+
 impl Verifier {
     pub(super) fn claims_of(&mut self, entry: &KeyEntry) -> Claims {
         let text = std::str::from_utf8(entry.key.as_bytes()).map_err(|_| "not a key of text")?;
         let parts = Parts(text.split('/').collect());
         match parts.0[0] {
             "meta" | "source" | "last_ingest" => self.plain(entry, &parts),
-            "org" | "org_slug" | "workspace" | "workspace_slug" | "member" | "member_handle" => {
-                self.organization(entry, &parts)
-            }
+            "org" | "org_slug" | "workspace" | "workspace_slug" | "member" | "member_handle"
+            | "former_member" => self.organization(entry, &parts),
             "workspace_role" | "role" | "role_slug" | "role_redirect" | "holder" => {
                 self.role(entry, &parts)
             }
@@ -125,6 +129,14 @@ impl Verifier {
                 claims.push(Claim::Exists(keys::org(org)));
                 claims
             }
+            "former_member" => {
+                value::<Timestamp>(entry)?;
+                let (org, member) = (parts.org()?, MemberId(parts.id(2)?));
+                vec![
+                    Claim::Exists(keys::org(org)),
+                    Claim::Absent(keys::member(org, member)),
+                ]
+            }
             _ => {
                 let key = keys::member(parts.org()?, value(entry)?);
                 vec![Claim::Says(key, json!({ "handle": slug() }))]
@@ -155,7 +167,7 @@ impl Verifier {
             "workspace_role" => {
                 let (member, workspace) = (MemberId(parts.id(2)?), WorkspaceId(parts.id(3)?));
                 let mut claims = self.held(org, value(entry)?, member, Some(workspace))?;
-                claims.push(Claim::Exists(keys::member(org, member)));
+                claims.push(present_or_former(org, member));
                 claims.push(Claim::Exists(keys::workspace(org, workspace)));
                 claims
             }
@@ -204,7 +216,7 @@ impl Verifier {
                 let due = Due::record(entry.key.clone()).and(by_id.clone());
                 vec![
                     Claim::Says(by_id, json!(parts.0.last())),
-                    Claim::Exists(keys::member(record.org_id, record.member_id)),
+                    present_or_former(record.org_id, record.member_id),
                     Claim::Due(record.expires_at, due),
                 ]
             }
@@ -366,7 +378,7 @@ impl Verifier {
                 let (org, actor) = (parts.org()?, MemberId(parts.id(2)?));
                 vec![
                     Claim::Exists(keys::audit(org, AuditLogId(parts.id(3)?))),
-                    Claim::Exists(keys::member(org, actor)),
+                    present_or_former(org, actor),
                 ]
             }
             "idempotency" => {

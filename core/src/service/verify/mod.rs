@@ -77,6 +77,8 @@ impl KnowledgeService {
 enum Claim {
     /// It is there.
     Exists(Key),
+    /// The one or the other is there.
+    EitherExists(Key, Key),
     /// It is not there.
     Absent(Key),
     /// It is there and says this: a value, or an object with these fields among others.
@@ -170,9 +172,10 @@ impl Verifier {
     }
 
     async fn check(&mut self, store: &dyn Store, claims: Vec<Made>) -> Result<(), StoreError> {
-        let about = claims.iter().filter_map(|made| match &made.claim {
-            Claim::Exists(key) | Claim::Absent(key) | Claim::Says(key, _) => Some(key.clone()),
-            Claim::Due(..) => None,
+        let about = claims.iter().flat_map(|made| match &made.claim {
+            Claim::Exists(key) | Claim::Absent(key) | Claim::Says(key, _) => vec![key.clone()],
+            Claim::EitherExists(one, other) => vec![one.clone(), other.clone()],
+            Claim::Due(..) => Vec::new(),
         });
         let about: Vec<Key> = about.collect();
         let mut found = store.get(&about).await?.into_iter();
@@ -181,6 +184,12 @@ impl Verifier {
                 Claim::Exists(key) => {
                     if found.next().flatten().is_none() {
                         self.differ(&key, format!("missing, wanted by {by}"));
+                    }
+                }
+                Claim::EitherExists(one, other) => {
+                    let (first, second) = (found.next().flatten(), found.next().flatten());
+                    if first.or(second).is_none() {
+                        self.differ(&one, format!("missing, as {other} is, wanted by {by}"));
                     }
                 }
                 Claim::Absent(key) => {

@@ -1,0 +1,155 @@
+//! Writing a dump of any store.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::decoder::Decoder;
+use super::line::{Tally, write_entry, write_record};
+use super::{Header, Summary, UNFINISHED_SCHEMA};
+use crate::store::{Direction, KeyRange, Store, StoreError, StoreExt, keys};
+
+/// How many entries are read at once.
+const PAGE_ENTRIES: usize = 512;
+
+/// Why a store cannot be dumped.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store is what an interrupted restore left.
+    #[error("a restore into this store was not finished: there is nothing whole to dump")]
+    Unfinished,
+}
+
+/// Reads a whole store as the lines of a dump.
+///
+/// The store is read in pages, each a point in time of its own: for a dump of one moment nobody may write meanwhile, or the
+/// store given is a snapshot.
+pub struct Export {
+    store: Arc<dyn Store>,
+    header: Option<Header>,
+    /// What is still to be read; nothing after the last line.
+    rest: Option<KeyRange>,
+    tally: Tally,
+}
+
+impl std::fmt::Debug for Export {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Export")
+            .field("rest", &self.rest)
+            .field("entries", &self.tally.entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Export {
+    /// Begins before the first line.
+    ///
+    /// # Errors
+    /// [`ExportError`], one by one.
+    pub async fn begin(store: Arc<dyn Store>) -> Result<Self, ExportError> {
+        let header = header(&*store).await?;
+        Ok(Self {
+            store,
+            header: Some(header),
+            rest: Some(KeyRange::all()),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Goes on behind the lines that `read` has read of a dump that was interrupted. `None` where that dump is whole, or
+    /// is not of this store as it stands: then it has to begin anew. The header and the last entry are compared; that
+    /// nothing else has changed since is for the caller to know.
+    ///
+    /// # Errors
+    /// [`ExportError`], one by one.
+    pub async fn resume(store: Arc<dyn Store>, read: Decoder) -> Result<Option<Self>, ExportError> {
+        if read.header() != Some(&header(&*store).await?) {
+            return Ok(None);
+        }
+        let (last_key, last_value) = (read.last_key().cloned(), read.last_value().cloned());
+        let found = match &last_key {
+            Some(last) => store.get(std::slice::from_ref(last)).await?.pop().flatten(),
+            None => None,
+        };
+        if found.map(|entry| entry.value) != last_value {
+            return Ok(None);
+        }
+        let Some(tally) = read.into_tally() else {
+            return Ok(None);
+        };
+        let rest = match &tally.last_key {
+            Some(last) => KeyRange::all().after(last),
+            None => KeyRange::all(),
+        };
+        Ok(Some(Self {
+            store,
+            header: None,
+            rest: Some(rest),
+            tally,
+        }))
+    }
+
+    /// Writes the next lines behind what `lines` has; `false` once the last one is written.
+    ///
+    /// # Errors
+    /// Those of the store; `lines` is then as it was, and the call can be repeated.
+    pub async fn read(&mut self, lines: &mut Vec<u8>) -> Result<bool, StoreError> {
+        if let Some(header) = self.header.take() {
+            let begin = lines.len();
+            write_record(lines, &header);
+            self.tally.line(&lines[begin..]);
+            return Ok(true);
+        }
+        let Some(rest) = &self.rest else {
+            return Ok(false);
+        };
+        let page = self.store.scan(rest, PAGE_ENTRIES, Direction::Forward);
+        let page = page.await?;
+        self.rest = match page.last() {
+            Some(last) if page.len() == PAGE_ENTRIES => Some(rest.after(&last.key)),
+            _ => None,
+        };
+        for found in page {
+            let begin = lines.len();
+            write_entry(lines, found.key.as_bytes(), &found.entry.value);
+            self.tally.entry(found.key, &lines[begin..]);
+        }
+        if self.rest.is_none() {
+            write_record(lines, &self.summary());
+        }
+        Ok(self.rest.is_some())
+    }
+
+    /// How many entries were written.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.tally.entries
+    }
+
+    /// What the lines written so far come to: after the last one the summary of the dump.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.tally.summary()
+    }
+}
+
+async fn header(store: &dyn Store) -> Result<Header, ExportError> {
+    /// What is told of the store's first record.
+    #[derive(Deserialize)]
+    struct Meta {
+        schema: u32,
+        sealing_key: Option<String>,
+    }
+
+    // One that cannot be read is dumped as it is: a dump must not depend on what is in the store.
+    let meta = store.read::<Meta>(&keys::meta()).await.ok().flatten();
+    match meta.map(|meta| meta.value) {
+        Some(meta) if meta.schema == UNFINISHED_SCHEMA => Err(ExportError::Unfinished),
+        Some(meta) => Ok(Header::new(Some(meta.schema), meta.sealing_key)),
+        None => Ok(Header::new(None, None)),
+    }
+}

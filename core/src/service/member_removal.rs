@@ -1,0 +1,214 @@
+//! Removing members, whatever they hold.
+//!
+//! From outside, a removal is one switch: one commit takes the member away, and nobody is recognised as a member that
+//! is not there. What it leaves behind, which nothing bounds (credentials, MCP keys, roles in workspaces), is cleared
+//! right after that in batches, and by maintenance where a crash came in between.
+
+use super::KnowledgeService;
+use super::audit::{AuditAction, Operation, ResourceKind, state};
+use super::maintain::Due;
+use super::mcp_keys::forget_key;
+use super::members::{Authority, OWNER, current_role, is_last_owner, leave_role};
+use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash, needs};
+use crate::error::{Error, ProblemCode};
+use crate::model::{Member, MemberId, MemberKind, OrgId, WorkspaceId};
+use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, keys};
+
+/// How many leftovers one commit clears, and how many credentials are looked at for it.
+const LEFTOVERS_PER_COMMIT: usize = 200;
+
+impl KnowledgeService {
+    /// Removes a member: from that moment on none of its tokens, sessions and MCP keys is taken, its roles are held by
+    /// nobody, and its handle is free. What it did stays in the audit log.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for the last owner; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
+    /// organisation that is not the caller's or an unknown member; [`Error::Forbidden`] without `member:manage`, or
+    /// where anyone but an owner removes an owner.
+    pub async fn remove_member(
+        &self,
+        credential: &Credential,
+        org_slug: &str,
+        member: MemberId,
+    ) -> Result<(), Error> {
+        let org = self
+            .transact(|mut transaction| async move {
+                let caller = self
+                    .enter_org(&mut transaction, credential, org_slug, needs::REMOVE_MEMBER)
+                    .await?;
+                let org = caller.org_id();
+                let authority = Authority::Caller(Box::new(caller));
+                self.take_away(&mut transaction, &authority, member).await?;
+                transaction.done(org)
+            })
+            .await?;
+        self.clear_now(org, member).await;
+        Ok(())
+    }
+
+    /// The same by the operator.
+    pub(super) async fn remove_member_as_operator(
+        &self,
+        org: OrgId,
+        member: MemberId,
+    ) -> Result<Member, Error> {
+        let removed = self
+            .transact(|mut transaction| async move {
+                let authority = Authority::Operator(org);
+                let removed = self.take_away(&mut transaction, &authority, member).await?;
+                transaction.done(removed)
+            })
+            .await?;
+        self.clear_now(org, member).await;
+        Ok(removed)
+    }
+
+    /// The switch.
+    async fn take_away(
+        &self,
+        transaction: &mut Transaction,
+        authority: &Authority,
+        member: MemberId,
+    ) -> Result<Member, Error> {
+        let org = authority.org();
+        let key = keys::member(org, member);
+        let found = transaction
+            .read::<Member>(&key)
+            .await?
+            .ok_or(Error::NotFound { what: "member" })?;
+        let held = current_role(transaction, org, found.role).await?;
+        if held == OWNER {
+            authority.require_owner()?;
+            if is_last_owner(transaction, org).await? {
+                return Err(Error::invalid(
+                    "member",
+                    ProblemCode::InvalidValue,
+                    "must stay: this is the last owner",
+                ));
+            }
+        }
+        let now = self.env().now();
+        transaction.delete(key);
+        transaction.delete(keys::member_handle(org, &found.handle));
+        leave_role(transaction, org, (found.role, held), member, None);
+        if found.kind == MemberKind::User {
+            transaction.add(keys::member_count(org), -1);
+        }
+        transaction.put(keys::former_member(org, member), &now);
+        Due::FormerMember { org, member }.schedule(transaction, now, self.env());
+        let removed = Member {
+            role: held,
+            ..found
+        };
+        Operation::begin(transaction, self.env(), now).record(
+            transaction,
+            authority.actor(),
+            AuditAction::MemberRemove,
+            (ResourceKind::Member, member.0),
+            Some(state(&removed)),
+            None,
+        );
+        Ok(removed)
+    }
+
+    /// Clears what the member left. A failure is no failure of the removal, which is done: maintenance goes on.
+    async fn clear_now(&self, org: OrgId, member: MemberId) {
+        if let Err(error) = self.clear_former_member(org, member).await {
+            tracing::warn!(%error, %member, "what a removed member left is cleared later");
+        }
+    }
+
+    /// Clears everything that a removed member left. Nothing can come to it any more: whatever is made for a member
+    /// checks that it is there.
+    pub(super) async fn clear_former_member(
+        &self,
+        org: OrgId,
+        member: MemberId,
+    ) -> Result<(), Error> {
+        let roles = keys::workspace_roles(org, member);
+        loop {
+            let page = self
+                .store()
+                .scan(&roles, LEFTOVERS_PER_COMMIT, Direction::Forward)
+                .await?;
+            if page.is_empty() {
+                break;
+            }
+            let held: Vec<Key> = page.into_iter().map(|found| found.key).collect();
+            self.end_workspace_roles(org, member, &held).await?;
+        }
+        let mut rest = keys::credential_ids(org);
+        loop {
+            let page = self
+                .store()
+                .scan(&rest, LEFTOVERS_PER_COMMIT, Direction::Forward)
+                .await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            let after_last = rest.after(&last.key);
+            let hashes = page
+                .iter()
+                .map(decode_value)
+                .collect::<Result<Vec<String>, _>>()?;
+            let hashes = hashes.iter().filter_map(|hash| hash.parse().ok());
+            let hashes: Vec<SecretHash> = hashes.collect();
+            self.delete_credentials_of(org, member, &hashes).await?;
+            rest = after_last;
+        }
+    }
+
+    async fn end_workspace_roles(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        held: &[Key],
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let roles = transaction.read_many::<RoleRef>(held).await?;
+            for (key, role) in held.iter().zip(roles) {
+                let Some(role) = role else {
+                    continue; // Another caller cleared it meanwhile.
+                };
+                let counted = current_role(&mut transaction, org, role).await?;
+                let workspace = keys::last_id(key).map(WorkspaceId);
+                leave_role(&mut transaction, org, (role, counted), member, workspace);
+                transaction.delete(key.clone());
+            }
+            transaction.done(())
+        })
+        .await
+    }
+
+    async fn delete_credentials_of(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        hashes: &[SecretHash],
+    ) -> Result<(), Error> {
+        let places: Vec<Key> = hashes.iter().copied().map(keys::credential).collect();
+        let found = self.store().read_many::<CredentialRecord>(&places).await?;
+        let theirs = places.into_iter().zip(found);
+        let theirs = theirs.filter(|(_, found)| {
+            let owner = found.as_ref().map(|found| found.value.member_id);
+            owner == Some(member)
+        });
+        let theirs: Vec<Key> = theirs.map(|(key, _)| key).collect();
+        let theirs = &theirs;
+        self.transact(|mut transaction| async move {
+            let found = transaction.read_many::<CredentialRecord>(theirs).await?;
+            for (key, record) in theirs.iter().zip(found) {
+                let Some(record) = record else {
+                    continue;
+                };
+                transaction.delete(key.clone());
+                transaction.delete(keys::credential_id(org, record.id));
+                for workspace in record.narrowing.workspaces.iter().flatten() {
+                    forget_key(&mut transaction, org, *workspace, record.id).await?;
+                }
+            }
+            transaction.done(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,176 @@
+//! Members.
+
+use super::{NewMember, Provisioning};
+use crate::access::RoleRef;
+use crate::error::{Error, ProblemCode};
+use crate::limits::TEAMS_PER_MEMBER_MAX;
+use crate::model::{CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, is_label_name};
+use crate::service::MemberAssignment;
+use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
+use crate::service::members::{Authority, hold_role};
+use crate::service::page::{Listing, Page, PageRequest};
+use crate::service::validate::{Problems, SLUG_RULE};
+use crate::store::{Direction, StoreExt, Transaction, keys};
+
+impl Provisioning<'_> {
+    /// Adds a member.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`], also for an unknown role or one of a workspace; [`Error::NotFound`] for an unknown
+    /// organisation; [`Error::SlugTaken`] for a handle that another member has.
+    pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
+        let mut problems = Problems::default();
+        check_member(&mut problems, new);
+        problems.into_result()?;
+        let env = self.service.env();
+        self.service
+            .transact(|mut transaction| async move {
+                self.require_org(&mut transaction, org).await?;
+                if transaction.read::<MemberId>(&keys::member_handle(org, &new.handle)).await?.is_some() {
+                    return Err(Error::SlugTaken { what: "member" });
+                }
+                if let RoleRef::Custom(id) = new.role {
+                    let role = transaction.read::<CustomRole>(&keys::role(org, id)).await?;
+                    if !role.is_some_and(|role| role.is_active && role.workspace_id.is_none()) {
+                        let message = "must be viewer, member, admin, owner or an active role of the whole organisation";
+                        return Err(Error::invalid("role", ProblemCode::NotFound, message));
+                    }
+                }
+                let now = env.now();
+                let member = self.add_member(&mut transaction, org, new, now);
+                let (actor, action) = (Actor::operator(org), AuditAction::MemberCreate);
+                let resource = (ResourceKind::Member, member.id.0);
+                Operation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
+                transaction.done(member)
+            })
+            .await
+    }
+
+    /// The members of an organisation, in the order they were added.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn members(&self, org: OrgId) -> Result<Vec<Member>, Error> {
+        self.list(&keys::members(org)).await
+    }
+
+    /// A page of the members of an organisation, in the order they were added.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_members(
+        &self,
+        org: OrgId,
+        page: &PageRequest,
+    ) -> Result<Page<Member>, Error> {
+        let range = keys::members(org);
+        Listing::new("provisioned members", &(), range, Direction::Forward)
+            .page(self.service.store(), page, |_, member| Ok(Some(member)))
+            .await
+    }
+
+    /// The member with this handle.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn member(&self, org: OrgId, handle: &str) -> Result<Option<Member>, Error> {
+        if !is_label_name(handle) {
+            return Ok(None);
+        }
+        self.named(&keys::member_handle(org, handle), |id| {
+            keys::member(org, id)
+        })
+        .await
+    }
+
+    /// The member with this identifier.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn member_by_id(&self, org: OrgId, id: MemberId) -> Result<Option<Member>, Error> {
+        let found = self.service.store().read(&keys::member(org, id)).await?;
+        Ok(found.map(|found| found.value))
+    }
+
+    /// Gives a member a role.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an unknown or inactive role, one of another workspace, the role of an owner in a
+    /// workspace, or where the last owner would be gone; [`Error::NotFound`] for an unknown member or workspace.
+    pub async fn assign_role(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        assignment: MemberAssignment,
+    ) -> Result<(), Error> {
+        self.service
+            .transact(|mut transaction| async move {
+                let operator = Authority::Operator(org);
+                self.service
+                    .assign(&mut transaction, &operator, member, assignment)
+                    .await?;
+                transaction.done(())
+            })
+            .await
+    }
+
+    /// Removes a member, see [`KnowledgeService::remove_member`]. Returns what it was.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for the last owner; [`Error::NotFound`].
+    pub async fn remove_member(&self, org: OrgId, member: MemberId) -> Result<Member, Error> {
+        self.service.remove_member_as_operator(org, member).await
+    }
+
+    /// The custom role with this slug.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn custom_role(&self, org: OrgId, slug: &str) -> Result<Option<CustomRole>, Error> {
+        if !is_label_name(slug) {
+            return Ok(None);
+        }
+        self.named(&keys::role_slug(org, slug), |id| keys::role(org, id))
+            .await
+    }
+
+    pub(super) fn add_member(
+        &self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        new: &NewMember,
+        now: Timestamp,
+    ) -> Member {
+        let member = Member {
+            id: MemberId(self.service.env().uuid_at(now)),
+            kind: new.kind,
+            handle: new.handle.clone(),
+            name: new.name.clone(),
+            role: new.role,
+            teams: new.teams.clone(),
+            created_at: now,
+        };
+        transaction.create(keys::member_handle(org, &member.handle), &member.id);
+        transaction.create(keys::member(org, member.id), &member);
+        hold_role(transaction, org, member.role, member.id, None);
+        if member.kind == MemberKind::User {
+            transaction.add(keys::member_count(org), 1);
+        }
+        member
+    }
+}
+
+pub(super) fn check_member(problems: &mut Problems, member: &NewMember) {
+    problems.slug("handle", &member.handle);
+    problems.name("name", &member.name);
+    problems.at_most("teams", member.teams.len(), TEAMS_PER_MEMBER_MAX);
+    for (index, team) in member.teams.iter().enumerate() {
+        if !is_label_name(team) {
+            problems.push(
+                format!("teams[{index}]"),
+                ProblemCode::InvalidValue,
+                SLUG_RULE,
+            );
+        }
+    }
+}

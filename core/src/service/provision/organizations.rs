@@ -1,0 +1,209 @@
+//! Organisations and their workspaces.
+
+use super::members::check_member;
+use super::{NewMember, NewWorkspace, Provisioning};
+use crate::access::{BuiltInRole, RoleRef};
+use crate::error::{Error, ProblemCode};
+use crate::model::{
+    AudienceLabel, AudienceScope, Member, OrgId, Organization, Source, Workspace, WorkspaceId,
+    is_label_name,
+};
+use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
+use crate::service::page::{Listing, Page, PageRequest};
+use crate::service::validate::Problems;
+use crate::store::{Direction, StoreExt, keys};
+
+impl Provisioning<'_> {
+    /// Makes an organisation, with its first member, who owns it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`]; [`Error::SlugTaken`].
+    pub async fn create_organization(
+        &self,
+        name: &str,
+        slug: &str,
+        owner: &NewMember,
+    ) -> Result<(Organization, Member), Error> {
+        let mut problems = Problems::default();
+        problems.name("name", name);
+        problems.slug("slug", slug);
+        if owner.role != RoleRef::BuiltIn(BuiltInRole::Owner) {
+            problems.push("owner.role", ProblemCode::InvalidValue, "must be owner");
+        }
+        check_member(&mut problems, owner);
+        problems.into_result()?;
+        let env = self.service.env();
+        self.service
+            .transact(|mut transaction| async move {
+                let now = env.now();
+                let org = Organization {
+                    id: OrgId(env.uuid()),
+                    name: name.to_owned(),
+                    slug: slug.to_owned(),
+                    created_at: now,
+                };
+                if transaction
+                    .read::<OrgId>(&keys::org_slug(slug))
+                    .await?
+                    .is_some()
+                {
+                    return Err(Error::SlugTaken {
+                        what: "organisation",
+                    });
+                }
+                transaction.put(keys::org_slug(slug), &org.id);
+                transaction.create(keys::org(org.id), &org);
+                let member = self.add_member(&mut transaction, org.id, owner, now);
+                let (actor, action) = (Actor::operator(org.id), AuditAction::OrganizationCreate);
+                let resource = (ResourceKind::Organization, org.id.0);
+                Operation::begin(&transaction, env, now).created(
+                    &mut transaction,
+                    actor,
+                    action,
+                    resource,
+                    &org,
+                );
+                transaction.done((org, member))
+            })
+            .await
+    }
+
+    /// The organisation with this slug.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn organization(&self, slug: &str) -> Result<Option<Organization>, Error> {
+        if !is_label_name(slug) {
+            return Ok(None);
+        }
+        self.named(&keys::org_slug(slug), keys::org).await
+    }
+
+    /// A page of the organisations, in the order of their identifiers.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_organizations(
+        &self,
+        page: &PageRequest,
+    ) -> Result<Page<Organization>, Error> {
+        let range = keys::orgs();
+        Listing::new("organisations", &(), range, Direction::Forward)
+            .page(self.service.store(), page, |_, org| Ok(Some(org)))
+            .await
+    }
+
+    /// Every organisation.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn organizations(&self) -> Result<Vec<Organization>, Error> {
+        self.list(&keys::orgs()).await
+    }
+
+    /// Makes a workspace.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`].
+    pub async fn create_workspace(
+        &self,
+        org: OrgId,
+        new: &NewWorkspace,
+    ) -> Result<Workspace, Error> {
+        let mut problems = Problems::default();
+        problems.name("name", &new.name);
+        problems.slug("slug", &new.slug);
+        problems.into_result()?;
+        let env = self.service.env();
+        self.service
+            .transact(|mut transaction| async move {
+                self.require_org(&mut transaction, org).await?;
+                let slug_key = keys::workspace_slug(org, &new.slug);
+                if transaction.read::<WorkspaceId>(&slug_key).await?.is_some() {
+                    return Err(Error::SlugTaken { what: "workspace" });
+                }
+                let own = AudienceLabel::new(AudienceScope::Workspace, &new.slug)
+                    .expect("a slug was checked to be a name");
+                let workspace = Workspace {
+                    id: WorkspaceId(env.uuid()),
+                    name: new.name.clone(),
+                    slug: new.slug.clone(),
+                    audience: new.audience.clone().unwrap_or(own),
+                    created_at: env.now(),
+                };
+                transaction.put(slug_key, &workspace.id);
+                transaction.create(keys::workspace(org, workspace.id), &workspace);
+                let (actor, action) = (Actor::operator(org), AuditAction::WorkspaceCreate);
+                let resource = (ResourceKind::Workspace, workspace.id.0);
+                Operation::begin(&transaction, env, workspace.created_at).created(
+                    &mut transaction,
+                    actor,
+                    action,
+                    resource,
+                    &workspace,
+                );
+                transaction.done(workspace)
+            })
+            .await
+    }
+
+    /// The workspaces of an organisation, in the order they were made.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn workspaces(&self, org: OrgId) -> Result<Vec<Workspace>, Error> {
+        self.list(&keys::workspaces(org)).await
+    }
+
+    /// A page of the workspaces of an organisation, in the order of their identifiers.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page.
+    pub async fn list_workspaces(
+        &self,
+        org: OrgId,
+        page: &PageRequest,
+    ) -> Result<Page<Workspace>, Error> {
+        let range = keys::workspaces(org);
+        Listing::new("provisioned workspaces", &(), range, Direction::Forward)
+            .page(self.service.store(), page, |_, workspace| {
+                Ok(Some(workspace))
+            })
+            .await
+    }
+
+    /// The workspace with this slug.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn workspace(&self, org: OrgId, slug: &str) -> Result<Option<Workspace>, Error> {
+        if !is_label_name(slug) {
+            return Ok(None);
+        }
+        self.named(&keys::workspace_slug(org, slug), |id| {
+            keys::workspace(org, id)
+        })
+        .await
+    }
+
+    /// The workspace with this identifier.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn workspace_by_id(
+        &self,
+        org: OrgId,
+        id: WorkspaceId,
+    ) -> Result<Option<Workspace>, Error> {
+        let found = self.service.store().read(&keys::workspace(org, id)).await?;
+        Ok(found.map(|found| found.value))
+    }
+
+    /// The sources of an organisation, in the order they were made.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn sources(&self, org: OrgId) -> Result<Vec<Source>, Error> {
+        self.list(&keys::sources(org)).await
+    }
+}

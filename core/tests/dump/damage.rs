@@ -1,0 +1,157 @@
+//! What is cut off, reordered or altered is refused with the number of its line, and no service opens what came of it.
+
+use knowledge_core::dump::{DumpError, LINE_BYTES_MAX, LineProblem};
+use knowledge_core::env::Env;
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
+
+use super::*;
+
+fn refused(dump: &[u8]) -> (u64, LineProblem) {
+    let DumpError { number, problem } = read(dump).unwrap_err();
+    (number, problem)
+}
+
+async fn whole() -> Vec<u8> {
+    dump(&numbered(5).await).await
+}
+
+/// The dump with its lines changed.
+fn changed<'d>(dump: &'d [u8], change: impl FnOnce(&mut Vec<&'d [u8]>)) -> Vec<u8> {
+    let mut lines = lines(dump);
+    change(&mut lines);
+    lines.concat()
+}
+
+fn without(lines: &mut Vec<&[u8]>, index: usize) {
+    lines.remove(index);
+}
+
+#[tokio::test]
+async fn each_kind_of_damage_is_told_with_its_line() {
+    use LineProblem::*;
+
+    let dump = whole().await;
+    assert_eq!(lines(&dump).len(), 8); // header, five memories, meta, summary
+    let other = String::from_utf8(dump.clone()).unwrap();
+    let other = other.replace("\"number\":3", "\"number\":4").into_bytes();
+    let long = [vec![b' '; LINE_BYTES_MAX], vec![b'\n']].concat();
+    let cases: Vec<(&str, Vec<u8>, (u64, LineProblem))> = vec![
+        ("nothing", Vec::new(), (1, CutOff)),
+        (
+            "no header",
+            changed(&dump, |l| without(l, 0)),
+            (1, NotADump),
+        ),
+        (
+            "another file",
+            b"{\"title\":\"a\"}\n".to_vec(),
+            (1, NotADump),
+        ),
+        (
+            "no last line",
+            changed(&dump, |l| l.truncate(7)),
+            (8, CutOff),
+        ),
+        ("half a line", dump[..dump.len() / 2].to_vec(), (4, CutOff)),
+        (
+            "no last line feed",
+            dump[..dump.len() - 1].to_vec(),
+            (8, CutOff),
+        ),
+        (
+            "one line less",
+            changed(&dump, |l| without(l, 2)),
+            (7, Count { said: 6, found: 5 }),
+        ),
+        (
+            "two lines exchanged",
+            changed(&dump, |l| l.swap(2, 3)),
+            (4, OutOfOrder),
+        ),
+        (
+            "one line twice",
+            changed(&dump, |l| l.insert(2, l[2])),
+            (4, OutOfOrder),
+        ),
+        ("an altered value", other, (8, Checksum)),
+        (
+            "an empty line",
+            changed(&dump, |l| l.insert(2, b"\n")),
+            (3, Malformed),
+        ),
+        (
+            "a long line",
+            changed(&dump, |l| l.insert(2, &long)),
+            (3, TooLong),
+        ),
+        (
+            "more behind it",
+            changed(&dump, |l| l.push(b"\n")),
+            (9, BehindTheEnd),
+        ),
+        (
+            "two dumps",
+            [&dump[..], &dump[..]].concat(),
+            (9, BehindTheEnd),
+        ),
+    ];
+    for (what, dump, expected) in cases {
+        assert_eq!(refused(&dump), expected, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_later_format_is_told() {
+    let dump = String::from_utf8(whole().await).unwrap();
+    let later = dump.replacen("\"version\":1", "\"version\":2,\"more\":true", 1);
+    assert_eq!(
+        refused(later.as_bytes()),
+        (1, LineProblem::UnknownFormat { found: 2 })
+    );
+}
+
+#[tokio::test]
+async fn no_byte_can_be_altered() {
+    let dump = whole().await;
+    for index in 0..dump.len() {
+        for mask in [1, 0x20, 0x80] {
+            let mut altered = dump.clone();
+            altered[index] ^= mask;
+            assert!(read(&altered).is_err(), "byte {index} with {mask:#x}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_came_of_a_damaged_dump_is_opened_by_no_service() {
+    let dump = whole().await;
+    for cut in 0..lines(&dump).len() {
+        let store = empty();
+        let cut = changed(&dump, |lines| lines.truncate(cut));
+        assert!(matches!(
+            restore(&store, &cut).await,
+            Err(RestoreError::Dump(_))
+        ));
+        if cut.is_empty() {
+            continue; // Nothing was written.
+        }
+        let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(3));
+        let options = Options::new(SealingKey::new([7; 32]));
+        let opened = KnowledgeService::open(Arc::clone(&store), env, options).await;
+        assert!(matches!(opened, Err(OpenError::Unfinished)), "{opened:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dump_of_a_later_schema_is_refused_before_anything_is_written() {
+    let meta = Bytes::from_static(b"{\"schema\":2,\"sealing_key\":\"0123456789abcdef\"}");
+    let later = dump(&store_of([(Key::new("meta").unwrap(), meta)]).await).await;
+    let store = empty();
+    let refused = restore(&store, &later).await;
+    assert!(
+        matches!(refused, Err(RestoreError::LaterSchema { found: 2 })),
+        "{refused:?}"
+    );
+    assert_eq!(dump(&store).await, dump(&empty()).await);
+}

@@ -1,0 +1,181 @@
+//! What was interrupted goes on, and only where it may.
+
+use knowledge_core::dump::ExportError;
+use knowledge_core::store::Mutation;
+
+use super::*;
+
+#[tokio::test]
+async fn a_restore_goes_on_where_it_was_interrupted() {
+    let whole = dump(&numbered(7_000).await).await;
+    let expected = read(&whole).unwrap();
+    let lines = lines(&whole);
+    let copy = empty();
+    let mut done = 0;
+    for taken in [1_000, 2_500, 4_500, 6_500, lines.len()] {
+        let mut restore = Restore::begin(Arc::clone(&copy), Some(expected.clone()))
+            .await
+            .unwrap();
+        assert_eq!(restore.resumed_at(), done);
+        for line in &lines[..taken] {
+            restore.take(line).await.unwrap();
+        }
+        if taken == lines.len() {
+            assert_eq!(restore.finish().await.unwrap(), expected);
+        }
+        done = (taken as u64 - 1) / 2_000 * 2_000;
+    }
+    assert_eq!(dump(&copy).await, whole);
+}
+
+#[tokio::test]
+async fn a_restore_does_not_write_again_what_is_there() {
+    let whole = dump(&numbered(5_000).await).await;
+    let copy = empty();
+    let begin = || Restore::begin(Arc::clone(&copy), read(&whole).ok());
+    let mut first = begin().await.unwrap();
+    for line in &lines(&whole)[..4_500] {
+        first.take(line).await.unwrap();
+    }
+    let key = [Key::new("memory/00000000").unwrap()];
+    let before = copy.get(&key).await.unwrap();
+    let mut second = begin().await.unwrap();
+    for line in lines(&whole) {
+        second.take(line).await.unwrap();
+    }
+    second.finish().await.unwrap();
+    assert_eq!(copy.get(&key).await.unwrap(), before);
+    // What the first one still would write is noticed.
+    let rest = lines(&whole)[4_500..].to_vec();
+    for line in rest {
+        first.take(line).await.unwrap();
+    }
+    assert!(matches!(
+        first.finish().await,
+        Err(RestoreError::Interfered)
+    ));
+    assert_eq!(dump(&copy).await, whole);
+}
+
+#[tokio::test]
+async fn only_the_same_dump_goes_on_and_only_into_what_it_left() {
+    let (whole, other) = (
+        dump(&numbered(5).await).await,
+        dump(&numbered(6).await).await,
+    );
+    let halfway = async |expected| {
+        let copy = empty();
+        let mut restore = Restore::begin(Arc::clone(&copy), expected).await.unwrap();
+        for line in &lines(&whole)[..3] {
+            restore.take(line).await.unwrap();
+        }
+        copy
+    };
+    let known = halfway(read(&whole).ok()).await;
+    let refused = restore(&known, &other).await;
+    assert!(
+        matches!(refused, Err(RestoreError::OtherDump)),
+        "{refused:?}"
+    );
+    let unknown = Restore::begin(Arc::clone(&known), None).await;
+    assert!(matches!(unknown, Err(RestoreError::OtherDump)));
+    restore(&known, &whole).await.unwrap();
+
+    let streamed = halfway(None).await;
+    let refused = restore(&streamed, &whole).await;
+    assert!(
+        matches!(refused, Err(RestoreError::OtherDump)),
+        "{refused:?}"
+    );
+
+    for full in [numbered(0).await, numbered(1).await, known] {
+        let before = dump(&full).await;
+        let refused = restore(&full, &whole).await;
+        assert!(
+            matches!(refused, Err(RestoreError::NotEmpty)),
+            "{refused:?}"
+        );
+        assert_eq!(dump(&full).await, before);
+    }
+}
+
+#[tokio::test]
+async fn another_dump_than_the_one_that_was_read_first_does_not_end() {
+    let (whole, other) = (
+        dump(&numbered(5).await).await,
+        dump(&numbered(6).await).await,
+    );
+    let copy = empty();
+    let mut restore = Restore::begin(Arc::clone(&copy), read(&whole).ok())
+        .await
+        .unwrap();
+    let lines = lines(&other);
+    let (last, before) = lines.split_last().unwrap();
+    for line in before {
+        restore.take(line).await.unwrap();
+    }
+    assert!(matches!(
+        restore.take(last).await,
+        Err(RestoreError::OtherDump)
+    ));
+}
+
+#[tokio::test]
+async fn an_unfinished_store_is_not_dumped() {
+    let whole = dump(&numbered(5).await).await;
+    let copy = empty();
+    let mut restore = Restore::begin(Arc::clone(&copy), None).await.unwrap();
+    restore.take(lines(&whole)[0]).await.unwrap();
+    let begun = Export::begin(copy).await;
+    assert!(matches!(begun, Err(ExportError::Unfinished)));
+}
+
+#[tokio::test]
+async fn a_dump_goes_on_behind_any_line() {
+    let store = numbered(1_200).await;
+    let whole = dump(&store).await;
+    let lines = lines(&whole);
+    for kept in [1, 2, 512, 513, 514, 1_000, lines.len() - 1] {
+        let mut decoder = Decoder::new();
+        for line in &lines[..kept] {
+            decoder.read(line).unwrap();
+        }
+        let mut resumed = lines[..kept].concat();
+        let export = Export::resume(Arc::clone(&store), decoder).await.unwrap();
+        let mut export = export.expect("the store did not change");
+        while export.read(&mut resumed).await.unwrap() {}
+        assert!(resumed == whole, "behind line {kept}");
+        assert_eq!(export.summary(), read(&whole).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_dump_does_not_go_on_over_another_store() {
+    let store = numbered(20).await;
+    let whole = dump(&store).await;
+    let resume = async |store: &Arc<dyn Store>, kept: usize| {
+        let mut decoder = Decoder::new();
+        for line in &lines(&whole)[..kept] {
+            decoder.read(line).unwrap();
+        }
+        Export::resume(Arc::clone(store), decoder).await.unwrap()
+    };
+    assert!(
+        resume(&store, lines(&whole).len()).await.is_none(),
+        "it is whole"
+    );
+    assert!(resume(&store, 0).await.is_none(), "nothing was written");
+    assert!(resume(&empty(), 10).await.is_none(), "another header");
+    let key = Key::new("memory/00000008").unwrap();
+    for change in [
+        Mutation::Put {
+            key: key.clone(),
+            value: Bytes::from_static(b"1"),
+        },
+        Mutation::Delete { key },
+    ] {
+        let commit = Commit::builder().mutate(change).build().unwrap();
+        store.commit(commit).await.unwrap();
+        assert!(resume(&store, 10).await.is_none(), "the last entry changed");
+    }
+}

@@ -1,0 +1,233 @@
+//! Removing members: at once for whoever looks, whatever they held.
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, BaseRole, Credential, CredentialKind, Narrowing};
+use knowledge_core::model::MemberId;
+use knowledge_core::service::AuditAction;
+use knowledge_core::store::keys;
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+
+use crate::audit::entries;
+use crate::make::{
+    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member, problem,
+};
+use crate::world::World;
+
+async fn remove_as(world: &World, caller: &Credential, member: MemberId) -> Result<(), Error> {
+    world.service.remove_member(caller, ACME, member).await
+}
+
+/// What is stored of a member that was removed, but for the audit log: the mark that it was there.
+async fn assert_nothing_is_left(world: &World, member: MemberId) {
+    let id = member.0.simple().to_string();
+    let left: Vec<String> = world
+        .contents()
+        .await
+        .into_iter()
+        .filter(|(key, value)| {
+            let value = String::from_utf8_lossy(value);
+            key.to_string().contains(&id) || value.contains(&member.to_string())
+        })
+        .map(|(key, _)| key.to_string().split('/').next().unwrap().to_owned())
+        .filter(|family| !family.starts_with("audit"))
+        .collect();
+    assert_eq!(left, ["due", "former_member"], "{member}");
+}
+
+async fn assert_whole(world: &World) {
+    let verified = world.service.verify().await.unwrap();
+    assert_eq!(verified.differences, []);
+    world.assert_holders_are_right().await;
+}
+
+/// A member with a custom role in a workspace, an MCP key there, and so many tokens.
+async fn busy_member(world: &World, tokens: usize) -> MemberId {
+    let member = world.member(ADMIN).await;
+    let caller = world.trusted(member);
+    let key = new_mcp_key("workspace:research");
+    let made = world
+        .service
+        .create_mcp_key(&caller, world.workspace.id, &key)
+        .await;
+    made.unwrap();
+    let role = world
+        .role(BaseRole::Member, actions(&[]), actions(&[]))
+        .await;
+    let assigned = world.assign_in(member, world.workspace.id, Some(custom(role.id)));
+    assigned.await.unwrap();
+    for _ in 0..tokens {
+        world.token(member, Narrowing::default()).await;
+    }
+    member
+}
+
+#[tokio::test]
+async fn a_removed_member_is_recognised_no_more_and_leaves_nothing() {
+    let world = World::new().await;
+    let member = busy_member(&world, 250).await;
+    let token = world.token(member, Narrowing::default()).await.secret;
+    let kept = world.token(world.owner_id, Narrowing::default()).await;
+    let handle = world.read_member(member).await.handle;
+    let users = world.counter(keys::member_count(world.org.id)).await;
+    remove_as(&world, &world.owner, member).await.unwrap();
+    let known = world
+        .service
+        .authenticate(&token.into(), CredentialKind::Bearer)
+        .await;
+    assert_eq!(code(known), "unauthenticated");
+    assert_eq!(
+        code(remove_as(&world, &world.owner, member).await),
+        "not_found"
+    );
+    assert_nothing_is_left(&world, member).await;
+    assert_whole(&world).await;
+    let provisioning = world.service.provisioning();
+    let credentials = provisioning.credentials(world.org.id).await.unwrap();
+    assert_eq!(credentials, [kept.record]);
+    assert_eq!(
+        world.counter(keys::member_count(world.org.id)).await,
+        users - 1
+    );
+    let mcp_keys = keys::mcp_key_count(world.org.id, world.workspace.id);
+    assert_eq!(world.counter(mcp_keys).await, 0);
+    let again = provisioning
+        .create_member(world.org.id, &new_member(&handle, VIEWER))
+        .await;
+    assert_ne!(again.unwrap().id, member, "the handle is free");
+    world.maintain().await;
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn a_removal_stands_in_the_audit_log() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let before = world.read_member(member).await;
+    remove_as(&world, &world.owner, member).await.unwrap();
+    let entries = entries(&world).await;
+    let mut removals = entries
+        .iter()
+        .filter(|entry| entry.action == AuditAction::MemberRemove);
+    let (entry, further) = (removals.next().unwrap(), removals.next());
+    assert!(further.is_none(), "{further:?}");
+    assert_eq!(entry.actor_id, Some(world.owner_id));
+    assert_eq!(entry.resource.id, member.0);
+    assert_eq!(entry.before, Some(serde_json::to_value(&before).unwrap()));
+    assert_eq!(entry.after, None);
+}
+
+#[tokio::test]
+async fn what_a_crash_left_is_cleared_by_maintenance() {
+    let world = World::new().await;
+    let member = busy_member(&world, 3).await;
+    // The removal is commit 1; the first one that clears something is refused.
+    let plan = FaultPlan::none().at_commit(2, CommitFault::Close);
+    let crashed = world.served_with(plan).await;
+    remove_as(&crashed, &crashed.owner, member).await.unwrap();
+    let world = crashed.served_with(FaultPlan::none()).await;
+    assert!(
+        !world
+            .service
+            .provisioning()
+            .credentials(world.org.id)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let verified = world.service.verify().await.unwrap();
+    assert_eq!(verified.differences, [], "whole also in between");
+    assert_eq!(
+        code(
+            world
+                .service
+                .dashboard_summary(&world.trusted(member), world.workspace.id)
+                .await
+        ),
+        "unauthenticated"
+    );
+    world.maintain().await;
+    assert_eq!(
+        world
+            .service
+            .provisioning()
+            .credentials(world.org.id)
+            .await
+            .unwrap(),
+        []
+    );
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn the_last_owner_stays() {
+    let world = World::new().await;
+    let last = remove_as(&world, &world.owner, world.owner_id).await;
+    assert_eq!(problem(last), "member invalid_value");
+    let provisioning = world.service.provisioning();
+    let last = provisioning
+        .remove_member(world.org.id, world.owner_id)
+        .await;
+    assert_eq!(problem(last), "member invalid_value");
+    let second = world.member(OWNER).await;
+    let removed = provisioning
+        .remove_member(world.org.id, world.owner_id)
+        .await
+        .unwrap();
+    assert_eq!(removed.id, world.owner_id);
+    let last = provisioning.remove_member(world.org.id, second).await;
+    assert_eq!(problem(last), "member invalid_value");
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn of_two_owners_who_remove_each_other_one_stays() {
+    for _ in 0..20 {
+        let world = World::new().await;
+        let second = world.member(OWNER).await;
+        let caller = world.trusted(second);
+        let (one, other) = tokio::join!(
+            remove_as(&world, &world.owner, second),
+            remove_as(&world, &caller, world.owner_id)
+        );
+        assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+        assert_whole(&world).await;
+    }
+}
+
+#[tokio::test]
+async fn owners_are_removed_by_owners_alone() {
+    let world = World::new().await;
+    let owner = world.member(OWNER).await;
+    let admin = world.caller(ADMIN).await;
+    assert_eq!(code(remove_as(&world, &admin, owner).await), "forbidden");
+    let member = world.member(VIEWER).await;
+    remove_as(&world, &admin, member).await.unwrap();
+    let narrow = world.caller_who_may(actions(&[Action::RoleManage])).await;
+    assert_eq!(code(remove_as(&world, &narrow, owner).await), "forbidden");
+    let elsewhere = world
+        .service
+        .remove_member(&world.owner, "other", owner)
+        .await;
+    assert_eq!(code(elsewhere), "not_found");
+}
+
+#[tokio::test]
+async fn the_operator_gives_any_role_but_leaves_an_owner() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    let member = world.member(VIEWER).await;
+    let assign = async |member, role| {
+        let assignment = knowledge_core::service::MemberAssignment::Organization(role);
+        provisioning
+            .assign_role(world.org.id, member, assignment)
+            .await
+    };
+    assign(member, OWNER).await.unwrap();
+    assign(world.owner_id, MEMBER).await.unwrap();
+    assert_eq!(problem(assign(member, MEMBER).await), "role invalid_value");
+    assert_eq!(
+        code(assign(MemberId(uuid::Uuid::nil()), MEMBER).await),
+        "not_found"
+    );
+    assert_whole(&world).await;
+}

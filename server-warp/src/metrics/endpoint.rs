@@ -1,0 +1,90 @@
+//! `GET /metrics`, on an address of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use prometheus::TEXT_FORMAT;
+
+use super::Metrics;
+use crate::net::{BindError, NetConfig, Refusal, Responder, Server};
+
+/// The path of the metrics.
+pub const METRICS_PATH: &str = "/metrics";
+
+/// Connections to the metrics at once: a scraper or two, and somebody who looks.
+const CONNECTIONS_MAX: usize = 16;
+/// Scrapes in work at once.
+const REQUESTS_IN_WORK_MAX: usize = 4;
+/// No scrape has a body.
+const BODY_BYTES_MAX: usize = 1;
+/// Scrapes take milliseconds: nothing is worth waiting for when the server stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers scrapes.
+#[derive(Clone, Debug)]
+pub struct MetricsResponder {
+    metrics: Arc<Metrics>,
+}
+
+/// Binds the address on which the metrics are served. The server of the metrics counts nothing of itself.
+///
+/// # Errors
+/// Those of [`Server::bind`].
+pub async fn bind(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+) -> Result<Server<MetricsResponder>, BindError> {
+    let config = NetConfig {
+        address,
+        connections_max: CONNECTIONS_MAX,
+        requests_in_work_max: REQUESTS_IN_WORK_MAX,
+        body_bytes_max: BODY_BYTES_MAX,
+        shutdown_timeout: SHUTDOWN_TIMEOUT,
+        ..NetConfig::default()
+    };
+    Server::bind(config, MetricsResponder { metrics }).await
+}
+
+impl Responder for MetricsResponder {
+    async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
+        if request.uri().path() != METRICS_PATH {
+            return plain(
+                StatusCode::NOT_FOUND,
+                "there is nothing here but /metrics\n",
+            );
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "");
+            let allow = HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(ALLOW, allow);
+            return response;
+        }
+        let mut response = plain(StatusCode::OK, "");
+        // hyper leaves the body out of an answer to HEAD and keeps its length.
+        *response.body_mut() = self.metrics.render().into();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+
+    fn refuse(&self, _: &Method, _: &Uri, refusal: &Refusal) -> Response<Bytes> {
+        plain(refusal.status(), "")
+    }
+
+    async fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from_static(text.as_bytes()));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}

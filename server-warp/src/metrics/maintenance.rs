@@ -1,0 +1,78 @@
+//! What the work in the background counts.
+
+use std::time::Duration;
+
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::Maintained;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+
+use super::catalogue::{self, register};
+
+const OK: &str = "ok";
+const FAILED: &str = "failed";
+
+/// The numbers of the maintenance of one service.
+#[derive(Clone, Debug)]
+pub struct MaintenanceMetrics {
+    runs: IntCounterVec,
+    swept: IntCounter,
+    holders_rewritten: IntCounter,
+    last_success: IntGauge,
+    lag: IntGauge,
+}
+
+impl MaintenanceMetrics {
+    pub(super) fn new() -> Self {
+        let runs = catalogue::MAINTENANCE_RUNS.counters();
+        for outcome in [OK, FAILED] {
+            runs.with_label_values(&[outcome]);
+        }
+        Self {
+            runs,
+            swept: catalogue::MAINTENANCE_SWEPT.counter(),
+            holders_rewritten: catalogue::MAINTENANCE_HOLDERS.counter(),
+            last_success: catalogue::MAINTENANCE_LAST.gauge(),
+            lag: catalogue::MAINTENANCE_LAG.gauge(),
+        }
+    }
+
+    pub(super) fn register(&self, registry: &Registry) {
+        let this = self.clone();
+        register(
+            registry,
+            vec![
+                Box::new(this.runs),
+                Box::new(this.swept),
+                Box::new(this.holders_rewritten),
+                Box::new(this.last_success),
+                Box::new(this.lag),
+            ],
+        );
+    }
+
+    /// How late the turn that begins finds what is due.
+    pub(crate) fn began(&self, now: Timestamp, oldest_due: Option<Timestamp>) {
+        let late = oldest_due.map_or(0, |due| now.as_millis().saturating_sub(due.as_millis()));
+        let late = Duration::from_millis(u64::try_from(late).unwrap_or(0));
+        self.lag.set(seconds(late));
+    }
+
+    /// A part of the work is done.
+    pub(crate) fn did(&self, done: &Maintained) {
+        self.swept.inc_by(done.swept);
+        self.holders_rewritten.inc_by(done.holders_rewritten);
+    }
+
+    /// The turn has come to its end, or failed.
+    pub(crate) fn ended(&self, succeeded: bool, now: Timestamp) {
+        let outcome = if succeeded { OK } else { FAILED };
+        self.runs.with_label_values(&[outcome]).inc();
+        if succeeded {
+            self.last_success.set(now.as_millis().div_euclid(1_000));
+        }
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}

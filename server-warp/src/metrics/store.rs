@@ -1,0 +1,135 @@
+//! What the store does, counted from outside of it: any store, behind the three methods that it has.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use knowledge_core::env::Clock;
+use knowledge_core::model::Timestamp;
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+    StoreErrorKind,
+};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
+
+use super::catalogue::{self, STORE_BUCKETS, register};
+
+const METHODS: [&str; 3] = ["get", "scan", "commit"];
+
+/// The numbers of one store, and of the transactions over it.
+#[derive(Clone, Debug)]
+pub(super) struct StoreMetrics {
+    duration: HistogramVec,
+    errors: IntCounterVec,
+    conflicts: IntCounter,
+    retries: IntCounter,
+}
+
+impl StoreMetrics {
+    pub(super) fn new() -> Self {
+        let metrics = Self {
+            duration: catalogue::STORE_DURATION.histograms(STORE_BUCKETS),
+            errors: catalogue::STORE_ERRORS.counters(),
+            conflicts: catalogue::STORE_CONFLICTS.counter(),
+            retries: catalogue::TRANSACTION_RETRIES.counter(),
+        };
+        for method in METHODS {
+            metrics.duration.with_label_values(&[method]);
+            for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Full] {
+                metrics.errors.with_label_values(&[method, label(kind)]);
+            }
+        }
+        metrics
+    }
+
+    pub(super) fn register(&self, registry: &Registry) {
+        let this = self.clone();
+        register(
+            registry,
+            vec![
+                Box::new(this.duration),
+                Box::new(this.errors),
+                Box::new(this.conflicts),
+                Box::new(this.retries),
+            ],
+        );
+    }
+
+    fn called<T>(&self, method: &'static str, began: Instant, result: &Result<T, StoreError>) {
+        self.duration
+            .with_label_values(&[method])
+            .observe(began.elapsed().as_secs_f64());
+        if let Err(error) = result {
+            self.errors
+                .with_label_values(&[method, label(error.kind())])
+                .inc();
+        }
+    }
+}
+
+/// A kind of error as a label.
+pub(crate) fn label(kind: StoreErrorKind) -> &'static str {
+    match kind {
+        StoreErrorKind::Unavailable => "unavailable",
+        StoreErrorKind::Full => "full",
+        StoreErrorKind::Corrupt => "corrupt",
+        StoreErrorKind::Unknown => "unknown",
+        _ => "other",
+    }
+}
+
+/// A store whose calls are counted.
+pub(super) struct MeteredStore {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) metrics: StoreMetrics,
+}
+
+#[async_trait]
+impl Store for MeteredStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let began = Instant::now();
+        let result = self.store.get(keys).await;
+        self.metrics.called("get", began, &result);
+        result
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let began = Instant::now();
+        let result = self.store.scan(range, limit, direction).await;
+        self.metrics.called("scan", began, &result);
+        result
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let began = Instant::now();
+        let result = self.store.commit(commit).await;
+        self.metrics.called("commit", began, &result);
+        if matches!(result, Ok(CommitOutcome::Conflict)) {
+            self.metrics.conflicts.inc();
+        }
+        result
+    }
+}
+
+/// A clock that counts how often core waits, which it does before it decides a transaction anew and at no other time.
+pub(super) struct MeteredClock<C> {
+    pub(super) clock: C,
+    pub(super) metrics: StoreMetrics,
+}
+
+#[async_trait]
+impl<C: Clock> Clock for MeteredClock<C> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.metrics.retries.inc();
+        self.clock.sleep(duration).await;
+    }
+}
