@@ -8,7 +8,7 @@ use super::page::{Listing, Page, PageRequest};
 use super::validate::Problems;
 use crate::access::{Credential, needs};
 use crate::error::Error;
-use crate::model::{ChatId, ChatSummary, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{ChatId, ChatMessageId, ChatSummary, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Transaction, keys};
 
 /// The longest snippet of a chat on the dashboard, in characters.
@@ -16,12 +16,14 @@ pub const SNIPPET_CHARS_MAX: usize = 160;
 
 /// A chat session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Chat {
     /// The identifier.
     pub id: ChatId,
     /// The workspace.
     pub workspace_id: WorkspaceId,
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub title: String,
     /// Who opened it.
     pub created_by: MemberId,
@@ -33,14 +35,16 @@ pub struct Chat {
 
 /// One message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChatMessage {
     /// The identifier.
-    pub id: uuid::Uuid,
+    pub id: ChatMessageId,
     /// The chat.
     pub chat_id: ChatId,
     /// Who wrote it.
     pub author_id: MemberId,
     /// The text.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Content"))]
     pub content: String,
     /// When it was written.
     pub created_at: Timestamp,
@@ -199,7 +203,7 @@ impl KnowledgeService {
             let key = keys::chat(org, workspace, chat);
             let before = read_chat(&mut transaction, org, workspace, chat).await?;
             let message = ChatMessage {
-                id: transaction.unique(),
+                id: ChatMessageId(transaction.unique()),
                 chat_id: chat,
                 author_id: caller.member_id(),
                 content: content.to_owned(),

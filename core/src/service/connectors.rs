@@ -15,19 +15,22 @@ use crate::model::{ConnectorId, ConnectorScope, ConnectorStatus, OrgId, Timestam
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
 
 /// The shortest and the longest sync interval.
-const SYNC_INTERVAL_MIN: Duration = Duration::from_secs(60);
-const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+pub(crate) const SYNC_INTERVAL_MIN: Duration = Duration::from_secs(60);
+pub(crate) const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// A connector as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Connector {
     /// The identifier, of the service account that it runs as.
     pub id: ConnectorId,
     /// The workspace.
     pub workspace_id: WorkspaceId,
     /// What it connects to.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub kind: String,
     /// The account at the other end.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub account_label: String,
     /// Whose knowledge it brings.
     pub scope: ConnectorScope,
@@ -41,19 +44,30 @@ pub struct Connector {
 
 /// A new connector.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewConnector {
     /// What it connects to: 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub kind: String,
     /// The account at the other end: 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub account_label: String,
     /// Whose knowledge it brings.
     pub scope: ConnectorScope,
     /// How often it syncs: a minute to 31 days.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(
+            rename = "sync_interval_seconds",
+            with = "crate::schema::SyncIntervalSeconds"
+        )
+    )]
     pub sync_interval: Duration,
 }
 
 /// A connector with how it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ConnectorDetails {
     /// As it is configured.
     #[serde(flatten)]
@@ -82,12 +96,21 @@ impl ConnectorDetails {
 
 /// The request to change a connector; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ConnectorUpdate {
     /// The account at the other end: 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub account_label: Option<String>,
     /// Whose knowledge it brings.
     pub scope: Option<ConnectorScope>,
     /// How often it syncs: a minute to 31 days.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(
+            rename = "sync_interval_seconds",
+            with = "Option<crate::schema::SyncIntervalSeconds>"
+        )
+    )]
     pub sync_interval: Option<Duration>,
     /// Switches it off or on.
     pub is_paused: Option<bool>,

@@ -38,29 +38,41 @@ pub(crate) const AUDIENCE_MAX: usize = 32;
 /// In what time a key has to be replaced where its maker does not say.
 pub const ROTATION_DEFAULT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// The longest time until a key has to be replaced.
-const ROTATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+pub(crate) const ROTATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// A new MCP key.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewMcpKey {
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// The kind of program that uses it.
     pub client: McpClient,
     /// The audience labels that it covers, 1 to 32; each has to cover the caller too.
+    #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = AUDIENCE_MAX)))]
     pub audience: Vec<AudienceLabel>,
-    /// In what time it has to be replaced; at most a year.
+    /// In what time it has to be replaced: at most a year. A request may leave it out: 90 days.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(
+            rename = "rotationSeconds",
+            with = "Option<crate::schema::RotationSeconds>"
+        )
+    )]
     pub rotation: Duration,
 }
 
 /// An MCP key that was just made or rotated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IssuedMcpKey {
     /// What is shown of it from now on.
     #[serde(flatten)]
     pub summary: McpKeySummary,
     /// The key itself, shown this once.
     #[serde(serialize_with = "expose")]
+    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
     pub secret: Secret,
 }
 

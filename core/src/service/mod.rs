@@ -39,10 +39,14 @@ pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, Reso
 pub(crate) use self::bulk::{CHANGE_RULE, check_memory_ids};
 pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
+#[cfg(feature = "openapi")]
+pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::ingest::{IngestOutcome, IngestedMemory, NewMemory};
 pub use self::maintain::Maintained;
+#[cfg(feature = "openapi")]
+pub(crate) use self::mcp_keys::ROTATION_MAX;
 pub(crate) use self::mcp_keys::{AUDIENCE_MAX, check_rotation};
 pub use self::mcp_keys::{IssuedMcpKey, NewMcpKey, ROTATION_DEFAULT};
 pub use self::members::MemberAssignment;

@@ -5,7 +5,7 @@ use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, EventT
 use knowledge_core::service::{AuditAction, ConnectorDetails, ConnectorUpdate, PageRequest};
 use knowledge_core::store::keys;
 
-use crate::audit::entries;
+use crate::audit::{entries, entry_of};
 use crate::make::{HOUR, MEMBER, MINUTE, SUCCESS, code, failure, new_connector, problem};
 use crate::world::World;
 
@@ -163,9 +163,8 @@ async fn a_deleted_connector_is_gone_and_its_place_is_free() {
     assert_eq!(world.dashboard().await.connector_health, []);
     let counter = keys::connector_count(world.org.id, workspace);
     assert_eq!(world.counter(counter).await, 0);
-    let last = entries(&world).await.pop().unwrap();
-    assert_eq!(last.action, AuditAction::ConnectorDelete);
-    assert_eq!((last.before.is_some(), last.after), (true, None));
+    let entry = entry_of(&world, AuditAction::ConnectorDelete).await;
+    assert_eq!((entry.before.is_some(), entry.after), (true, None));
     // The looks at it that were planned find nothing, and end.
     world.time.pass(3 * HOUR);
     world.maintain().await;

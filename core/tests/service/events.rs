@@ -364,7 +364,7 @@ async fn content_stands_in_its_own_records_alone() {
 async fn no_secret_stands_in_the_store() {
     let world = World::new().await;
     let secrets = everything(&world).await;
-    assert_eq!(secrets.len(), 6);
+    assert_eq!(secrets.len(), 8);
     let contents = world.contents().await;
     // The written secret, its random part, and the bytes that this stands for, in hexadecimal digits too.
     for secret in secrets {

@@ -6,15 +6,15 @@ use knowledge_core::model::{CredentialId, McpKeySummary};
 use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
 use knowledge_core::store::keys;
 
-use crate::audit::entries;
+use crate::audit::entry_of;
 use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_mcp_key, problem};
 use crate::world::World;
 
 async fn create(world: &World, audience: &str) -> IssuedMcpKey {
-    let made =
-        world
-            .service
-            .create_mcp_key(&world.owner, world.workspace.id, &new_mcp_key(audience));
+    let new = new_mcp_key(audience);
+    let made = world
+        .service
+        .create_mcp_key(&world.owner, world.workspace.id, &new);
     made.await.unwrap()
 }
 
@@ -99,10 +99,8 @@ async fn a_rotated_key_keeps_its_name_and_changes_its_secret_at_once() {
     let counter = keys::mcp_key_count(world.org.id, world.workspace.id);
     assert_eq!(world.counter(counter.clone()).await, 1);
     assert_whole(&world).await;
-    assert_eq!(
-        entries(&world).await.pop().unwrap().action,
-        AuditAction::McpKeyRotate
-    );
+    let entry = entry_of(&world, AuditAction::McpKeyRotate).await;
+    assert_eq!(entry.resource.id, new.summary.id.0);
 
     // What was planned for the old secret does not touch the new one.
     world.time.pass(96 * DAY + HOUR);
@@ -196,9 +194,8 @@ async fn a_revoked_key_is_taken_no_more_and_its_place_is_free() {
     assert_eq!(code(revoke(&world.owner).await), "not_found");
     let rotated = rotate(&world, &world.owner, key.summary.id).await;
     assert_eq!(code(rotated), "not_found");
-    let last = entries(&world).await.pop().unwrap();
-    assert_eq!(last.action, AuditAction::McpKeyRevoke);
-    assert_eq!(last.after, None);
+    let entry = entry_of(&world, AuditAction::McpKeyRevoke).await;
+    assert_eq!(entry.after, None);
     assert_whole(&world).await;
     create(&world, "org:acme").await;
     world.time.pass(98 * DAY);

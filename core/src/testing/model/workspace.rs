@@ -8,8 +8,8 @@ use super::{Answer, Caller, Expected, Model, Refusal, Shape, none_of};
 use crate::access::{Action, ActionSet, CredentialKind, Narrowing};
 use crate::error::ProblemCode;
 use crate::model::{
-    AuditLogId, ChatId, ConnectorId, ConnectorStatus, CredentialId, McpKeySummary, Timestamp,
-    WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, ConnectorStatus, CredentialId, McpKeySummary,
+    Timestamp, WorkspaceId,
 };
 use crate::service::{Chat, ChatMessage, Connector, NewConnector, NewMcpKey, SyncReport};
 
@@ -172,7 +172,7 @@ impl Model {
         found.last_message_at = now;
         *newest = content.to_owned();
         Ok(Answer::Message(ChatMessage {
-            id,
+            id: ChatMessageId(id),
             chat_id: chat,
             author_id: who.member,
             content: content.to_owned(),

@@ -1,7 +1,10 @@
 //! What the document says of each operation: one file for each file of `handlers`.
 
+mod chats;
 mod citations;
+mod connectors;
 mod dashboard;
+mod mcp_keys;
 mod memories;
 mod roles;
 mod sources;
@@ -14,6 +17,9 @@ pub(super) fn describe(all: &mut Descriptions) {
     memories::describe(all);
     sources::describe(all);
     dashboard::describe(all);
+    connectors::describe(all);
+    mcp_keys::describe(all);
+    chats::describe(all);
     roles::describe(all);
     citations::describe(all);
     webhooks::describe(all);
