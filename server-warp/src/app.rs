@@ -65,7 +65,8 @@ pub enum StartError {
 }
 
 impl App {
-    /// Binds the address of the configuration. From here on clients can connect; they are answered by
+    /// Binds the address of the configuration. Origins that may call with credentials may write with a session cookie
+    /// too, which core refuses to other sites. From here on clients can connect; they are answered by
     /// [`run`](Self::run).
     ///
     /// # Errors
@@ -84,8 +85,12 @@ impl App {
         config: NetConfig,
         metrics: Arc<Metrics>,
     ) -> Result<Self, BindError> {
-        let responder = ApiResponder::new(Api::new(service.clone()));
-        let server = Server::bind(config, responder).await?;
+        let trusted_origins = match &config.cors {
+            Some(cors) => cors.origins_with_credentials(),
+            None => &[],
+        };
+        let api = Api::new(service.clone()).trust_origins(trusted_origins);
+        let server = Server::bind(config, ApiResponder::new(api)).await?;
         Ok(Self {
             server: server.measured_by(metrics.http().clone()),
             metrics,

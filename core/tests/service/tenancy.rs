@@ -4,8 +4,8 @@ use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemberId, MemoryChange,
-    MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId,
-    RoleId, SourceId, WorkspaceId,
+    MemoryFilter, MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook,
+    RecallId, RoleId, SourceId, SubscriptionId, WorkspaceId,
 };
 use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberAssignment, PageRequest};
 use knowledge_core::store::Key;
@@ -27,6 +27,7 @@ struct Ids {
     role: RoleId,
     member: MemberId,
     recall: RecallId,
+    subscription: SubscriptionId,
     chat: ChatId,
     connector: ConnectorId,
     mcp_key: CredentialId,
@@ -60,6 +61,7 @@ impl Ids {
                 .id,
             member: world.member(MEMBER).await,
             recall: recall.unwrap().id,
+            subscription: world.subscription().await,
             chat: chat.id,
             connector: connector.unwrap().id,
             mcp_key: mcp_key.unwrap().summary.id,
@@ -76,6 +78,7 @@ impl Ids {
             role: RoleId(id),
             member: MemberId(id),
             recall: RecallId(id),
+            subscription: SubscriptionId(id),
             chat: ChatId(id),
             connector: ConnectorId(id),
             mcp_key: CredentialId(id),
@@ -143,9 +146,35 @@ impl Stranger {
         let (theirs, own) = (ids.workspace, self.workspace);
 
         note(service.source(caller, ids.source).await.map(drop));
+        note(service.memory(caller, ids.memory).await.map(drop));
+        let page = PageRequest::default();
+        let subscription = ids.subscription;
+        let (any, recall) = (MemoryFilter::default(), ids.recall);
+        note(
+            service
+                .list_citation_subscriptions(caller, recall, &page)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .citation_subscription(caller, subscription)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .delete_citation_subscription(caller, subscription)
+                .await,
+        );
+        note(
+            service
+                .rotate_citation_subscription_secret(caller, subscription)
+                .await
+                .map(drop),
+        );
 
         // In their workspace, and with what it has in one's own.
-        let page = PageRequest::default();
         for place in [theirs, own] {
             let update = ConnectorUpdate::default();
             note(
@@ -178,6 +207,13 @@ impl Stranger {
         );
         note(service.list_mcp_keys(caller, theirs, &page).await.map(drop));
         note(service.list_chats(caller, theirs, &page).await.map(drop));
+        note(service.workspace(caller, theirs).await.map(drop));
+        note(
+            service
+                .list_memories(caller, theirs, &any, &page)
+                .await
+                .map(drop),
+        );
         note(service.dashboard_summary(caller, theirs).await.map(drop));
         note(
             service

@@ -21,6 +21,7 @@ mod kind;
 mod load;
 mod sections;
 mod setting;
+mod suggest;
 mod textual;
 mod units;
 

@@ -16,6 +16,8 @@ pub(crate) trait Textual: Clone {
     const EXPECTS: &'static str;
     /// What stands for a value in a usage line.
     const PLACEHOLDER: &'static str;
+    /// Whether text that is no such value may be shown.
+    const MAY_BE_SHOWN: bool = true;
 
     /// The value, if the text is one.
     fn read(text: &OsStr) -> Option<Self>;
@@ -28,6 +30,7 @@ pub(crate) trait Textual: Clone {
 impl<T: Textual> Textual for Option<T> {
     const EXPECTS: &'static str = T::EXPECTS;
     const PLACEHOLDER: &'static str = T::PLACEHOLDER;
+    const MAY_BE_SHOWN: bool = T::MAY_BE_SHOWN;
 
     fn read(text: &OsStr) -> Option<Self> {
         if text.is_empty() {
@@ -159,6 +162,8 @@ impl fmt::Display for BaseUrl {
 impl Textual for BaseUrl {
     const EXPECTS: &'static str = "an http or https URL without credentials or a query, such as https://knowledge.example.com";
     const PLACEHOLDER: &'static str = "URL";
+    // It may have a password in it.
+    const MAY_BE_SHOWN: bool = false;
 
     fn read(text: &OsStr) -> Option<Self> {
         Self::parse(text.to_str()?)
