@@ -378,7 +378,7 @@ async fn content_stands_in_its_own_records_alone() {
 async fn no_secret_stands_in_the_store() {
     let world = World::new().await;
     let secrets = everything(&world).await;
-    assert_eq!(secrets.len(), 8);
+    assert_eq!(secrets.len(), 10);
     let contents = world.contents().await;
     // The written secret, its random part, and the bytes that this stands for, in hexadecimal digits too.
     for secret in secrets {
