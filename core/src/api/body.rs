@@ -103,7 +103,7 @@ impl Body {
         Some(text)
     }
 
-    /// A slug, which has to be there.
+    /// A slug or a handle, which has to be there.
     pub(super) fn slug(&mut self, name: &'static str) -> Option<String> {
         self.require(name);
         let text = self.text(name)?;
@@ -116,6 +116,30 @@ impl Body {
         let text = self.text(name)?;
         self.problems.description(name, &text);
         Some(text)
+    }
+
+    /// A list of strings.
+    pub(super) fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
+        self.list(name, "a list of strings", |value| {
+            text(value).map(str::to_owned)
+        })
+    }
+
+    /// A list of strings that are something else inside.
+    pub(super) fn parsed_list<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Vec<T>> {
+        self.list(name, "a list of strings", parse)
+    }
+
+    /// A whole number that is not negative.
+    pub(super) fn number(&mut self, name: &'static str) -> Option<u64> {
+        self.field(name, |value| {
+            value
+                .as_u64()
+                .ok_or_else(|| Wrong::type_of(value, "a whole number"))
+        })
     }
 
     /// A boolean.
@@ -135,23 +159,6 @@ impl Body {
     /// A UUID.
     pub(super) fn id<T: FromStr>(&mut self, name: &'static str) -> Option<T> {
         self.field(name, id)
-    }
-
-    /// A whole number that is not negative.
-    pub(super) fn number(&mut self, name: &'static str) -> Option<u64> {
-        self.field(name, |value| {
-            value
-                .as_u64()
-                .ok_or_else(|| Wrong::type_of(value, "a whole number, not negative"))
-        })
-    }
-
-    /// A list of strings that are something else inside. Each that is not is a problem of its own.
-    pub(super) fn list_of<T: FromStr<Err: Display>>(
-        &mut self,
-        name: &'static str,
-    ) -> Option<Vec<T>> {
-        self.list(name, "a list of strings", parse)
     }
 
     /// A list of UUIDs. Each that is none is a problem of its own.

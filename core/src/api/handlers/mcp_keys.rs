@@ -29,7 +29,7 @@ impl Call<'_> {
         // A program that is not known here is another one.
         let client = body.text("client");
         let client = client.map(|client| client.parse().unwrap_or(McpClient::Other));
-        let audience = body.list_of("audience");
+        let audience = body.parsed_list("audience");
         if let Some(audience) = &audience {
             body.problems()
                 .count("audience", audience.len(), AUDIENCE_MAX);
