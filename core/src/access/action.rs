@@ -45,11 +45,11 @@ crate::model::names::string_enum! {
         WebhookManage = "webhook:manage",
         /// Register and remove inbound webhooks.
         InboundWebhookManage = "inbound_webhook:manage",
-        /// See the custom roles.
+        /// See the custom roles, and the members with the roles that they hold.
         RoleRead = "role:read",
         /// Make, change and delete custom roles.
         RoleManage = "role:manage",
-        /// Add members and workspaces, and assign roles.
+        /// Add, change and remove members, and assign roles.
         MemberManage = "member:manage",
         /// Read the audit log.
         AuditRead = "audit:read",

@@ -58,6 +58,11 @@ needs! {
     CREATE_ROLE: "create_custom_role" "" Organization RoleManage;
     UPDATE_ROLE: "update_custom_role" "" Organization RoleManage;
     DELETE_ROLE: "delete_custom_role" "" Organization RoleManage;
+    LIST_MEMBERS: "list_members" "" Organization RoleRead;
+    READ_MEMBER: "member" "" Organization RoleRead;
+    ADD_MEMBER: "add_member" "" Organization MemberManage;
+    UPDATE_MEMBER: "update_member" "" Organization MemberManage;
+    END_WORKSPACE_ROLE: "end_workspace_role" "" Organization MemberManage;
     ASSIGN_ROLE: "assign_role" "" Organization MemberManage;
     REMOVE_MEMBER: "remove_member" "" Organization MemberManage;
     SUBSCRIBE: "create_citation_subscription" "" Workspace CitationSubscriptionManage;

@@ -227,6 +227,24 @@ operations! {
         /// Reads a custom role.
         GetCustomRole: GET "/v1/orgs/{orgSlug}/custom-roles/{roleId}", Session, Body, Addition, 200, [404];
     }
+    "Members" {
+        /// Lists the members of an organisation.
+        ListMembers: GET "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 200, [400, 404];
+        /// Adds a member.
+        AddMember: POST "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 201, [400, 404, 409];
+        /// Reads a member, with the roles that it holds in workspaces.
+        GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [404];
+        /// Changes a member.
+        UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [400, 404, 412];
+        /// Removes a member.
+        RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 204, [400, 404];
+        /// Gives a member a role in a workspace.
+        AssignWorkspaceRole: PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
+            Addition, 204, [400, 404];
+        /// Ends the role that a member holds in a workspace.
+        EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
+            Addition, 204, [404];
+    }
     "Citation subscriptions" {
         /// Subscribes to the citations of a recall.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", Bearer, Headers, Specified, 201, [400, 404];

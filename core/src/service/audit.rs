@@ -72,6 +72,8 @@ crate::model::names::string_enum! {
         WorkspaceCreate = "workspace.create",
         /// A member was added.
         MemberCreate = "member.create",
+        /// The name or the teams of a member were changed.
+        MemberUpdate = "member.update",
         /// A member was removed.
         MemberRemove = "member.remove",
         /// A token or a session was made.

@@ -5,6 +5,7 @@ mod citations;
 mod connectors;
 mod dashboard;
 mod mcp_keys;
+mod members;
 mod memories;
 mod roles;
 mod sources;
@@ -127,6 +128,13 @@ impl Call<'_> {
             Operation::RotateMcpKey => self.rotate_mcp_key(credential).await,
             Operation::RevokeMcpKey => self.revoke_mcp_key(credential).await,
             Operation::NoteMcpKeyUse => self.note_mcp_key_use(credential).await,
+            Operation::ListMembers => self.list_members(credential).await,
+            Operation::AddMember => self.add_member(credential).await,
+            Operation::GetMember => self.member(credential).await,
+            Operation::UpdateMember => self.update_member(credential).await,
+            Operation::RemoveMember => self.remove_member(credential).await,
+            Operation::AssignWorkspaceRole => self.assign_workspace_role(credential).await,
+            Operation::EndWorkspaceRole => self.end_workspace_role(credential).await,
             Operation::CreateChat => self.create_chat(credential).await,
             Operation::ListChats => self.list_chats(credential).await,
             Operation::GetChat => self.chat(credential).await,

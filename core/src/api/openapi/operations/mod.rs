@@ -5,6 +5,7 @@ mod citations;
 mod connectors;
 mod dashboard;
 mod mcp_keys;
+mod members;
 mod memories;
 mod roles;
 mod sources;
@@ -23,6 +24,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     mcp_keys::describe(all);
     chats::describe(all);
     roles::describe(all);
+    members::describe(all);
     citations::describe(all);
     webhooks::describe(all);
 }
