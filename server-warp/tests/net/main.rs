@@ -8,6 +8,7 @@ mod exchanges;
 mod health;
 mod load;
 mod logs;
+mod metrics;
 mod shutdown;
 mod support;
 mod timeouts;
