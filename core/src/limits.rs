@@ -81,7 +81,7 @@ pub struct InvalidLimit {
 }
 
 /// The most that [`Limits::bulk_memories_max`] may be.
-const BULK_MEMORIES_CEILING: usize = 1_300;
+pub const BULK_MEMORIES_CEILING: usize = 1_300;
 
 impl Limits {
     /// Refuses limits under which requests would fail inside that should be refused, or nothing could be done at all.

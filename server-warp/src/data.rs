@@ -4,12 +4,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
 use knowledge_core::store::{Store, StoreError, keys};
-use knowledge_storage_sled::{SledOptions, SledStore};
+use knowledge_storage_sled::{
+    CACHE_CAPACITY_BYTES_DEFAULT, FREE_BYTES_MIN_DEFAULT, Mode, SledOptions, SledStore,
+    WRITE_TIME_MAX_DEFAULT,
+};
 
 use crate::metrics::Metrics;
 use crate::sealing::{self, KeyFileError};
@@ -18,13 +22,37 @@ use crate::system::system_env;
 /// Where the data is when nothing else is said.
 pub const DATA_DIR_DEFAULT: &str = "./knowledge-data";
 
-/// Which store, and which key.
+/// Which store, which key, and how the store is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataConfig {
     /// The directory of the store; it belongs to the store alone.
     pub directory: PathBuf,
     /// The file of the sealing key. Without one it is [`sealing::default_path`], and made when the store is.
     pub sealing_key_file: Option<PathBuf>,
+    /// See [`SledOptions::cache_capacity_bytes`].
+    pub cache_bytes: u64,
+    /// See [`SledOptions::free_bytes_min`].
+    pub free_bytes_min: u64,
+    /// See [`SledOptions::write_time_max`].
+    pub write_timeout: Duration,
+    /// See [`SledOptions::mode`].
+    pub mode: Mode,
+    /// See [`SledOptions::verify_entries`].
+    pub verifies_entries: bool,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            directory: DATA_DIR_DEFAULT.into(),
+            sealing_key_file: None,
+            cache_bytes: CACHE_CAPACITY_BYTES_DEFAULT,
+            free_bytes_min: FREE_BYTES_MIN_DEFAULT,
+            write_timeout: WRITE_TIME_MAX_DEFAULT,
+            mode: Mode::default(),
+            verifies_entries: true,
+        }
+    }
 }
 
 /// Why the data cannot be used.
@@ -85,13 +113,24 @@ impl std::fmt::Debug for Data {
 }
 
 impl DataConfig {
-    /// A directory, and the key beside it.
+    /// A directory, the key beside it, and everything else at its default.
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            sealing_key_file: None,
+            ..Self::default()
         }
+    }
+
+    /// How the store is opened.
+    #[must_use]
+    pub fn store_options(&self) -> SledOptions {
+        SledOptions::default()
+            .cache_capacity_bytes(self.cache_bytes)
+            .free_bytes_min(self.free_bytes_min)
+            .write_time_max(self.write_timeout)
+            .mode(self.mode)
+            .verify_entries(self.verifies_entries)
     }
 
     /// Opens the store, and makes it where the directory is missing or empty. Blocks until all is verified.
@@ -100,7 +139,7 @@ impl DataConfig {
     /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
         let path = named(&self.directory)?;
-        let sled = Arc::new(SledStore::open(&path, SledOptions::default())?);
+        let sled = Arc::new(SledStore::open(&path, self.store_options())?);
         let store: Arc<dyn Store> = sled.clone();
         let sealing_key = self.key(&path, &store).await?;
         Ok(Data {

@@ -5,6 +5,7 @@
 //! - [`app`]: the whole server over any store, for the command line and for tests.
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
+//! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
 //! - [`metrics`]: numbers for Prometheus.
@@ -14,6 +15,7 @@
 
 pub mod app;
 pub mod cli;
+pub mod config;
 pub mod data;
 pub mod demo;
 mod explain;

@@ -58,16 +58,28 @@ pub enum LogError {
     AlreadySetUp,
 }
 
+/// Tells whether the level can be read.
+///
+/// # Errors
+/// [`LogError::Level`].
+pub fn check(config: &LogConfig) -> Result<(), LogError> {
+    filter(config).map(drop)
+}
+
+fn filter(config: &LogConfig) -> Result<EnvFilter, LogError> {
+    EnvFilter::try_new(&config.level).map_err(|error| LogError::Level {
+        level: config.level.clone(),
+        reason: error.to_string(),
+    })
+}
+
 /// Sends the log of this process to standard error, panics included.
 ///
 /// # Errors
 /// - [`LogError::Level`]: the level of the configuration cannot be read.
 /// - [`LogError::AlreadySetUp`]: called twice, or after another library has taken the log.
 pub fn init(config: &LogConfig) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(&config.level).map_err(|error| LogError::Level {
-        level: config.level.clone(),
-        reason: error.to_string(),
-    })?;
+    let filter = filter(config)?;
     let terminal = std::io::stderr().is_terminal();
     let json = match config.format {
         LogFormat::Auto => !terminal,

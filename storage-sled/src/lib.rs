@@ -16,7 +16,9 @@ mod store;
 mod timeline;
 
 pub use self::error::OpenError;
-pub use self::options::{Mode, SledOptions};
+pub use self::options::{
+    CACHE_CAPACITY_BYTES_DEFAULT, FREE_BYTES_MIN_DEFAULT, Mode, SledOptions, WRITE_TIME_MAX_DEFAULT,
+};
 pub use self::snapshot::SledSnapshot;
 pub use self::stats::{Histogram, StoreStats};
 pub use self::store::SledStore;

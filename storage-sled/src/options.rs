@@ -6,6 +6,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The size of the page cache when nothing else is said, in bytes.
+pub const CACHE_CAPACITY_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
+
+/// How much of the file system stays free when nothing else is said, in bytes.
+pub const FREE_BYTES_MIN_DEFAULT: u64 = 64 * 1024 * 1024;
+
+/// How long one group of commits may take to reach the disk when nothing else is said.
+pub const WRITE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(60);
+
 /// What sled favours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -32,11 +41,11 @@ pub struct SledOptions {
 impl Default for SledOptions {
     fn default() -> Self {
         Self {
-            cache_capacity_bytes: 256 * 1024 * 1024,
+            cache_capacity_bytes: CACHE_CAPACITY_BYTES_DEFAULT,
             mode: Mode::default(),
             verifies_entries: true,
-            free_bytes_min: 64 * 1024 * 1024,
-            write_time_max: Duration::from_secs(60),
+            free_bytes_min: FREE_BYTES_MIN_DEFAULT,
+            write_time_max: WRITE_TIME_MAX_DEFAULT,
             sync: Arc::new(File::sync_data),
         }
     }

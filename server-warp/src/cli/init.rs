@@ -5,8 +5,8 @@ use knowledge_core::access::{BuiltInRole, RoleRef};
 use knowledge_core::model::{MemberKind, Organization};
 use knowledge_core::service::{KnowledgeService, NewMember, NewWorkspace};
 
-use super::args::DataArgs;
 use super::failure::Failure;
+use super::settings::DataArgs;
 use super::tenant::open_service;
 
 /// Make an organisation with an owner and its workspaces

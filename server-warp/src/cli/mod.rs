@@ -1,9 +1,10 @@
 //! The command line `knowledge`.
 //!
 //! Results go to standard output; everything else (progress, explanations, the log, errors) to standard error. Exit
-//! codes: 0 for success, 1 where something failed, 2 where the command line cannot be understood.
+//! codes: 0 for success, 1 where something failed, 2 where the command line or the configuration cannot be understood.
 
 mod args;
+mod config;
 mod dashboard;
 mod demo;
 mod failure;
@@ -11,6 +12,7 @@ mod import;
 mod init;
 mod output;
 mod serve;
+mod settings;
 mod table;
 mod tenant;
 mod token;
@@ -37,6 +39,7 @@ enum Command {
     Token(token::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
+    Config(config::Args),
 }
 
 /// Runs the command line of this process.
@@ -66,6 +69,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Token(args) => token::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
+            Command::Config(args) => config::run(args),
         }
     })
 }

@@ -2,104 +2,49 @@
 
 use std::future::Future;
 use std::io::IsTerminal;
-use std::net::SocketAddr;
-use std::time::Duration;
 
 use knowledge_core::env::Env;
-use knowledge_core::limits::Limits;
 
-use super::args::{DataArgs, LogArgs, duration};
 use super::failure::Failure;
+use super::settings::ServerArgs;
 use crate::app::App;
-use crate::data::DataConfig;
+use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
 use crate::metrics::Metrics;
-use crate::net::{
-    ADDRESS_DEFAULT, CONNECTIONS_MAX_DEFAULT, NetConfig, REQUESTS_IN_WORK_MAX_DEFAULT,
-};
 use crate::system::{OsRandomness, SystemClock};
 
 /// Serve the interface over HTTP, until SIGTERM or SIGINT
 ///
 /// The first start makes the store and its sealing key. A signal lets the requests in work finish; a second one ends
 /// the process at once, and loses nothing that was acknowledged.
+///
+/// Every setting can stand in the file, `name = value` under `[section]`, and in the environment, as
+/// KNOWLEDGE_SECTION__NAME; a flag comes before the environment, and that before the file. `knowledge config show` shows
+/// what is in force and where it came from.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = further_settings())]
 pub(super) struct Args {
     #[command(flatten)]
-    data: DataArgs,
-
-    /// The address to listen on; port 0 takes a free port
-    #[arg(long, value_name = "ADDR", default_value_t = ADDRESS_DEFAULT)]
-    listen: SocketAddr,
-
-    /// Where clients find this server, the beginning of the URLs of inbound webhooks: https://knowledge.example.com
-    #[arg(long, value_name = "URL")]
-    public_url: Option<String>,
-
-    /// Connections open at once; further clients wait
-    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX_DEFAULT)]
-    max_connections: usize,
-
-    /// Requests in work at once; further ones are answered 503
-    #[arg(long, value_name = "N", default_value_t = REQUESTS_IN_WORK_MAX_DEFAULT)]
-    max_requests: usize,
-
-    /// Time for a request, from the end of its header to its answer
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    request_timeout: Duration,
-
-    /// Time for the requests in work to finish when the server is stopped
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    shutdown_timeout: Duration,
-
-    #[command(flatten)]
-    log: LogArgs,
+    settings: ServerArgs,
 }
 
-/// Everything that a server is told.
-#[derive(Debug)]
-struct Config {
-    data: DataConfig,
-    net: NetConfig,
-    log: LogConfig,
-    limits: Limits,
-    public_url: Option<String>,
-}
-
-impl From<Args> for Config {
-    fn from(args: Args) -> Self {
-        let limits = Limits::default();
-        Self {
-            data: args.data.config(),
-            net: NetConfig {
-                address: args.listen,
-                connections_max: args.max_connections,
-                requests_in_work_max: args.max_requests,
-                request_timeout: args.request_timeout,
-                shutdown_timeout: args.shutdown_timeout,
-                body_bytes_max: limits.body_bytes_max,
-                ..NetConfig::default()
-            },
-            log: args.log.config(),
-            limits,
-            public_url: args
-                .public_url
-                .map(|url| url.trim_end_matches('/').to_owned()),
-        }
-    }
+fn further_settings() -> String {
+    format!("Settings without a flag:\n{}", settings_for_help())
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let config = Config::from(args);
+    let config: Config = args.settings.load()?.config;
     logging::init(&config.log)?;
     let metrics = Metrics::new();
     let mut data = config.data.open().await?;
     data.measure(&metrics);
-    let mut options = data.options(config.limits);
-    options.public_url = config.public_url;
+    let mut options = data.options(config.limits.clone());
+    options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;
-    let app = App::bind_measured(service, config.net, metrics).await?;
+    let app = App::bind_measured(service, config.net(), metrics)
+        .await?
+        .maintain_every(config.maintenance_interval);
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
     announce(&app, &config.log);

@@ -1,12 +1,11 @@
 //! The organisation that a command works in, found by the names that people use.
 
 use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
-use knowledge_core::limits::Limits;
 use knowledge_core::model::{Member, MemberId, Organization, Workspace};
 use knowledge_core::service::KnowledgeService;
 
-use super::args::DataArgs;
 use super::failure::Failure;
+use super::settings::DataArgs;
 use crate::logging::{self, LogConfig, LogFormat};
 use crate::system::system_env;
 
@@ -37,13 +36,13 @@ pub(super) async fn open_service(
         level: "warn".to_owned(),
         format: LogFormat::Text,
     })?;
-    let config = data.config();
+    let config = data.load()?.config;
     let data = if may_make {
-        config.open().await?
+        config.data.open().await?
     } else {
-        config.open_existing().await?
+        config.data.open_existing().await?
     };
-    let options = data.options(Limits::default());
+    let options = data.options(config.limits);
     Ok(data.service(system_env(), options).await?)
 }
 

@@ -15,6 +15,10 @@ fn every_command_has_a_help_that_can_be_read() {
         "token revoke",
         "import",
         "dashboard",
+        "config",
+        "config show",
+        "config check",
+        "config example",
     ] {
         let mut args: Vec<_> = command.split_whitespace().collect();
         args.push("--help");
@@ -42,6 +46,7 @@ fn the_commands_are_listed() {
       token      Make, list and revoke access tokens and sessions
       import     Import memories from a file of JSON lines
       dashboard  Show the dashboard of a workspace
+      config     Show and check the configuration of the server
       help       Print this message or the help of the given subcommand(s)
 
     Options:

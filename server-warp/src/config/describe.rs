@@ -1,0 +1,235 @@
+//! Showing settings: with the values in force and where they came from, as an example, and in tables.
+
+use std::fmt::Write as _;
+
+use console::Style;
+use serde_json::{Value as Json, json};
+
+use super::kind::Value;
+use super::load::{Loaded, Origin, settings};
+use super::setting::Setting;
+use super::{Config, SECTIONS};
+
+/// How wide prose is written, in characters.
+const WIDTH: usize = 100;
+
+/// What the example says of itself.
+const EXAMPLE_HEAD: &str = "\
+# The configuration of `knowledge serve`, with every setting at its default: take away the # in front of those to
+# change. Name the file with --config or KNOWLEDGE_CONFIG; `knowledge config check FILE` tells what is wrong with it.
+#
+# Sizes are in bytes, or with a unit: 32KiB, 1MiB. Times have a unit: 500ms, 30s, 12h. Empty text (\"\") stands for a
+# value that is not there. Paths are taken from the directory in which the server is started.
+";
+
+/// Every setting with its value, where that came from, and what it means, for people.
+pub(crate) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
+    let style = |style: Style| style.force_styling(has_colours);
+    let (heading, name, dim) = (
+        style(Style::new().bold().underlined()),
+        style(Style::new().bold()),
+        style(Style::new().dim()),
+    );
+    let mut text = String::new();
+    for section in SECTIONS {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let title = heading.apply_to(format!("[{}]", section.name));
+        let _ = writeln!(text, "{gap}{title} {}", section.about);
+        for setting in section.settings {
+            let value = with_unit(setting, &loaded.config);
+            let origin = dim.apply_to(format!("({})", loaded.origin(setting.path)));
+            let _ = writeln!(
+                text,
+                "\n  {} = {value}  {origin}",
+                name.apply_to(setting.name())
+            );
+            text.push_str(&wrapped(setting.about, "      "));
+        }
+    }
+    text
+}
+
+/// The same for programs: a list of objects.
+pub(crate) fn show_json(loaded: &Loaded) -> Json {
+    let all = settings().map(|setting| {
+        json!({
+            "setting": setting.path,
+            "value": json(&setting.kind.value(&loaded.config)),
+            "unit": setting.kind.unit(),
+            "origin": origin_json(loaded.origin(setting.path)),
+            "default": json(&setting.kind.value(&Config::default())),
+            "expects": setting.kind.expects(),
+            "variable": setting.variable(),
+            "flag": setting.flag.map(|flag| format!("--{flag}")),
+            "about": setting.about,
+        })
+    });
+    all.collect()
+}
+
+/// The same as a file, which makes the same configuration.
+pub(crate) fn show_toml(loaded: &Loaded) -> String {
+    let mut text = String::new();
+    for section in SECTIONS {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}# {}\n[{}]", section.about, section.name);
+        for setting in section.settings {
+            text.push_str(&wrapped(setting.about, "# "));
+            let value = toml(&setting.kind.value(&loaded.config));
+            let origin = loaded.origin(setting.path);
+            let _ = writeln!(text, "{} = {value} # {origin}", setting.name());
+        }
+    }
+    text
+}
+
+/// A file with every setting explained and commented out.
+pub(crate) fn example() -> String {
+    let mut text = EXAMPLE_HEAD.to_owned();
+    for section in SECTIONS {
+        let _ = writeln!(text, "\n# {}\n[{}]", section.about, section.name);
+        for setting in section.settings {
+            text.push('\n');
+            text.push_str(&wrapped(&format!("{}.", setting.about), "# "));
+            let takes = format!("{} takes {}.", setting.variable(), setting.kind.expects());
+            text.push_str(&wrapped(&takes, "# "));
+            let value = toml(&setting.kind.value(&Config::default()));
+            let _ = writeln!(text, "#{} = {value}", setting.name());
+        }
+    }
+    text
+}
+
+/// The settings that have no flag, for the end of a long help.
+pub(crate) fn settings_for_help() -> String {
+    let mut text = String::new();
+    for setting in settings().filter(|setting| setting.flag.is_none()) {
+        let _ = writeln!(text, "  {}", setting.path);
+        text.push_str(&wrapped(&help_of(setting), "          "));
+    }
+    text
+}
+
+/// What the setting does, its variable, and its default with the unit.
+pub(crate) fn help_of(setting: &Setting) -> String {
+    let mut help = format!("{} [env: {}]", setting.about, setting.variable());
+    if setting.kind.value(&Config::default()) != Value::None {
+        let _ = write!(
+            help,
+            " [default: {}]",
+            with_unit(setting, &Config::default())
+        );
+    }
+    help
+}
+
+/// The table of a section for the documentation.
+#[cfg(test)]
+pub(super) fn table(section: &super::setting::Section) -> String {
+    let mut table =
+        String::from("| setting | default | takes | what it is |\n| --- | --- | --- | --- |\n");
+    for setting in section.settings {
+        let default = match setting.kind.value(&Config::default()) {
+            Value::None => "none".to_owned(),
+            value => format!("`{}`", toml(&value)),
+        };
+        let flag = setting.flag.map(|flag| format!(", flag `--{flag}`"));
+        let _ = writeln!(
+            table,
+            "| `{}`{} | {default} | {} | {} |",
+            setting.name(),
+            flag.unwrap_or_default(),
+            setting.kind.expects(),
+            setting.about,
+        );
+    }
+    table
+}
+
+/// The value as people read it, with its unit where it is a bare number.
+fn with_unit(setting: &Setting, config: &Config) -> String {
+    let value = setting.kind.value(config);
+    match (&value, setting.kind.unit()) {
+        (Value::None, _) => "none".to_owned(),
+        (Value::Number(_) | Value::Ratio(_), Some(unit)) => format!("{value} {unit}"),
+        (Value::Size(_), Some(unit)) => {
+            let text = value.to_string();
+            if text.ends_with('B') {
+                return text;
+            }
+            format!("{text} {unit}")
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn toml(value: &Value) -> String {
+    match value {
+        Value::None => quoted(""),
+        Value::Switch(_) | Value::Number(_) => value.to_string(),
+        // With a point: TOML tells 1.0 and 1 apart.
+        Value::Ratio(number) => format!("{number:?}"),
+        Value::Size(_) => {
+            let text = value.to_string();
+            if text.ends_with('B') {
+                return quoted(&text);
+            }
+            text
+        }
+        Value::Time(_) | Value::Text(_) => quoted(&value.to_string()),
+        Value::List(items) => {
+            let items: Vec<_> = items.iter().map(|item| quoted(item)).collect();
+            format!("[{}]", items.join(", "))
+        }
+    }
+}
+
+/// Text as TOML has it: as JSON has it, where JSON leaves one control character as it is.
+fn quoted(text: &str) -> String {
+    Json::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+fn json(value: &Value) -> Json {
+    match value {
+        Value::None => Json::Null,
+        Value::Switch(value) => json!(value),
+        Value::Number(number) | Value::Size(number) => json!(number),
+        Value::Ratio(number) => json!(number),
+        Value::Time(_) | Value::Text(_) => json!(value.to_string()),
+        Value::List(items) => json!(items),
+    }
+}
+
+fn origin_json(origin: &Origin) -> Json {
+    match origin {
+        Origin::Default => json!({"kind": "default"}),
+        Origin::File(position) => json!({
+            "kind": "file",
+            "path": position.path.display().to_string(),
+            "line": position.line,
+            "column": position.column,
+        }),
+        Origin::Variable(name) => json!({"kind": "variable", "name": name}),
+        Origin::Flag(name) => json!({"kind": "flag", "name": format!("--{name}")}),
+    }
+}
+
+/// Prose in lines that each begin with `indent`.
+fn wrapped(prose: &str, indent: &str) -> String {
+    let mut text = String::new();
+    let mut line = indent.to_owned();
+    for word in prose.split_whitespace() {
+        let is_first = line.len() == indent.len();
+        if !is_first && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line = indent.to_owned();
+        } else if !is_first {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+    text
+}

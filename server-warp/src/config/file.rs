@@ -1,0 +1,113 @@
+//! Reading the TOML file, with the place of everything in it.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::SECTIONS;
+use super::kind::Raw;
+use super::load::{Position, did_you_mean, nearest};
+use super::setting::{Section, Setting};
+
+/// A setting and its value, or what is wrong.
+type Found<'t> = Result<(&'static Setting, Raw<'t>), String>;
+
+/// Reads a file in the order of its lines; `each` is told at which byte something stands. Where the text is not TOML,
+/// only that is told.
+pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut found: Vec<(usize, Found<'t>)> = errors
+        .iter()
+        .map(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            (offset, Err(format!("not TOML: {}", error.message())))
+        })
+        .collect();
+    if found.is_empty() {
+        for (name, value) in document.get_ref() {
+            table(name, value, &mut found);
+        }
+    }
+    found.sort_by_key(|(offset, _)| *offset);
+    for (offset, found) in found {
+        each(offset, found);
+    }
+}
+
+/// The settings of one table of the file.
+fn table<'t>(
+    name: &Spanned<std::borrow::Cow<'t, str>>,
+    value: &Spanned<DeValue<'t>>,
+    found: &mut Vec<(usize, Found<'t>)>,
+) {
+    let at = name.span().start;
+    let name = name.get_ref();
+    let Some(section) = SECTIONS.iter().find(|section| section.name == *name) else {
+        return found.push((at, Err(unknown_section(name))));
+    };
+    let DeValue::Table(settings) = value.get_ref() else {
+        let message = format!("{name} must be a section: [{name}]");
+        return found.push((at, Err(message)));
+    };
+    for (name, value) in settings {
+        let setting = section
+            .settings
+            .iter()
+            .find(|setting| setting.name() == *name.get_ref());
+        found.push(match setting {
+            Some(setting) => (value.span().start, Ok((setting, raw(value.get_ref())))),
+            None => (
+                name.span().start,
+                Err(unknown_setting(section, name.get_ref())),
+            ),
+        });
+    }
+}
+
+fn unknown_section(name: &str) -> String {
+    let meant = nearest(name, SECTIONS.iter().map(|section| section.name));
+    format!("unknown section {name}{}", did_you_mean(meant))
+}
+
+fn unknown_setting(section: &Section, name: &str) -> String {
+    let within = section.settings.iter().map(Setting::name);
+    let meant = nearest(name, within).map(str::to_owned).or_else(|| {
+        // Right, in another section.
+        let mut all = SECTIONS.iter().flat_map(|section| section.settings);
+        let elsewhere = all.find(|setting| setting.name() == name);
+        elsewhere.map(|setting| setting.path.to_owned())
+    });
+    format!(
+        "unknown setting {}.{name}{}",
+        section.name,
+        did_you_mean(meant.as_deref())
+    )
+}
+
+fn raw<'t>(value: &DeValue<'t>) -> Raw<'t> {
+    match value {
+        DeValue::String(text) => Raw::Text(text.clone()),
+        DeValue::Integer(number) => Raw::Integer(whole(number)),
+        DeValue::Float(number) => Raw::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(value) => Raw::Boolean(*value),
+        DeValue::Array(items) => Raw::List(items.iter().map(|item| raw(item.get_ref())).collect()),
+        DeValue::Datetime(_) => Raw::Other("a date"),
+        DeValue::Table(_) => Raw::Other("a section"),
+    }
+}
+
+fn whole(number: &DeInteger<'_>) -> Option<u64> {
+    u64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// The line and column of a byte.
+pub(super) fn position(path: &Path, text: &str, offset: usize) -> Position {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    Position {
+        path: path.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
+}

@@ -1,0 +1,386 @@
+//! The kinds of values: how each is read, what it expects, and where it lands in the [`Config`].
+
+#![allow(dead_code, reason = "sections to come have lists and shares")]
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt;
+use std::time::Duration;
+
+use super::Config;
+use super::textual::Textual;
+use super::units::{format_size, format_time, parse_size, parse_time};
+
+/// A value as a source has it.
+#[derive(Clone, Debug)]
+pub(crate) enum Raw<'r> {
+    /// Of a variable or a flag, where everything is text.
+    Word(&'r OsStr),
+    /// Of a file.
+    Text(Cow<'r, str>),
+    /// Of a file. `None` for one beyond 64 bits or below zero.
+    Integer(Option<u64>),
+    /// Of a file.
+    Float(f64),
+    /// Of a file.
+    Boolean(bool),
+    /// Of a file.
+    List(Vec<Raw<'r>>),
+    /// Of a file: what no setting takes, by its name.
+    Other(&'static str),
+}
+
+impl fmt::Display for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => write!(f, "{word:?}"),
+            Self::Text(text) => write!(f, "the text {text:?}"),
+            Self::Integer(Some(number)) => write!(f, "the number {number}"),
+            Self::Integer(None) => f.write_str("a number out of range"),
+            Self::Float(number) => write!(f, "the number {number}"),
+            Self::Boolean(value) => write!(f, "{value}"),
+            Self::List(_) => f.write_str("a list"),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A value as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    None,
+    Switch(bool),
+    Number(u64),
+    Ratio(f64),
+    Size(u64),
+    Time(Duration),
+    Text(String),
+    List(Vec<String>),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Switch(value) => value.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Ratio(number) => number.fmt(f),
+            Self::Size(bytes) => f.write_str(&format_size(*bytes)),
+            Self::Time(time) => f.write_str(&format_time(*time)),
+            Self::Text(text) => f.write_str(text),
+            Self::List(items) => f.write_str(&items.join(",")),
+        }
+    }
+}
+
+/// A value that is not what the setting expects.
+#[derive(Debug)]
+pub(crate) struct Unfit;
+
+/// What values a setting takes, and where the value lands.
+pub(crate) trait Kind: Sync {
+    /// What is expected: `a number of connections from 1 to 10`.
+    fn expects(&self) -> String;
+
+    /// The unit of what is shown, where it has one.
+    fn unit(&self) -> Option<&'static str>;
+
+    /// What stands for a value in a usage line.
+    fn placeholder(&self) -> &'static str;
+
+    /// Reads a value into the configuration.
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit>;
+
+    /// The value in the configuration.
+    fn value(&self, config: &Config) -> Value;
+}
+
+/// Where a value lands; made by [`field!`].
+pub(crate) struct Field<T> {
+    pub(super) get: fn(&Config) -> &T,
+    pub(super) get_mut: fn(&mut Config) -> &mut T,
+}
+
+impl<T> Field<T> {
+    fn put(&self, config: &mut Config, value: T) {
+        *(self.get_mut)(config) = value;
+    }
+}
+
+/// The [`Field`] of a path into [`Config`]: `field!(net.address)`.
+macro_rules! field {
+    ($($step:ident).+) => {
+        $crate::config::kind::Field {
+            get: |config| &config.$($step).+,
+            get_mut: |config| &mut config.$($step).+,
+        }
+    };
+}
+pub(super) use field;
+
+/// Yes or no.
+pub(crate) struct Switch(pub(super) Field<bool>);
+
+impl Kind for Switch {
+    fn expects(&self) -> String {
+        "true or false".to_owned()
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "BOOL"
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let value = match raw {
+            Raw::Boolean(value) => *value,
+            Raw::Word(word) => word
+                .to_str()
+                .and_then(|word| word.parse().ok())
+                .ok_or(Unfit)?,
+            _ => return Err(Unfit),
+        };
+        self.0.put(config, value);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Value::Switch(*(self.0.get)(config))
+    }
+}
+
+/// A whole number of something.
+pub(crate) struct Count<T> {
+    pub(super) at: Field<T>,
+    /// What is counted, in the plural.
+    pub(super) unit: &'static str,
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Count<T> {
+    fn expects(&self) -> String {
+        format!(
+            "a number of {} from {} to {}",
+            self.unit, self.min, self.max
+        )
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        Some(self.unit)
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "N"
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let number = match raw {
+            Raw::Integer(number) => *number,
+            Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
+            _ => None,
+        };
+        let number = number.filter(|number| (self.min..=self.max).contains(number));
+        let value = T::try_from(number.ok_or(Unfit)?).map_err(|_| Unfit)?;
+        self.at.put(config, value);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Value::Number((*(self.at.get)(config)).try_into().unwrap_or(u64::MAX))
+    }
+}
+
+/// A size in bytes.
+pub(crate) struct Bytes<T> {
+    pub(super) at: Field<T>,
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
+    fn expects(&self) -> String {
+        format!(
+            "a size from {} to {}, in bytes or with a unit (KiB, MiB, GiB)",
+            format_size(self.min),
+            format_size(self.max)
+        )
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        Some("bytes")
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "SIZE"
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let bytes = match raw {
+            Raw::Integer(number) => *number,
+            Raw::Text(text) => parse_size(text),
+            Raw::Word(word) => word.to_str().and_then(parse_size),
+            _ => None,
+        };
+        let bytes = bytes.filter(|bytes| (self.min..=self.max).contains(bytes));
+        let value = T::try_from(bytes.ok_or(Unfit)?).map_err(|_| Unfit)?;
+        self.at.put(config, value);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Value::Size((*(self.at.get)(config)).try_into().unwrap_or(u64::MAX))
+    }
+}
+
+/// A span of time.
+pub(crate) struct Time {
+    pub(super) at: Field<Duration>,
+    pub(super) min: Duration,
+    pub(super) max: Duration,
+}
+
+impl Kind for Time {
+    fn expects(&self) -> String {
+        format!(
+            "a time from {} to {}, with its unit (ms, s, m, h, d)",
+            format_time(self.min),
+            format_time(self.max)
+        )
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        Some("time")
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "TIME"
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let time = match raw {
+            Raw::Text(text) => parse_time(text),
+            Raw::Word(word) => word.to_str().and_then(parse_time),
+            _ => None,
+        };
+        let time = time.filter(|time| (self.min..=self.max).contains(time));
+        self.at.put(config, time.ok_or(Unfit)?);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Value::Time(*(self.at.get)(config))
+    }
+}
+
+/// A share, from nothing to all.
+pub(crate) struct Ratio(pub(super) Field<f64>);
+
+impl Kind for Ratio {
+    fn expects(&self) -> String {
+        "a number from 0.0 to 1.0".to_owned()
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        Some("share")
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "SHARE"
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let share = match raw {
+            Raw::Float(number) => Some(*number),
+            Raw::Integer(Some(1)) => Some(1.0),
+            Raw::Integer(Some(0)) => Some(0.0),
+            Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
+            _ => None,
+        };
+        let share = share.filter(|share| (0.0..=1.0).contains(share));
+        self.0.put(config, share.ok_or(Unfit)?);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Value::Ratio(*(self.0.get)(config))
+    }
+}
+
+/// Something that is written as text.
+pub(crate) struct Text<T>(pub(super) Field<T>);
+
+impl<T: Textual> Kind for Text<T> {
+    fn expects(&self) -> String {
+        T::EXPECTS.to_owned()
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn placeholder(&self) -> &'static str {
+        T::PLACEHOLDER
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let value = T::read(text_of(raw)?).ok_or(Unfit)?;
+        self.0.put(config, value);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        let text = (self.0.get)(config).write();
+        text.map_or(Value::None, Value::Text)
+    }
+}
+
+/// Several of what is written as text; in a variable or a flag with commas between them.
+pub(crate) struct List<T>(pub(super) Field<Vec<T>>);
+
+impl<T: Textual> Kind for List<T> {
+    fn expects(&self) -> String {
+        format!("a list, each item {}", T::EXPECTS)
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "LIST"
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        let items: Option<Vec<T>> = match raw {
+            Raw::Word(word) if word.is_empty() => Some(Vec::new()),
+            Raw::Word(word) => {
+                let items = word.to_str().ok_or(Unfit)?.split(',');
+                items.map(|item| T::read(item.trim().as_ref())).collect()
+            }
+            Raw::List(items) => items
+                .iter()
+                .map(|item| T::read(text_of(item).ok()?))
+                .collect(),
+            _ => None,
+        };
+        self.0.put(config, items.ok_or(Unfit)?);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        let items = (self.0.get)(config).iter();
+        Value::List(items.filter_map(Textual::write).collect())
+    }
+}
+
+fn text_of<'r>(raw: &'r Raw<'_>) -> Result<&'r OsStr, Unfit> {
+    match raw {
+        Raw::Word(word) => Ok(word),
+        Raw::Text(text) => Ok(OsStr::new(&**text)),
+        _ => Err(Unfit),
+    }
+}

@@ -1,0 +1,301 @@
+//! Putting the sources together: each value, where it came from, and everything that is wrong.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::file;
+use super::kind::Raw;
+use super::setting::{Setting, VARIABLE_PREFIX};
+use super::{CONFIG_VARIABLE, Config, SECTIONS};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Nothing else was said.
+    Default,
+    /// The configuration file.
+    File(Position),
+    /// An environment variable.
+    Variable(String),
+    /// A flag of the command line, without its dashes.
+    Flag(&'static str),
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, column } = self;
+        write!(f, "{}:{line}:{column}", path.display())
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(position) => position.fmt(f),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
+/// Something in the configuration that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct Problem {
+    /// Where: `knowledge.toml:12:1`, the name of a variable, a flag.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// Everything in the configuration that is wrong, at least one thing. Shown with a line for each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration cannot be used:\n{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct Problems(pub Vec<Problem>);
+
+/// What a configuration is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file, where one is named.
+    pub file: Option<PathBuf>,
+    /// The environment; variables that are no settings are left alone.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The flags that were given: their names without the dashes, and their values.
+    pub flags: Vec<(&'static str, OsString)>,
+}
+
+/// A configuration that is right, and where its values came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Loaded {
+    /// Where the value of a setting came from, by its path: `server.listen`.
+    #[must_use]
+    pub fn origin(&self, path: &str) -> &Origin {
+        self.origins.get(path).unwrap_or(&Origin::Default)
+    }
+
+    /// What a start would find wrong on the disk. Reads, and changes nothing.
+    ///
+    /// # Errors
+    /// All that is wrong.
+    pub fn inspect(&self) -> Result<(), Problems> {
+        let mut loading = Loading {
+            config: self.config.clone(),
+            origins: self.origins.clone(),
+            problems: Vec::new(),
+        };
+        for section in SECTIONS {
+            loading.rules(section.inspect);
+        }
+        loading.finish().map(drop)
+    }
+}
+
+impl Sources {
+    /// The environment of this process, the flags, and the file that either names; the flag comes first.
+    #[must_use]
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, OsString)>) -> Self {
+        let named = || std::env::var_os(CONFIG_VARIABLE).filter(|path| !path.is_empty());
+        Self {
+            file: file.or_else(|| named().map(PathBuf::from)),
+            environment: std::env::vars_os().collect(),
+            flags,
+        }
+    }
+
+    /// Reads all sources.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of them, also with values that a source above another replaces.
+    pub fn load(&self) -> Result<Loaded, Problems> {
+        let mut loading = Loading {
+            config: Config::default(),
+            origins: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        if let Some(path) = &self.file {
+            loading.file(path);
+        }
+        loading.environment(&self.environment);
+        for (name, value) in &self.flags {
+            loading.flag(name, value);
+        }
+        // What must hold between settings is asked of values that each are right.
+        if loading.problems.is_empty() {
+            for section in SECTIONS {
+                loading.rules(section.check);
+            }
+        }
+        loading.finish()
+    }
+}
+
+/// A configuration on its way.
+struct Loading {
+    config: Config,
+    origins: BTreeMap<&'static str, Origin>,
+    problems: Vec<Problem>,
+}
+
+impl Loading {
+    fn file(&mut self, path: &Path) {
+        let read = std::fs::read_to_string(path);
+        let text = match read {
+            Ok(text) => text,
+            Err(error) => {
+                let place = path.display().to_string();
+                return self.refuse(place, format!("cannot be read: {error}"));
+            }
+        };
+        let position = |offset| file::position(path, &text, offset);
+        file::read(&text, |offset, found| match found {
+            Ok((setting, raw)) => self.set(setting, &raw, Origin::File(position(offset))),
+            Err(message) => self.refuse(position(offset).to_string(), message),
+        });
+    }
+
+    fn environment(&mut self, variables: &[(OsString, OsString)]) {
+        let mut variables: Vec<_> = variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_str()?, value)))
+            .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
+            .collect();
+        variables.sort_unstable();
+        for (name, value) in variables {
+            match find_variable(name) {
+                Variable::Setting(setting) => {
+                    let origin = Origin::Variable(name.to_owned());
+                    self.set(setting, &Raw::Word(value), origin);
+                }
+                Variable::Unknown(message) => self.refuse(name.to_owned(), message),
+                Variable::Foreign => {}
+            }
+        }
+    }
+
+    fn flag(&mut self, name: &'static str, value: &OsStr) {
+        match settings().find(|setting| setting.flag == Some(name)) {
+            Some(setting) => self.set(setting, &Raw::Word(value), Origin::Flag(name)),
+            None => self.refuse(format!("--{name}"), "unknown flag".to_owned()),
+        }
+    }
+
+    fn set(&mut self, setting: &'static Setting, raw: &Raw<'_>, origin: Origin) {
+        match setting.kind.set(&mut self.config, raw) {
+            Ok(()) => drop(self.origins.insert(setting.path, origin)),
+            Err(_) => {
+                let expected = setting.kind.expects();
+                let message = format!("{} must be {expected}, not {raw}", setting.path);
+                self.refuse(origin.to_string(), message);
+            }
+        }
+    }
+
+    fn refuse(&mut self, place: String, message: String) {
+        self.problems.push(Problem { place, message });
+    }
+
+    fn rules(&mut self, rules: fn(&Config, &mut Check<'_>)) {
+        let mut check = Check {
+            origins: &self.origins,
+            problems: &mut self.problems,
+        };
+        rules(&self.config, &mut check);
+    }
+
+    fn finish(self) -> Result<Loaded, Problems> {
+        if !self.problems.is_empty() {
+            return Err(Problems(self.problems));
+        }
+        Ok(Loaded {
+            config: self.config,
+            origins: self.origins,
+        })
+    }
+}
+
+/// What the rules of a section find.
+pub(crate) struct Check<'l> {
+    origins: &'l BTreeMap<&'static str, Origin>,
+    problems: &'l mut Vec<Problem>,
+}
+
+impl Check<'_> {
+    /// Refuses the value of a setting, because of those of others where there are any: `must be at least …`. It is
+    /// told where the first of them came from that is not a default.
+    pub(crate) fn refuse(&mut self, path: &'static str, others: &[&str], requirement: &str) {
+        let paths = std::iter::once(&path).chain(others);
+        let origin = paths.filter_map(|path| self.origins.get(path)).next();
+        self.problems.push(Problem {
+            place: origin.unwrap_or(&Origin::Default).to_string(),
+            message: format!("{path} {requirement}"),
+        });
+    }
+}
+
+/// All settings, in the order in which they are shown.
+pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.iter().flat_map(|section| section.settings)
+}
+
+/// What an environment variable is to the configuration.
+enum Variable {
+    Setting(&'static Setting),
+    Unknown(String),
+    Foreign,
+}
+
+fn find_variable(name: &str) -> Variable {
+    if let Some(setting) = settings().find(|setting| setting.variable() == name) {
+        return Variable::Setting(setting);
+    }
+    if name.contains("__") {
+        let known: Vec<_> = settings().map(Setting::variable).collect();
+        let meant = nearest(name, known.iter().map(String::as_str));
+        return Variable::Unknown(format!("unknown variable{}", did_you_mean(meant)));
+    }
+    // Other names are others' to use, but for one that misses a setting by an underscore.
+    let meant = settings().map(Setting::variable);
+    match meant
+        .into_iter()
+        .find(|known| known.replace("__", "_") == name)
+    {
+        Some(known) => Variable::Unknown(format!("unknown variable{}", did_you_mean(Some(&known)))),
+        None => Variable::Foreign,
+    }
+}
+
+/// The name that was probably meant.
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    /// How alike names must be, from 0 to 1, so that one is worth a suggestion.
+    const SIMILARITY_MIN: f64 = 0.7;
+    known
+        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, known)| known)
+}
+
+pub(super) fn did_you_mean(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}

@@ -1,0 +1,90 @@
+//! The configuration of the server: one registry of settings, from which everything else follows.
+//!
+//! A value comes from the first of these that has one: a flag of the command line, an environment variable
+//! `KNOWLEDGE_SECTION__NAME`, the TOML file, the default. Of each it is known where it came from, and all that is wrong
+//! is told at once, with the line, the variable or the flag.
+//!
+//! # Adding settings
+//! 1. Give the part that they are for a struct with a [`Default`], and [`Config`] a field of that type.
+//! 2. Write `sections/<name>.rs` with a `SECTION`, one [`Setting`](setting::Setting) for each field, and list it in
+//!    `sections/mod.rs`. The kinds of values are in `kind.rs`; what must hold between settings goes into the section's
+//!    `check`, what is to be looked up on the disk by `knowledge config check` into its `inspect`.
+//! 3. `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` writes `docs/configuration.md` and
+//!    `deploy/knowledge.toml` anew.
+//!
+//! The file, the variable, the flag, `knowledge config show` and the help of `knowledge serve` come by themselves. A
+//! secret is never the value of a setting: the setting names a file that its owner alone may read.
+
+mod describe;
+mod file;
+mod kind;
+mod load;
+mod sections;
+mod setting;
+mod textual;
+mod units;
+
+use std::time::Duration;
+
+use knowledge_core::limits::Limits;
+
+pub(crate) use self::describe::{
+    example, help_of, settings_for_help, show_json, show_text, show_toml,
+};
+pub(crate) use self::load::{Check, settings};
+pub use self::load::{Loaded, Origin, Position, Problem, Problems, Sources};
+pub(crate) use self::sections::SECTIONS;
+pub(crate) use self::setting::Setting;
+pub use self::textual::BaseUrl;
+pub use self::units::{format_size, format_time};
+use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
+use crate::data::DataConfig;
+use crate::logging::LogConfig;
+use crate::net::NetConfig;
+
+/// The environment variable that names the configuration file where no flag does.
+pub const CONFIG_VARIABLE: &str = "KNOWLEDGE_CONFIG";
+
+/// Everything that a server is told. [`Default`] gives what is in force when nothing is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// How the server meets the network. Its `body_bytes_max` follows from the limits, see [`Config::net`].
+    pub net: NetConfig,
+    /// Where clients find the server.
+    pub public_url: Option<BaseUrl>,
+    /// The store and the key of its secrets.
+    pub data: DataConfig,
+    /// The limits of the service.
+    pub limits: Limits,
+    /// What is logged, and how.
+    pub log: LogConfig,
+    /// Time between two looks for what is due in the background.
+    pub maintenance_interval: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            net: NetConfig::default(),
+            public_url: None,
+            data: DataConfig::default(),
+            limits: Limits::default(),
+            log: LogConfig::default(),
+            maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+        }
+    }
+}
+
+impl Config {
+    /// How the server meets the network, with the limits that it shares with the service.
+    #[must_use]
+    pub fn net(&self) -> NetConfig {
+        NetConfig {
+            body_bytes_max: self.limits.body_bytes_max,
+            ..self.net.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! `[limits]`: what the service takes.
+
+use std::time::Duration;
+
+use knowledge_core::limits::{BULK_MEMORIES_CEILING, CONTENT_BYTES_MAX};
+
+use super::super::kind::{Bytes, Count, Time, field};
+use super::super::setting::{Section, Setting};
+use super::super::{Check, Config};
+use super::{COUNT_MAX, HELD_BYTES_MAX, TIME_MIN};
+
+/// Ten years.
+const RETENTION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+pub(super) static SECTION: Section = Section {
+    name: "limits",
+    about: "What the service takes",
+    settings: &[
+        Setting::new(
+            "limits.bulk_memories_max",
+            &Count {
+                at: field!(limits.bulk_memories_max),
+                unit: "memories",
+                min: 1,
+                max: BULK_MEMORIES_CEILING as u64,
+            },
+            "Memories that one bulk update may name",
+        ),
+        Setting::new(
+            "limits.content_bytes_max",
+            &Bytes {
+                at: field!(limits.content_bytes_max),
+                min: 1,
+                max: CONTENT_BYTES_MAX as u64,
+            },
+            "The content of a memory",
+        ),
+        Setting::new(
+            "limits.body_bytes_max",
+            &Bytes {
+                at: field!(limits.body_bytes_max),
+                min: 1,
+                max: HELD_BYTES_MAX,
+            },
+            "The body of a request; a longer one is answered 413",
+        ),
+        Setting::new(
+            "limits.webhooks_per_workspace_max",
+            &Count {
+                at: field!(limits.webhooks_per_workspace_max),
+                unit: "webhooks",
+                min: 0,
+                max: COUNT_MAX,
+            },
+            "Outbound webhooks of a workspace",
+        ),
+        Setting::new(
+            "limits.inbound_webhooks_per_workspace_max",
+            &Count {
+                at: field!(limits.inbound_webhooks_per_workspace_max),
+                unit: "webhooks",
+                min: 0,
+                max: COUNT_MAX,
+            },
+            "Inbound webhooks of a workspace",
+        ),
+        Setting::new(
+            "limits.connectors_per_workspace_max",
+            &Count {
+                at: field!(limits.connectors_per_workspace_max),
+                unit: "connectors",
+                min: 0,
+                max: COUNT_MAX,
+            },
+            "Connectors of a workspace; the dashboard shows all of them",
+        ),
+        Setting::new(
+            "limits.mcp_keys_per_workspace_max",
+            &Count {
+                at: field!(limits.mcp_keys_per_workspace_max),
+                unit: "keys",
+                min: 0,
+                max: COUNT_MAX,
+            },
+            "MCP keys of a workspace; the dashboard shows all of them",
+        ),
+        Setting::new(
+            "limits.custom_roles_per_org_max",
+            &Count {
+                at: field!(limits.custom_roles_per_org_max),
+                unit: "roles",
+                min: 0,
+                max: COUNT_MAX,
+            },
+            "Custom roles of an organisation",
+        ),
+        Setting::new(
+            "limits.subscriptions_per_recall_max",
+            &Count {
+                at: field!(limits.subscriptions_per_recall_max),
+                unit: "subscriptions",
+                min: 0,
+                max: COUNT_MAX,
+            },
+            "Citation subscriptions of a recall",
+        ),
+        Setting::new(
+            "limits.idempotency_retention",
+            &Time {
+                at: field!(limits.idempotency_retention),
+                min: TIME_MIN,
+                max: RETENTION_MAX,
+            },
+            "How long the result of a bulk update is kept for replays under its Idempotency-Key",
+        ),
+    ],
+    check,
+    inspect: super::super::setting::nothing,
+};
+
+fn check(config: &Config, check: &mut Check<'_>) {
+    if let Err(invalid) = config.limits.validate() {
+        // Not reached as long as the ranges above are those of core.
+        check.refuse("limits", &[], &invalid.to_string());
+    }
+}

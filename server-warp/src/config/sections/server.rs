@@ -1,0 +1,178 @@
+//! `[server]`: how the server meets its clients.
+
+use std::time::Duration;
+
+use super::super::kind::{Bytes, Count, Text, Time, field};
+use super::super::setting::{Section, Setting};
+use super::super::{Check, Config, format_size};
+use super::{A_DAY, COUNT_MAX, HELD_BYTES_MAX, SIZE_MAX, TIME_MIN};
+
+pub(super) static SECTION: Section = Section {
+    name: "server",
+    about: "How the server meets its clients",
+    settings: &[
+        Setting::new(
+            "server.listen",
+            &Text(field!(net.address)),
+            "The address to listen on; port 0 takes a free port",
+        )
+        .flag("listen"),
+        Setting::new(
+            "server.public_url",
+            &Text(field!(public_url)),
+            "Where clients find this server, the beginning of the URLs of inbound webhooks; without it they are given \
+             as paths",
+        )
+        .flag("public-url"),
+        Setting::new(
+            "server.accept_backlog",
+            &Count {
+                at: field!(net.accept_backlog),
+                unit: "connections",
+                min: 1,
+                max: COUNT_MAX,
+            },
+            "Connections that the kernel holds while the server does not accept; the kernel may have a lower bound",
+        ),
+        Setting::new(
+            "server.connections_max",
+            &Count {
+                at: field!(net.connections_max),
+                unit: "connections",
+                min: 1,
+                max: COUNT_MAX,
+            },
+            "Connections open at once, or fewer where the process may open fewer files; further clients wait",
+        )
+        .flag("max-connections"),
+        Setting::new(
+            "server.requests_in_work_max",
+            &Count {
+                at: field!(net.requests_in_work_max),
+                unit: "requests",
+                min: 1,
+                max: COUNT_MAX,
+            },
+            "Requests in work at once; further ones are answered 503",
+        )
+        .flag("max-requests"),
+        Setting::new(
+            "server.header_read_timeout",
+            &Time {
+                at: field!(net.header_read_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time for the header of a request to arrive, and the longest that an idle connection is kept",
+        ),
+        Setting::new(
+            "server.header_bytes_max",
+            &Bytes {
+                at: field!(net.header_bytes_max),
+                min: 1,
+                max: HELD_BYTES_MAX,
+            },
+            "First line and header of a request together; a longer one is answered 431",
+        ),
+        Setting::new(
+            "server.body_read_timeout",
+            &Time {
+                at: field!(net.body_read_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time for the body of a request to arrive, from the end of its header",
+        ),
+        Setting::new(
+            "server.body_bytes_held_max",
+            &Bytes {
+                at: field!(net.body_bytes_held_max),
+                min: 1,
+                max: SIZE_MAX,
+            },
+            "Bodies held at once while they arrive, beyond the first 16 KiB of each; further ones are answered 503",
+        ),
+        Setting::new(
+            "server.request_timeout",
+            &Time {
+                at: field!(net.request_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time for a request, from the end of its header to its answer; then it is answered 503",
+        )
+        .flag("request-timeout"),
+        Setting::new(
+            "server.write_stall_timeout",
+            &Time {
+                at: field!(net.write_stall_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time without the client taking a single byte of its answer; then the connection is closed",
+        ),
+        Setting::new(
+            "server.linger_timeout",
+            &Time {
+                at: field!(net.linger_timeout),
+                min: Duration::ZERO,
+                max: A_DAY,
+            },
+            "Time for which the rest of a refused body is read and thrown away, so that the client gets the refusal",
+        ),
+        Setting::new(
+            "server.linger_bytes_max",
+            &Bytes {
+                at: field!(net.linger_bytes_max),
+                min: 0,
+                max: SIZE_MAX,
+            },
+            "The rest of a refused body that is read and thrown away",
+        ),
+        Setting::new(
+            "server.ready_timeout",
+            &Time {
+                at: field!(net.ready_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time for the store to answer /readyz; then it is 503",
+        ),
+        Setting::new(
+            "server.shutdown_timeout",
+            &Time {
+                at: field!(net.shutdown_timeout),
+                min: Duration::ZERO,
+                max: A_DAY,
+            },
+            "Time for the requests in work to finish when the server is stopped",
+        )
+        .flag("shutdown-timeout"),
+        Setting::new(
+            "server.retry_after",
+            &Time {
+                at: field!(net.retry_after),
+                min: Duration::ZERO,
+                max: A_DAY,
+            },
+            "What clients of an overloaded server are told to wait, rounded up to whole seconds",
+        ),
+    ],
+    check,
+    inspect: super::super::setting::nothing,
+};
+
+fn check(config: &Config, check: &mut Check<'_>) {
+    let body_bytes_max = config.limits.body_bytes_max;
+    if config.net.body_bytes_held_max < body_bytes_max {
+        let most = format_size(body_bytes_max as u64);
+        check.refuse(
+            "server.body_bytes_held_max",
+            &["limits.body_bytes_max"],
+            &format!("must be at least limits.body_bytes_max, {most}"),
+        );
+    } else if let Err(invalid) = config.net().validate() {
+        // Not reached as long as the ranges above are those of the network.
+        check.refuse("server", &[], &invalid.to_string());
+    }
+}

@@ -1,0 +1,170 @@
+//! What is written as text: names, paths, addresses.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use knowledge_storage_sled::Mode;
+use url::Url;
+
+use crate::logging::LogFormat;
+
+/// What is written as text.
+pub(crate) trait Textual: Clone {
+    /// What is expected: `an address with a port`.
+    const EXPECTS: &'static str;
+    /// What stands for a value in a usage line.
+    const PLACEHOLDER: &'static str;
+
+    /// The value, if the text is one.
+    fn read(text: &OsStr) -> Option<Self>;
+
+    /// The text, if there is a value.
+    fn write(&self) -> Option<String>;
+}
+
+/// Empty text stands for no value, so that a source can take away what one below it gives.
+impl<T: Textual> Textual for Option<T> {
+    const EXPECTS: &'static str = T::EXPECTS;
+    const PLACEHOLDER: &'static str = T::PLACEHOLDER;
+
+    fn read(text: &OsStr) -> Option<Self> {
+        if text.is_empty() {
+            return Some(None);
+        }
+        T::read(text).map(Some)
+    }
+
+    fn write(&self) -> Option<String> {
+        self.as_ref().and_then(Textual::write)
+    }
+}
+
+impl Textual for String {
+    const EXPECTS: &'static str = "text";
+    const PLACEHOLDER: &'static str = "TEXT";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        let text = text.to_str()?;
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.clone())
+    }
+}
+
+impl Textual for PathBuf {
+    const EXPECTS: &'static str = "a path";
+    const PLACEHOLDER: &'static str = "PATH";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        (!text.is_empty()).then(|| text.into())
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.display().to_string())
+    }
+}
+
+impl Textual for SocketAddr {
+    const EXPECTS: &'static str = "an address with a port, such as 127.0.0.1:8080 or [::1]:8080";
+    const PLACEHOLDER: &'static str = "ADDR";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        text.to_str()?.parse().ok()
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Textual for LogFormat {
+    const EXPECTS: &'static str = "auto, text or json";
+    const PLACEHOLDER: &'static str = "FORMAT";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        match text.to_str()? {
+            "auto" => Some(Self::Auto),
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> Option<String> {
+        let name = match self {
+            Self::Auto => "auto",
+            Self::Text => "text",
+            Self::Json => "json",
+        };
+        Some(name.to_owned())
+    }
+}
+
+impl Textual for Mode {
+    const EXPECTS: &'static str = "high_throughput or low_space";
+    const PLACEHOLDER: &'static str = "MODE";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        match text.to_str()? {
+            "high_throughput" => Some(Self::HighThroughput),
+            "low_space" => Some(Self::LowSpace),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> Option<String> {
+        let name = match self {
+            Self::HighThroughput => "high_throughput",
+            Self::LowSpace => "low_space",
+        };
+        Some(name.to_owned())
+    }
+}
+
+/// An absolute `http` or `https` URL to which paths can be added: without a slash at the end, without a query, and
+/// without credentials, which do not belong where configurations are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl(String);
+
+impl BaseUrl {
+    /// The URL that the text is, if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let url = Url::parse(text).ok()?;
+        let is_plain = url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none();
+        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+        (is_plain && is_http).then(|| Self(text.trim_end_matches('/').to_owned()))
+    }
+
+    /// The URL, without a slash at the end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Textual for BaseUrl {
+    const EXPECTS: &'static str = "an http or https URL without credentials or a query, such as https://knowledge.example.com";
+    const PLACEHOLDER: &'static str = "URL";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        Self::parse(text.to_str()?)
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+}
