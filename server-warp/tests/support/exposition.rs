@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use knowledge_server::metrics::CATALOGUE;
+
 /// Labels by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
@@ -14,8 +16,7 @@ pub(crate) struct Exposition {
 /// One metric.
 #[derive(Debug)]
 pub(crate) struct Family {
-    pub(crate) help: String,
-    pub(crate) kind: String,
+    kind: String,
     samples: Vec<Sample>,
 }
 
@@ -36,8 +37,8 @@ impl Exposition {
                 let (name, help) = rest.split_once(' ').expect("a name and a help");
                 read.close(current.take());
                 assert_name(name);
+                assert_described(name, help);
                 let family = Family {
-                    help: help.to_owned(),
                     kind: String::new(),
                     samples: Vec::new(),
                 };
@@ -47,6 +48,8 @@ impl Exposition {
                 let (open, family) = current.as_mut().expect("HELP before TYPE");
                 assert!(open == name && family.kind.is_empty() && family.samples.is_empty());
                 assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+                let described = CATALOGUE.iter().find(|metric| metric.name == name);
+                assert_eq!(described.map(|metric| metric.kind.name()), Some(kind));
                 family.kind = kind.to_owned();
             } else {
                 let (name, family) = current.as_mut().expect("HELP and TYPE before samples");
@@ -144,6 +147,12 @@ fn assert_histogram(name: &str, family: &Family) {
         assert_eq!(counts, [last.1], "{name} {labels:?}");
         assert_eq!((last.0, of("_sum").count()), (f64::INFINITY, 1), "{name}");
     }
+}
+
+/// What is not in the catalogue is not in the documentation.
+fn assert_described(name: &str, help: &str) {
+    let described = CATALOGUE.iter().find(|metric| metric.name == name);
+    assert_eq!(described.map(|metric| metric.help), Some(help), "{name}");
 }
 
 fn assert_name(name: &str) {
