@@ -105,6 +105,7 @@ pub enum Error {
 
 /// Something wrong with one field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct FieldProblem {
     /// Where: `memoryIds[3]`, `actions.allow[0]`; `body`, a header's or a path parameter's name for the rest.
     pub path: String,

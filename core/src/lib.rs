@@ -8,6 +8,8 @@ pub mod env;
 mod error;
 pub mod limits;
 pub mod model;
+#[cfg(feature = "openapi")]
+mod schema;
 pub mod service;
 pub mod store;
 #[cfg(feature = "testing")]

@@ -38,6 +38,8 @@ pub const PAGE_ITEMS_DEFAULT: usize = 50;
 pub const PAGE_ITEMS_MAX: usize = 200;
 /// How many records one page of a filtered list looks through: so that a filter that nothing passes costs little too.
 pub const PAGE_RECORDS_MAX: usize = 2_000;
+/// How long a signing secret counts beside the one that replaced it.
+pub const SIGNING_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long the result of a bulk update is kept for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -48,6 +48,10 @@ needs! {
     RELABEL: "bulk_update" "it sets the audience, the sensitivity or the source" EachMemory MemoryUpdate;
     REVIEW: "bulk_update" "it sets the review status" EachMemory MemoryReview;
     DECLASSIFY: "bulk_update" "it lowers the sensitivity" EachMemory MemoryDeclassify;
+    LIST_MEMORIES: "list_memories" "for memories whose audience covers the caller" Workspace MemoryRead;
+    LIST_LABELS: "list_memories" "for the labels of every memory" Workspace MemoryUpdate;
+    READ_MEMORY: "memory" "its audience covers the caller" Workspace MemoryRead;
+    READ_LABELS: "memory" "for the labels of any memory" Workspace MemoryUpdate;
     DASHBOARD: "dashboard_summary" "" Workspace DashboardRead;
     LIST_ROLES: "list_custom_roles" "" Organization RoleRead;
     READ_ROLE: "custom_role" "" Organization RoleRead;
@@ -57,6 +61,10 @@ needs! {
     ASSIGN_ROLE: "assign_role" "" Organization MemberManage;
     REMOVE_MEMBER: "remove_member" "" Organization MemberManage;
     SUBSCRIBE: "create_citation_subscription" "" Workspace CitationSubscriptionManage;
+    LIST_SUBSCRIPTIONS: "list_citation_subscriptions" "" Workspace CitationSubscriptionManage;
+    READ_SUBSCRIPTION: "citation_subscription" "" Workspace CitationSubscriptionManage;
+    DELETE_SUBSCRIPTION: "delete_citation_subscription" "" Workspace CitationSubscriptionManage;
+    ROTATE_SUBSCRIPTION_SECRET: "rotate_citation_subscription_secret" "" Workspace CitationSubscriptionManage;
     CREATE_WEBHOOK: "create_webhook" "" Workspace WebhookManage;
     CREATE_INBOUND_WEBHOOK: "create_inbound_webhook" "" Workspace InboundWebhookManage;
     CREATE_SOURCE: "create_source" "" Organization ConnectorManage;

@@ -199,6 +199,20 @@ impl Principal {
         workspace: WorkspaceId,
         need: Need,
     ) -> Result<Workspace, Error> {
+        let (found, _) = self.enter_for_any(transaction, workspace, &[need]).await?;
+        Ok(found)
+    }
+
+    /// The same where one of several needs is enough; with what the principal may do there.
+    ///
+    /// # Errors
+    /// As [`Principal::enter`], naming the first of the actions.
+    pub async fn enter_for_any(
+        &self,
+        transaction: &mut Transaction,
+        workspace: WorkspaceId,
+        needs: &[Need],
+    ) -> Result<(Workspace, ActionSet), Error> {
         let found = transaction
             .read::<Workspace>(&keys::workspace(self.org.id, workspace))
             .await?;
@@ -206,11 +220,13 @@ impl Principal {
         if !self.narrowing.admits(workspace) {
             return Err(Denial::Narrowed.into());
         }
-        let actions = self.actions_in(transaction, &[workspace]).await?;
-        if !actions[&workspace].contains(need.action) {
-            return Err(Denial::Lacks(need.action).into());
+        let held = self.actions_in(transaction, &[workspace]).await?[&workspace];
+        match needs.first() {
+            Some(first) if !needs.iter().any(|need| held.contains(need.action)) => {
+                Err(Denial::Lacks(first.action).into())
+            }
+            _ => Ok((found, held)),
         }
-        Ok(found)
     }
 
     /// Refuses the principal that may do none of `actions` anywhere: neither by its role in the organisation nor by

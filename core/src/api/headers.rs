@@ -7,7 +7,7 @@ use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch};
 
 /// The cookie that carries a session.
-const SESSION_COOKIE: &str = "service_session";
+pub(super) const SESSION_COOKIE: &str = "service_session";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

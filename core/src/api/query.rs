@@ -52,6 +52,18 @@ impl Query {
         }
     }
 
+    /// An identifier, which has to be there.
+    pub(super) fn required_id<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<T> {
+        if !self.parameters.iter().any(|(found, _)| found == name) {
+            self.problems
+                .push(name, ProblemCode::Required, "is required");
+        }
+        self.parsed(name)
+    }
+
     /// Which page of a list is asked for: `limit` and `cursor`.
     pub(super) fn page(&mut self) -> PageRequest {
         let limit = self.text("limit").map(|text| {
@@ -64,6 +76,12 @@ impl Query {
         };
         page.check(&mut self.problems);
         page
+    }
+
+    /// The same as [`Query::finish`], for a value that is there unless something was wrong.
+    pub(super) fn finish_with<T>(self, value: Option<T>) -> Result<T, Error> {
+        self.finish(value)?
+            .ok_or_else(|| Error::internal("a query without problems was not read"))
     }
 
     /// Ends the reading: `value`, unless something was wrong.

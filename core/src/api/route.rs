@@ -146,6 +146,16 @@ operations! {
     "Memories" {
         /// Changes attributes of many memories.
         BulkUpdateMemories: PATCH "/v1/memories/bulk", Bearer, Body, Specified, 200, [400, 409, 422];
+        /// Lists the memories of a workspace.
+        ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a memory.
+        GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404];
+    }
+    "Workspaces" {
+        /// Lists the workspaces that the credential works in.
+        ListWorkspaces: GET "/v1/workspaces", Bearer, Body, Addition, 200, [400];
+        /// Reads a workspace.
+        GetWorkspace: GET "/v1/workspaces/{id}", Bearer, Body, Addition, 200, [404];
     }
     "Sources" {
         /// Makes a source.
@@ -172,6 +182,15 @@ operations! {
     "Citation subscriptions" {
         /// Subscribes to the citations of a recall.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", Bearer, Headers, Specified, 201, [400, 404];
+        /// Lists the subscriptions to the citations of a recall.
+        ListCitationSubscriptions: GET "/v1/citation-subscriptions", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a citation subscription.
+        GetCitationSubscription: GET "/v1/citation-subscriptions/{id}", Bearer, Body, Addition, 200, [404];
+        /// Ends a citation subscription.
+        DeleteCitationSubscription: DELETE "/v1/citation-subscriptions/{id}", Bearer, Body, Addition, 204, [404];
+        /// Replaces the signing secret of a citation subscription.
+        RotateCitationSubscriptionSecret: POST "/v1/citation-subscriptions/{id}/rotate-secret", Bearer, Body, Addition,
+            200, [400, 404];
     }
     "Webhooks" {
         /// Registers an outbound webhook.

@@ -7,6 +7,7 @@ use super::{AudienceLabel, ChatId, ConnectorId, CredentialId, Timestamp, Workspa
 
 /// Everything a dashboard shows of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DashboardSummary {
     /// The workspace itself.
     pub workspace: WorkspaceSummary,
@@ -24,12 +25,15 @@ pub struct DashboardSummary {
 
 /// A workspace on its dashboard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WorkspaceSummary {
     /// The identifier.
     pub id: WorkspaceId,
     /// The name.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// The slug.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
     /// The audience that it is for.
     pub audience: AudienceLabel,
@@ -49,6 +53,7 @@ string_enum! {
 
 /// The first steps to get value from a workspace, by tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Checklist {
     /// The steps of tier `required`.
     pub required: Vec<ChecklistStep>,
@@ -58,6 +63,7 @@ pub struct Checklist {
 
 /// One step of the checklist. Whether it is completed follows from what is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChecklistStep {
     /// The name of the step, for programs.
     pub step_id: String,
@@ -72,6 +78,7 @@ pub struct ChecklistStep {
     /// The tier.
     pub tier: ChecklistTier,
     /// The slug of the workspace.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub workspace_slug: String,
 }
 
@@ -109,6 +116,7 @@ string_enum! {
 
 /// One connector on the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ConnectorHealth {
     /// The service account that the connector runs as: the connector's identifier.
     pub service_account_id: ConnectorId,
@@ -119,6 +127,7 @@ pub struct ConnectorHealth {
     /// Whose knowledge it brings.
     pub scope: ConnectorScope,
     /// The slug of the workspace.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub workspace_slug: String,
     /// How it is.
     pub status: ConnectorStatus,
@@ -160,6 +169,7 @@ string_enum! {
 /// One MCP key on the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct McpKeySummary {
     /// The identifier; never the key itself.
     pub id: CredentialId,
@@ -179,6 +189,7 @@ pub struct McpKeySummary {
 
 /// One chat on the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChatSummary {
     /// The identifier.
     pub session_id: ChatId,

@@ -33,6 +33,7 @@ string_enum! {
 
 /// One answer of an assistant, with the memories that it cites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Recall {
     /// The identifier.
     pub id: RecallId,
@@ -50,6 +51,7 @@ pub struct Recall {
 
 /// Who hears when a memory changes that a recall cites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CitationSubscription {
     /// The identifier.
     pub id: SubscriptionId,
@@ -65,6 +67,10 @@ pub struct CitationSubscription {
     pub webhook_url: WebhookUrl,
     /// The secret that deliveries are signed with (Standard Webhooks 1.0.0: `whsec_` and base64). Shown in the answer
     /// to the creation and `null` ever after.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::SigningSecret>")
+    )]
     pub signing_secret: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -72,6 +78,7 @@ pub struct CitationSubscription {
 
 /// The request for a citation subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewCitationSubscription {
     /// The recall to hear of.
     pub recall_id: RecallId,
@@ -81,6 +88,7 @@ pub struct NewCitationSubscription {
 
 /// An outbound webhook of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Webhook {
     /// The identifier.
     pub id: WebhookId,
@@ -93,6 +101,10 @@ pub struct Webhook {
     /// Where deliveries go.
     pub url: WebhookUrl,
     /// The secret that deliveries are signed with. Shown in the answer to the creation and `null` ever after.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::SigningSecret>")
+    )]
     pub signing_secret: Option<String>,
     /// Who registered it.
     pub created_by: MemberId,
@@ -102,6 +114,7 @@ pub struct Webhook {
 
 /// The request for an outbound webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewWebhook {
     /// What to be told of.
     pub event_type: EventType,
@@ -111,6 +124,7 @@ pub struct NewWebhook {
 
 /// An inbound webhook of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct InboundWebhook {
     /// The identifier.
     pub id: InboundWebhookId,
@@ -119,10 +133,15 @@ pub struct InboundWebhook {
     /// The workspace.
     pub workspace_id: WorkspaceId,
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// Where senders post to: a path on this service, or a whole URL where the service knows its own address.
     pub url: String,
     /// The secret that senders sign with. Shown in the answer to the creation and `null` ever after.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::SigningSecret>")
+    )]
     pub signing_secret: Option<String>,
     /// Who registered it.
     pub created_by: MemberId,
@@ -132,7 +151,9 @@ pub struct InboundWebhook {
 
 /// The request for an inbound webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewInboundWebhook {
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
 }

@@ -12,7 +12,7 @@ use super::{
 pub struct MemoryLabels {
     /// The workspace that the memory belongs to.
     pub workspace_id: WorkspaceId,
-    /// The source it came from.
+    /// The source it is filed under.
     pub source_id: SourceId,
     /// Who may know of it.
     pub audience: AudienceLabel,
@@ -29,7 +29,10 @@ pub struct MemoryContent {
     pub title: String,
     /// The text.
     pub content: String,
-    /// The name of the memory at its source, where it has one: the same key updates instead of adding.
+    /// The source that it came in from. It stays the same when the memory is filed under another one.
+    pub origin_source_id: SourceId,
+    /// The name of the memory at the source that it came in from, where it has one: the same key from there updates
+    /// instead of adding.
     pub source_key: Option<String>,
     /// Who added it.
     pub created_by: MemberId,
@@ -42,6 +45,7 @@ pub struct MemoryContent {
 /// A memory as a bulk result shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// The identifier.
     pub id: MemoryId,
@@ -66,9 +70,130 @@ impl Memory {
     }
 }
 
+/// A memory as a list shows it. What it says is `null` for those who may know of it and not read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct MemorySummary {
+    /// The identifier.
+    pub id: MemoryId,
+    /// The workspace that the memory belongs to.
+    pub workspace_id: WorkspaceId,
+    /// The source that it is filed under.
+    pub source_id: SourceId,
+    /// The source that it came in from, whatever source it is filed under since.
+    pub origin_source_id: SourceId,
+    /// Its name at the source that it came in from, where it has one.
+    pub source_key: Option<String>,
+    /// The audience label.
+    pub audience_tag: AudienceLabel,
+    /// The sensitivity label.
+    pub sensitivity_label: SensitivityLabel,
+    /// Where it stands in its review.
+    pub review_status: ReviewStatus,
+    /// The title.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
+    pub title: Option<String>,
+    /// Who added it.
+    pub created_by: MemberId,
+    /// When it was added.
+    pub created_at: Timestamp,
+    /// When its title or content was last written.
+    pub updated_at: Timestamp,
+}
+
+impl MemorySummary {
+    /// What a list shows of a memory; of what it says only where it `is_readable`.
+    #[must_use]
+    pub fn new(
+        id: MemoryId,
+        labels: &MemoryLabels,
+        content: &MemoryContent,
+        is_readable: bool,
+    ) -> Self {
+        Self {
+            id,
+            workspace_id: labels.workspace_id,
+            source_id: labels.source_id,
+            origin_source_id: content.origin_source_id,
+            source_key: content.source_key.clone().filter(|_| is_readable),
+            audience_tag: labels.audience.clone(),
+            sensitivity_label: labels.sensitivity,
+            review_status: labels.review,
+            title: is_readable.then(|| content.title.clone()),
+            created_by: content.created_by,
+            created_at: content.created_at,
+            updated_at: content.updated_at,
+        }
+    }
+}
+
+/// A memory as it is read by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct MemoryDetails {
+    /// What a list shows of it.
+    #[serde(flatten)]
+    pub summary: MemorySummary,
+    /// The text; `null` for those who may know of the memory and not read it.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Content>"))]
+    pub content: Option<String>,
+}
+
+impl MemoryDetails {
+    /// A memory; what it says only where it `is_readable`.
+    #[must_use]
+    pub fn new(
+        id: MemoryId,
+        labels: &MemoryLabels,
+        content: &MemoryContent,
+        is_readable: bool,
+    ) -> Self {
+        Self {
+            summary: MemorySummary::new(id, labels, content, is_readable),
+            content: is_readable.then(|| content.content.clone()),
+        }
+    }
+}
+
+/// Which memories a list shows: those that have every label that is set here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct MemoryFilter {
+    /// The audience label.
+    pub audience_tag: Option<AudienceLabel>,
+    /// The sensitivity label.
+    pub sensitivity_label: Option<SensitivityLabel>,
+    /// Where it stands in its review.
+    pub review_status: Option<ReviewStatus>,
+    /// The source that it is filed under.
+    pub source_id: Option<SourceId>,
+}
+
+impl MemoryFilter {
+    /// Whether a memory with these labels is shown.
+    #[must_use]
+    pub fn admits(&self, labels: &MemoryLabels) -> bool {
+        self.audience_tag
+            .as_ref()
+            .is_none_or(|wanted| *wanted == labels.audience)
+            && self
+                .sensitivity_label
+                .is_none_or(|wanted| wanted == labels.sensitivity)
+            && self
+                .review_status
+                .is_none_or(|wanted| wanted == labels.review)
+            && self
+                .source_id
+                .is_none_or(|wanted| wanted == labels.source_id)
+    }
+}
+
 /// The attributes that a bulk update sets; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryChange {
     /// The new audience.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,8 +242,22 @@ impl MemoryChange {
 /// The request of a bulk update: which memories, and what to set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "openapi",
+    schemars(extend("anyOf" = [
+        { "required": ["audienceTag"] },
+        { "required": ["sensitivityLabel"] },
+        { "required": ["sourceId"] },
+        { "required": ["reviewStatus"] },
+    ]))
+)]
 pub struct BulkUpdate {
     /// The memories, without duplicates. The result has an item for each, in this order.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(length(min = 1), extend("uniqueItems" = true, "x-limit" = "bulk_memories_max"))
+    )]
     pub memory_ids: Vec<MemoryId>,
     /// What to set; not empty.
     #[serde(flatten)]
@@ -128,6 +267,7 @@ pub struct BulkUpdate {
 /// What became of a bulk update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkResult {
     /// The run that changed the memories; a replay names the first run.
     pub operation_id: OperationId,
@@ -141,6 +281,7 @@ pub struct BulkResult {
 
 /// How many memories a bulk update was asked for, changed and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkSummary {
     /// All of them.
     pub requested: u32,
@@ -153,6 +294,11 @@ pub struct BulkSummary {
 /// What became of one memory of a bulk update: `memory` where `ok` is true, `error` where it is false.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "openapi",
+    schemars(extend("oneOf" = [{ "required": ["memory"] }, { "required": ["error"] }]))
+)]
 pub struct BulkItem {
     /// The memory asked for.
     pub memory_id: MemoryId,
@@ -160,16 +306,19 @@ pub struct BulkItem {
     pub ok: bool,
     /// The memory after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Memory"))]
     pub memory: Option<Memory>,
     /// The entry in the audit log; a refused attempt has one too.
     pub audit_log_id: AuditLogId,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "BulkItemError"))]
     pub error: Option<BulkItemError>,
 }
 
 /// Why one memory of a bulk update was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkItemError {
     /// The reason, for programs.
     pub code: BulkItemErrorCode,

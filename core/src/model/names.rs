@@ -39,6 +39,9 @@ macro_rules! identifiers {
                 }
             }
         }
+
+        #[cfg(feature = "openapi")]
+        $crate::schema::inline_schema! { $name: $crate::schema::uuid() }
     )+};
 }
 
@@ -50,8 +53,14 @@ macro_rules! string_enum {
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
         pub enum $name {
-            $($(#[$value_meta])* #[doc = concat!(" Written `", $text, "`.")] $variant),+
+            $(
+                $(#[$value_meta])*
+                #[doc = concat!(" Written `", $text, "`.")]
+                #[cfg_attr(feature = "openapi", schemars(rename = $text))]
+                $variant
+            ),+
         }
 
         impl $name {

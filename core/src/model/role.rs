@@ -7,6 +7,7 @@ use crate::access::{ActionSet, BaseRole};
 
 /// A role that an organisation made for itself: a base role with actions allowed and denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CustomRole {
     /// The identifier.
     pub id: RoleId,
@@ -15,12 +16,15 @@ pub struct CustomRole {
     /// The one workspace that it can be held in; `null` for a role of the whole organisation.
     pub workspace_id: Option<WorkspaceId>,
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// Unique among the custom roles of the organisation.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
     /// What it begins with.
     pub base_role: BaseRole,
     /// What it is for.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
     pub description: String,
     /// Whether `allow` counts. An inactive role still denies.
     pub is_active: bool,
@@ -50,6 +54,7 @@ impl CustomRole {
 
 /// The actions that a custom role adds and takes. No action stands in both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoleActions {
     /// Added to those of the base role.
     pub allow: ActionSet,
@@ -59,14 +64,18 @@ pub struct RoleActions {
 
 /// The request to make a custom role.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewCustomRole {
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// 1 to 64 characters of `a-z 0-9 - _ .`.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
     /// What it begins with.
     pub base_role: BaseRole,
     /// At most 1,024 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
     pub description: String,
     /// The one workspace that it can be held in, or none.
     pub workspace_id: Option<WorkspaceId>,
@@ -76,12 +85,19 @@ pub struct NewCustomRole {
 
 /// The request to change a custom role; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CustomRoleUpdate {
     /// A new name.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub name: Option<String>,
     /// A new slug.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Slug>"))]
     pub slug: Option<String>,
     /// A new description.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::Description>")
+    )]
     pub description: Option<String>,
     /// A new base role.
     pub base_role: Option<BaseRole>,
@@ -93,6 +109,7 @@ pub struct CustomRoleUpdate {
 
 /// New lists of actions; one that is absent stays as it is, so that leaving one out never widens a role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoleActionsUpdate {
     /// A new list of what is added.
     pub allow: Option<ActionSet>,

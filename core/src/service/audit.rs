@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::KnowledgeService;
 use super::audit_pages::{AuditPage, MemoryAudit, PAGE_ENTRIES, PageBody};
+use super::sealing::RotatedSecret;
 use crate::access::{Credential, CredentialKind, Denial, Principal, needs};
 use crate::env::Env;
 use crate::error::Error;
@@ -17,7 +18,7 @@ use crate::model::{
 use crate::store::{Direction, KeyRange, StoreExt, Transaction, keys};
 
 /// The low bits of an operation's first identifier are zero, so that the identifiers behind it stay its own.
-const ENTRY_BITS: u32 = 16;
+pub(super) const ENTRY_BITS: u32 = 16;
 
 crate::model::names::string_enum! {
     /// What was done.
@@ -39,6 +40,10 @@ crate::model::names::string_enum! {
         RoleAssign = "role.assign",
         /// A citation subscription was made.
         SubscriptionCreate = "citation_subscription.create",
+        /// A citation subscription was ended.
+        SubscriptionDelete = "citation_subscription.delete",
+        /// The signing secret of a citation subscription was replaced.
+        SubscriptionRotateSecret = "citation_subscription.rotate_secret",
         /// An outbound webhook was registered.
         WebhookCreate = "webhook.create",
         /// An inbound webhook was registered.
@@ -231,6 +236,20 @@ impl Operation {
             Some(state(before)),
             Some(state(after)),
         );
+    }
+
+    /// Records that the signing secret of an endpoint was replaced.
+    pub(super) fn rotated(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        resource: (ResourceKind, uuid::Uuid),
+        rotated: &RotatedSecret,
+    ) {
+        let until = rotated.previous_secret_expires_at;
+        let after = serde_json::json!({ "previous_secret_expires_at": until });
+        self.record(transaction, actor, action, resource, None, Some(after));
     }
 
     /// Records what one thing was before and is after; `None` for nothing.

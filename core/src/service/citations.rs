@@ -1,13 +1,18 @@
 //! Citation subscriptions: who hears when a memory changes that a recall cites.
 
 use super::KnowledgeService;
-use super::audit::{Actor, AuditAction, Operation, ResourceKind};
-use super::sealing::SealedRecord;
+use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use super::page::{Listing, Page, PageRequest};
+use super::sealing::{RotatedSecret, SealedRecord};
 use super::validate::take_place;
-use crate::access::{Credential, CredentialKind, Principal, needs};
+use crate::access::{Credential, CredentialKind, Need, Principal, needs};
 use crate::error::Error;
-use crate::model::{CitationSubscription, NewCitationSubscription, Recall, SubscriptionId};
-use crate::store::keys;
+use crate::model::{
+    CitationSubscription, NewCitationSubscription, Recall, RecallId, SubscriptionId, Timestamp,
+};
+use crate::store::{Direction, Key, Transaction, keys};
+
+type Stored = SealedRecord<CitationSubscription>;
 
 impl KnowledgeService {
     /// Subscribes the caller to the citations of a recall. The answer has the signing secret, this once.
@@ -59,14 +64,143 @@ impl KnowledgeService {
                 (ResourceKind::Subscription, id.0),
                 &subscription,
             );
-            let stored = SealedRecord {
-                record: &subscription,
-                secret: sealed,
-            };
+            let stored = SealedRecord::new(&subscription, sealed);
             transaction.create(keys::subscription(org, recall.id, id), &stored);
+            transaction.create(keys::subscription_id(org, id), &recall.id);
             subscription.signing_secret = Some(secret);
             transaction.done(subscription)
         })
         .await
     }
+
+    /// The subscriptions to the citations of a recall, in no particular order, without their secrets.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
+    /// recall; [`Error::Forbidden`] without `citation_subscription:manage` in its workspace.
+    pub async fn list_citation_subscriptions(
+        &self,
+        credential: &Credential,
+        recall: RecallId,
+        page: &PageRequest,
+    ) -> Result<Page<CitationSubscription>, Error> {
+        self.transact(|mut reading| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
+            let org = caller.org_id();
+            let found = reading.read::<Recall>(&keys::recall(org, recall)).await?;
+            let found = found.ok_or(Error::NotFound { what: "recall" })?;
+            let need = needs::LIST_SUBSCRIPTIONS;
+            caller.enter(&mut reading, found.workspace_id, need).await?;
+            let range = keys::subscriptions(org, recall);
+            let listing = Listing::new("citation_subscriptions", &(), range, Direction::Forward);
+            let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
+            reading.done(listing.page(self.store(), page, show).await?)
+        })
+        .await
+    }
+
+    /// One citation subscription, without its secret.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without `citation_subscription:manage` in
+    /// its workspace.
+    pub async fn citation_subscription(
+        &self,
+        credential: &Credential,
+        id: SubscriptionId,
+    ) -> Result<CitationSubscription, Error> {
+        self.transact(|mut reading| async move {
+            let now = self.env().now();
+            let need = needs::READ_SUBSCRIPTION;
+            let (_, found) = find(&mut reading, credential, id, need, now).await?;
+            reading.done(found.record)
+        })
+        .await
+    }
+
+    /// Ends a citation subscription.
+    ///
+    /// # Errors
+    /// As [`KnowledgeService::citation_subscription`].
+    pub async fn delete_citation_subscription(
+        &self,
+        credential: &Credential,
+        id: SubscriptionId,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let need = needs::DELETE_SUBSCRIPTION;
+            let (caller, found) = find(&mut transaction, credential, id, need, now).await?;
+            let (org, subscription) = (caller.org_id(), found.record);
+            transaction.delete(keys::subscription(org, subscription.recall_id, id));
+            transaction.delete(keys::subscription_id(org, id));
+            let counter = keys::subscription_count(org, subscription.recall_id);
+            transaction.add(counter, -1);
+            Operation::begin(&transaction, self.env(), now).record(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::SubscriptionDelete,
+                (ResourceKind::Subscription, id.0),
+                Some(state(&subscription)),
+                None,
+            );
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Replaces the signing secret of a citation subscription. The answer has the new one, this once; deliveries are
+    /// signed with the old one too for 24 hours. The one before that counts no longer.
+    ///
+    /// # Errors
+    /// As [`KnowledgeService::citation_subscription`].
+    pub async fn rotate_citation_subscription_secret(
+        &self,
+        credential: &Credential,
+        id: SubscriptionId,
+    ) -> Result<RotatedSecret, Error> {
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let need = needs::ROTATE_SUBSCRIPTION_SECRET;
+            let (caller, mut stored) = find(&mut transaction, credential, id, need, now).await?;
+            let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
+            let key = keys::subscription(caller.org_id(), stored.record.recall_id, id);
+            transaction.put(key, &stored);
+            Operation::begin(&transaction, self.env(), now).rotated(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::SubscriptionRotateSecret,
+                (ResourceKind::Subscription, id.0),
+                &rotated,
+            );
+            transaction.done(rotated)
+        })
+        .await
+    }
+}
+
+/// The subscription with this identifier, for a caller who may do there what is needed.
+async fn find(
+    transaction: &mut Transaction,
+    credential: &Credential,
+    id: SubscriptionId,
+    need: Need,
+    now: Timestamp,
+) -> Result<(Principal, Stored), Error> {
+    let caller = Principal::recognise(transaction, credential, CredentialKind::Bearer, now).await?;
+    let org = caller.org_id();
+    let missing = Error::NotFound {
+        what: "citation subscription",
+    };
+    let recall = transaction.read(&keys::subscription_id(org, id)).await?;
+    let Some(recall) = recall else {
+        return Err(missing);
+    };
+    let key = keys::subscription(org, recall, id);
+    let found = transaction.read::<Stored>(&key).await?.ok_or(missing)?;
+    let workspace = found.record.workspace_id;
+    caller.enter(transaction, workspace, need).await?;
+    Ok((caller, found))
 }

@@ -57,10 +57,7 @@ impl KnowledgeService {
                 (ResourceKind::InboundWebhook, id.0),
                 &webhook,
             );
-            let stored = SealedRecord {
-                record: &webhook,
-                secret: sealed,
-            };
+            let stored = SealedRecord::new(&webhook, sealed);
             transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
             webhook.signing_secret = Some(secret);
             transaction.done(webhook)

@@ -267,6 +267,7 @@ impl Batch<'_> {
         let content = MemoryContent {
             title: memory.title.clone(),
             content: memory.content.clone(),
+            origin_source_id: self.source,
             source_key: memory.source_key.clone(),
             created_by: self.caller.member_id(),
             created_at: at,

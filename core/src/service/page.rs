@@ -104,6 +104,8 @@ impl PageRequest {
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "openapi", schemars(rename = "{T}Page"))]
 pub struct Page<T> {
     /// The items. A filtered list may have fewer than asked for, also none, and go on all the same.
     pub data: Vec<T>,

@@ -21,8 +21,10 @@ pub enum IfMatch {
 
 /// The request to delete a custom role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DeleteRole {
     /// The role that its holders get: `viewer`, `member` or a custom role of the whole organisation.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Heir>"))]
     pub reassign_to: Option<RoleRef>,
 }
 

@@ -13,6 +13,8 @@ use uuid::Uuid;
 use crate::digest::hex;
 use crate::env::Env;
 use crate::error::Error;
+use crate::limits::SIGNING_SECRET_OVERLAP;
+use crate::model::Timestamp;
 
 /// What the secrets of Standard Webhooks 1.0.0 begin with.
 const SIGNING_SECRET_PREFIX: &str = "whsec_";
@@ -75,13 +77,86 @@ pub(crate) struct Sealed(String);
 pub(crate) struct SealedRecord<T> {
     pub(crate) record: T,
     pub(crate) secret: Sealed,
+    /// The secret before the last rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousSecret>,
 }
 
-pub(crate) struct Sealer(XChaCha20Poly1305);
+/// A secret that counts beside the new one for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct PreviousSecret {
+    secret: Sealed,
+    expires_at: Timestamp,
+}
+
+/// A signing secret that replaces another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RotatedSecret {
+    /// The new secret (Standard Webhooks 1.0.0: `whsec_` and base64), shown this once.
+    pub signing_secret: String,
+    /// Until when the one before it counts as well.
+    pub previous_secret_expires_at: Timestamp,
+}
+
+impl<T> SealedRecord<T> {
+    pub(crate) fn new(record: T, secret: Sealed) -> Self {
+        Self {
+            record,
+            secret,
+            previous: None,
+        }
+    }
+
+    /// Replaces the secret of this owner. The old one counts for [`SIGNING_SECRET_OVERLAP`] more, the one before that
+    /// no longer.
+    pub(crate) fn rotate(
+        &mut self,
+        sealer: &Sealer,
+        owner: Uuid,
+        now: Timestamp,
+        env: &Env,
+    ) -> RotatedSecret {
+        let (signing_secret, sealed) = sealer.new_secret(owner, env);
+        let expires_at = now.plus(SIGNING_SECRET_OVERLAP);
+        self.previous = Some(PreviousSecret {
+            secret: std::mem::replace(&mut self.secret, sealed),
+            expires_at,
+        });
+        RotatedSecret {
+            signing_secret,
+            previous_secret_expires_at: expires_at,
+        }
+    }
+
+    /// The secrets that count at `now`, the newest first.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for deliveries, which sign with each of them")
+    )]
+    pub(crate) fn secrets_at(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
+        let previous = self.previous.iter();
+        let previous = previous.filter(move |previous| now < previous.expires_at);
+        std::iter::once(&self.secret).chain(previous.map(|previous| &previous.secret))
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Sealer {
+    cipher: XChaCha20Poly1305,
+    fingerprint: String,
+}
 
 impl Sealer {
     pub(crate) fn new(key: &SealingKey) -> Self {
-        Self(XChaCha20Poly1305::new(&Key::from(key.0)))
+        Self {
+            cipher: XChaCha20Poly1305::new(&Key::from(key.0)),
+            fingerprint: key.fingerprint(),
+        }
+    }
+
+    /// The fingerprint of the key that it seals and opens with.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// A new signing secret, as it is shown once and as it is stored.
@@ -99,7 +174,7 @@ impl Sealer {
             aad: owner.as_bytes(),
         };
         let ciphertext = self
-            .0
+            .cipher
             .encrypt(&XNonce::from(nonce), payload)
             .expect("a short secret can be sealed");
         Sealed(STANDARD.encode([&nonce[..], &ciphertext].concat()))
@@ -109,13 +184,6 @@ impl Sealer {
     ///
     /// # Errors
     /// [`Error::Internal`] where it was sealed for another owner or with another key, or is damaged.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "for deliveries, which sign with what registration seals"
-        )
-    )]
     pub(crate) fn open(&self, sealed: &Sealed, owner: Uuid) -> Result<String, Error> {
         let damaged = || Error::internal(format!("the sealed secret of {owner} cannot be opened"));
         let bytes = STANDARD.decode(&sealed.0).map_err(|_| damaged())?;
@@ -127,7 +195,7 @@ impl Sealer {
             aad: owner.as_bytes(),
         };
         let secret = self
-            .0
+            .cipher
             .decrypt(&XNonce::from(*nonce), payload)
             .map_err(|_| damaged())?;
         String::from_utf8(secret).map_err(|_| damaged())
@@ -137,7 +205,6 @@ impl Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Timestamp;
 
     #[test]
     fn a_secret_opens_for_its_owner_and_key_alone() {
@@ -155,5 +222,44 @@ mod tests {
                 .is_err()
         );
         assert!(sealer.open(&Sealed("AAAA".to_owned()), owner).is_err());
+    }
+
+    #[test]
+    fn a_secret_counts_beside_the_one_that_replaced_it_for_a_day() {
+        let bytes = std::sync::atomic::AtomicU8::new(0);
+        let random = move |buffer: &mut [u8]| {
+            buffer.fill(bytes.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+        };
+        let env = Env::new(|| Timestamp::UNIX_EPOCH, random);
+        let sealer = Sealer::new(&SealingKey::new([1; 32]));
+        let (owner, now) = (Uuid::from_u128(1), Timestamp::from_millis(1_000));
+        let (first, sealed) = sealer.new_secret(owner, &env);
+        let mut stored = SealedRecord::new((), sealed);
+        let opened = |stored: &SealedRecord<()>, at| -> Vec<String> {
+            let secrets = stored.secrets_at(at);
+            secrets
+                .map(|secret| sealer.open(secret, owner).unwrap())
+                .collect()
+        };
+        assert_eq!(opened(&stored, now), std::slice::from_ref(&first));
+
+        let second = stored.rotate(&sealer, owner, now, &env);
+        let until = second.previous_secret_expires_at;
+        assert_eq!(until, now.plus(SIGNING_SECRET_OVERLAP));
+        let before = Timestamp::from_millis(until.as_millis() - 1);
+        assert_eq!(
+            opened(&stored, before),
+            [second.signing_secret.clone(), first]
+        );
+        assert_eq!(
+            opened(&stored, until),
+            std::slice::from_ref(&second.signing_secret)
+        );
+
+        let third = stored.rotate(&sealer, owner, now, &env);
+        assert_eq!(
+            opened(&stored, now),
+            [third.signing_secret, second.signing_secret]
+        );
     }
 }

@@ -11,10 +11,13 @@ use crate::store::{Direction, keys};
 
 /// A new source.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewSource {
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// What it is: 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub kind: String,
 }
 

@@ -55,10 +55,7 @@ impl KnowledgeService {
                 (ResourceKind::Webhook, id.0),
                 &webhook,
             );
-            let stored = SealedRecord {
-                record: &webhook,
-                secret: sealed,
-            };
+            let stored = SealedRecord::new(&webhook, sealed);
             transaction.create(keys::webhook(org, workspace, id), &stored);
             webhook.signing_secret = Some(secret);
             transaction.done(webhook)

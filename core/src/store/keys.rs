@@ -44,6 +44,7 @@
 //! | `recall` | org, recall | recall with the memories that it cites |
 //! | `cited_by` | org, memory, recall | marks the recalls that cite a memory |
 //! | `subscription` | org, recall, subscription | citation subscription, its secret sealed |
+//! | `subscription_id` | org, subscription | the recall it stands under |
 //! | `subscription_count` | org, recall | counter, guards the limit |
 //! | `webhook` | org, workspace, webhook | outbound webhook, its secret sealed |
 //! | `webhook_count` | org, workspace | counter, guards the limit |
@@ -202,6 +203,7 @@ families! {
     recall(recall: RecallId);
     cited_by(memory: MemoryId, recall: RecallId);
     subscription(recall: RecallId, subscription: SubscriptionId);
+    subscription_id(subscription: SubscriptionId);
     subscription_count(recall: RecallId);
     webhook(workspace: WorkspaceId, webhook: WebhookId);
     webhook_count(workspace: WorkspaceId);

@@ -2,9 +2,11 @@
 
 use knowledge_core::access::Credential;
 use knowledge_core::model::{CitationSubscription, NewCitationSubscription, RecallId};
+use knowledge_core::service::PageRequest;
+use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::make::{OWNER, VIEWER, code, new_member, new_recall, problem};
+use crate::make::{DAY, OWNER, VIEWER, code, new_member, new_recall, problem};
 use crate::world::World;
 
 async fn recall(world: &World) -> RecallId {
@@ -108,4 +110,74 @@ async fn a_recall_has_so_many_subscriptions_and_no_more() {
     subscribe(&world, &world.owner, recall, URL).await.unwrap();
     let second = subscribe(&world, &world.owner, recall, URL).await;
     assert_eq!(problem(second), "recall_id limit_reached");
+}
+
+#[tokio::test]
+async fn subscriptions_are_listed_read_and_ended_without_their_secrets() {
+    let world = World::new().await;
+    let (recall, other) = (recall(&world).await, recall(&world).await);
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let subscription = subscribe(&world, &world.owner, recall, URL).await.unwrap();
+        made.push(CitationSubscription {
+            signing_secret: None,
+            ..subscription
+        });
+    }
+    subscribe(&world, &world.owner, other, URL).await.unwrap();
+    made.sort_by_key(|subscription| subscription.id);
+    let service = &world.service;
+    let page = PageRequest::default();
+    let list = async || {
+        let found = service.list_citation_subscriptions(&world.owner, recall, &page);
+        found.await.unwrap().data
+    };
+    assert_eq!(list().await, made);
+    let id = made[1].id;
+    let found = service.citation_subscription(&world.owner, id).await;
+    assert_eq!(found.unwrap(), made[1]);
+
+    let before = world
+        .counter(keys::subscription_count(world.org.id, recall))
+        .await;
+    let deleted = service.delete_citation_subscription(&world.owner, id).await;
+    deleted.unwrap();
+    let after = world
+        .counter(keys::subscription_count(world.org.id, recall))
+        .await;
+    assert_eq!((before, after), (3, 2));
+    assert_eq!(list().await, [made[0].clone(), made[2].clone()]);
+    let again = service.delete_citation_subscription(&world.owner, id).await;
+    assert_eq!(code(again), "not_found");
+    let gone = service.citation_subscription(&world.owner, id).await;
+    assert_eq!(code(gone), "not_found");
+    let unknown = RecallId(Uuid::nil());
+    let listed = service.list_citation_subscriptions(&world.owner, unknown, &page);
+    assert_eq!(code(listed.await), "not_found");
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_new_secret_is_shown_once_and_the_old_one_counts_for_a_day() {
+    let world = World::new().await;
+    let recall = recall(&world).await;
+    let made = subscribe(&world, &world.owner, recall, URL).await.unwrap();
+    let rotated = world
+        .service
+        .rotate_citation_subscription_secret(&world.owner, made.id)
+        .await
+        .unwrap();
+    assert!(rotated.signing_secret.starts_with("whsec_"));
+    assert_ne!(Some(&rotated.signing_secret), made.signing_secret.as_ref());
+    let until = world.time.now().plus(DAY);
+    assert_eq!(rotated.previous_secret_expires_at, until);
+    let found = world.service.citation_subscription(&world.owner, made.id);
+    assert_eq!(found.await.unwrap().signing_secret, None);
+    // Neither secret stands anywhere in the open.
+    let secrets = [made.signing_secret.unwrap(), rotated.signing_secret];
+    for (key, value) in world.contents().await {
+        let text = String::from_utf8_lossy(&value).into_owned();
+        assert!(!secrets.iter().any(|secret| text.contains(secret)), "{key}");
+    }
+    world.assert_whole().await;
 }

@@ -62,12 +62,12 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .await
         .unwrap();
     let url = "https://example.com/hook";
-    let subscription = NewCitationSubscription {
+    let to_recall = NewCitationSubscription {
         recall_id: recall.id,
         webhook_url: url.parse().unwrap(),
     };
     let subscription = service
-        .create_citation_subscription(owner, &subscription)
+        .create_citation_subscription(owner, &to_recall)
         .await
         .unwrap();
     let webhook = NewWebhook {
@@ -85,7 +85,21 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .create_inbound_webhook(owner, workspace, &inbound)
         .await
         .unwrap();
+    let rotated = service
+        .rotate_citation_subscription_secret(owner, subscription.id)
+        .await
+        .unwrap();
+    secrets.push(rotated.signing_secret);
+    let last = service
+        .create_citation_subscription(owner, &to_recall)
+        .await
+        .unwrap();
+    service
+        .delete_citation_subscription(owner, last.id)
+        .await
+        .unwrap();
     for secret in [
+        last.signing_secret,
         subscription.signing_secret,
         webhook.signing_secret,
         inbound.signing_secret,
@@ -334,7 +348,7 @@ async fn content_stands_in_its_own_records_alone() {
 async fn no_secret_stands_in_the_store() {
     let world = World::new().await;
     let secrets = everything(&world).await;
-    assert_eq!(secrets.len(), 6);
+    assert_eq!(secrets.len(), 8);
     let contents = world.contents().await;
     // The written secret, its random part, and the bytes that this stands for, in hexadecimal digits too.
     for secret in secrets {

@@ -1,10 +1,10 @@
 //! The table of what each operation needs is what is enforced: without the action it is refused, with it it is not.
 
 use knowledge_core::Error;
-use knowledge_core::access::{ActionSet, Credential, NEEDS, Need};
+use knowledge_core::access::{Action, ActionSet, Credential, NEEDS, Need};
 use knowledge_core::model::{
-    AuditLogId, CustomRoleUpdate, EventType, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
+    AuditLogId, CustomRoleUpdate, EventType, MemoryFilter, NewCitationSubscription,
+    NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
     DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest, SyncOutcome, SyncReport,
@@ -78,6 +78,26 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .create_citation_subscription(caller, &request)
                 .await
                 .map(drop)
+        }
+        "list_memories" | "memory" => return sees(world, caller, need).await,
+        "list_citation_subscriptions" => {
+            let recall = world.recall().await;
+            let page = PageRequest::default();
+            let listed = service.list_citation_subscriptions(caller, recall, &page);
+            listed.await.map(drop)
+        }
+        "citation_subscription" => {
+            let id = world.subscription().await;
+            service.citation_subscription(caller, id).await.map(drop)
+        }
+        "delete_citation_subscription" => {
+            let id = world.subscription().await;
+            service.delete_citation_subscription(caller, id).await
+        }
+        "rotate_citation_subscription_secret" => {
+            let id = world.subscription().await;
+            let rotated = service.rotate_citation_subscription_secret(caller, id);
+            rotated.await.map(drop)
         }
         "create_webhook" => {
             let request = NewWebhook {
@@ -187,6 +207,34 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
         }
         Ok(()) | Err(Error::NotFound { .. }) => true,
         Err(error) => panic!("{}: {error:?}", need.operation),
+    }
+}
+
+/// Whether the caller sees what the need is for: what a memory says, or the labels of one for others.
+async fn sees(world: &World, caller: &Credential, need: &Need) -> bool {
+    let memory = world.memories(1).await[0];
+    if need.action == Action::MemoryUpdate {
+        let change = knowledge_core::model::MemoryChange {
+            audience_tag: Some("user:nobody".parse().unwrap()),
+            ..Default::default()
+        };
+        world.bulk(&world.owner, &[memory], change).await.unwrap();
+    }
+    let found = if need.operation == "memory" {
+        let found = world.service.memory(caller, memory).await;
+        found.ok().map(|found| found.value.summary)
+    } else {
+        let (filter, page) = (MemoryFilter::default(), PageRequest::default());
+        let workspace = world.workspace.id;
+        let listed = world
+            .service
+            .list_memories(caller, workspace, &filter, &page);
+        let listed = listed.await.unwrap().data;
+        listed.into_iter().find(|found| found.id == memory)
+    };
+    match need.action {
+        Action::MemoryRead => found.is_some_and(|found| found.title.is_some()),
+        _ => found.is_some(),
     }
 }
 

@@ -3,11 +3,11 @@
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
-    ChatId, ConnectorId, CustomRoleUpdate, EventType, MemberId, MemoryChange, MemoryId,
-    NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId,
-    SourceId, WorkspaceId,
+    ChatId, ConnectorId, CustomRoleUpdate, EventType, MemberId, MemoryChange, MemoryFilter,
+    MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId,
+    RoleId, SourceId, SubscriptionId, WorkspaceId,
 };
-use knowledge_core::service::{DeleteRole, MemberAssignment};
+use knowledge_core::service::{DeleteRole, MemberAssignment, PageRequest};
 use knowledge_core::store::Key;
 use uuid::Uuid;
 
@@ -27,6 +27,7 @@ struct Ids {
     role: RoleId,
     member: MemberId,
     recall: RecallId,
+    subscription: SubscriptionId,
     chat: ChatId,
     connector: ConnectorId,
 }
@@ -56,6 +57,7 @@ impl Ids {
                 .id,
             member: world.member(MEMBER).await,
             recall: recall.unwrap().id,
+            subscription: world.subscription().await,
             chat: chat.id,
             connector: connector.unwrap().id,
         }
@@ -71,6 +73,7 @@ impl Ids {
             role: RoleId(id),
             member: MemberId(id),
             recall: RecallId(id),
+            subscription: SubscriptionId(id),
             chat: ChatId(id),
             connector: ConnectorId(id),
         }
@@ -137,8 +140,42 @@ impl Stranger {
         let (theirs, own) = (ids.workspace, self.workspace);
 
         note(service.source(caller, ids.source).await.map(drop));
+        note(service.memory(caller, ids.memory).await.map(drop));
+        let page = PageRequest::default();
+        let subscription = ids.subscription;
+        let (any, recall) = (MemoryFilter::default(), ids.recall);
+        note(
+            service
+                .list_citation_subscriptions(caller, recall, &page)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .citation_subscription(caller, subscription)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .delete_citation_subscription(caller, subscription)
+                .await,
+        );
+        note(
+            service
+                .rotate_citation_subscription_secret(caller, subscription)
+                .await
+                .map(drop),
+        );
 
         // In their workspace.
+        note(service.workspace(caller, theirs).await.map(drop));
+        note(
+            service
+                .list_memories(caller, theirs, &any, &page)
+                .await
+                .map(drop),
+        );
         note(service.dashboard_summary(caller, theirs).await.map(drop));
         note(
             service

@@ -11,8 +11,8 @@ use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Na
 use knowledge_core::env::Env;
 use knowledge_core::model::{
     BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
-    MemoryChange, MemoryId, MemoryLabels, NewCustomRole, Organization, RoleActions, SourceId,
-    Timestamp, Workspace, WorkspaceId,
+    MemoryChange, MemoryId, MemoryLabels, NewCitationSubscription, NewCustomRole, Organization,
+    RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
     Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource, NewToken, Options,
@@ -23,7 +23,7 @@ use knowledge_core::testing::faults::{FaultPlan, FaultStore};
 use serde::de::DeserializeOwned;
 
 use crate::make::{
-    ACME, HOUR, OWNER, SEALING_KEY, new_member, new_memory, new_role, new_workspace,
+    ACME, HOUR, OWNER, SEALING_KEY, new_member, new_memory, new_recall, new_role, new_workspace,
 };
 use crate::probe::Probe;
 
@@ -434,6 +434,35 @@ impl World {
             }
         }
         role
+    }
+
+    /// Registers a recall that cites one new memory.
+    pub(crate) async fn recall(&self) -> RecallId {
+        let new = new_recall(&self.memories(1).await);
+        let recall = self
+            .service
+            .create_recall(&self.owner, self.workspace.id, &new)
+            .await;
+        recall.unwrap().id
+    }
+
+    /// Subscribes the owner to the citations of a new recall.
+    pub(crate) async fn subscription(&self) -> SubscriptionId {
+        let request = NewCitationSubscription {
+            recall_id: self.recall().await,
+            webhook_url: "https://example.com/".parse().unwrap(),
+        };
+        let made = self
+            .service
+            .create_citation_subscription(&self.owner, &request)
+            .await;
+        made.unwrap().id
+    }
+
+    /// Every counter equals a recount and every index leads to its records.
+    pub(crate) async fn assert_whole(&self) {
+        let found = self.service.verify().await.unwrap();
+        assert_eq!(found.differences, []);
     }
 
     /// Every counter of holders equals a recount, nobody holds a role that does not exist, and the marks of holders

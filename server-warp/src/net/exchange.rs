@@ -3,12 +3,14 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
+use http::header::ORIGIN;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
@@ -19,6 +21,8 @@ use tracing::{Instrument, Span};
 use warp::Reply;
 use warp::reply::Response;
 
+use super::cors::Cors;
+use super::rate_limit::Standing;
 use super::responder::{Refusal, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::server::Shared;
@@ -42,16 +46,23 @@ const REQUEST: &str = "knowledge_server::request";
 pub(super) struct Exchange {
     pub(super) method: Method,
     pub(super) uri: Uri,
+    /// Where the connection comes from.
+    pub(super) peer: IpAddr,
+    /// The origin of the page that makes the request, where one does.
+    pub(super) origin: Option<HeaderValue>,
     /// When the header had arrived.
     pub(super) started: Instant,
     /// Bytes of the body that have arrived.
     pub(super) bytes_in: AtomicU64,
+    /// Where the caller stands, once the request was counted.
+    pub(super) standing: OnceLock<Standing>,
 }
 
 /// Answers one request, whatever happens.
 pub(super) async fn exchange<R, S>(
     shared: Arc<Shared<R>>,
     mut routes: S,
+    peer: IpAddr,
     mut request: Request<Incoming>,
 ) -> Result<Response, Infallible>
 where
@@ -61,11 +72,22 @@ where
     let exchange = Arc::new(Exchange {
         method: request.method().clone(),
         uri: request.uri().clone(),
+        peer,
+        origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),
+        standing: OnceLock::new(),
     });
     let mut record = Record::begin(&shared, &exchange, &request);
     request.extensions_mut().insert(Arc::clone(&exchange));
+
+    if let Some(cors) = &shared.cors
+        && Cors::is_preflight(request.method(), request.headers())
+    {
+        let mut response = cors.preflight(request.headers()).await;
+        record.answer(&mut response);
+        return Ok(response);
+    }
 
     // The routes own everything that the panic could have left half done, but for what the responder shares between
     // requests; that is its own to keep whole.
@@ -83,10 +105,14 @@ where
             shared.refuse(&exchange, &Refusal::Panicked).into_response()
         }
     };
-    let request_id = HeaderValue::try_from(&record.request_id);
-    let request_id = request_id.expect("a UUID is visible ASCII");
-    response.headers_mut().insert(REQUEST_ID, request_id);
-    record.answer(&response);
+
+    if let Some(standing) = exchange.standing.get() {
+        standing.write(response.headers_mut());
+    }
+    if let Some(cors) = &shared.cors {
+        response = cors.apply(&exchange, response).await;
+    }
+    record.answer(&mut response);
     Ok(response)
 }
 
@@ -134,8 +160,12 @@ impl<'a> Record<'a> {
         tracing::error_span!(target: REQUEST, "request", request_id, trace_id)
     }
 
-    fn answer(&mut self, response: &Response) {
+    /// Names the request in its answer, and notes what was answered.
+    fn answer(&mut self, response: &mut Response) {
         self.answered = true;
+        let request_id = HeaderValue::try_from(&self.request_id);
+        let request_id = request_id.expect("a UUID is visible ASCII");
+        response.headers_mut().insert(REQUEST_ID, request_id);
         let Exchange { method, uri, .. } = self.exchange;
         let (path, route) = (uri.path(), response.extensions().get::<MatchedRoute>());
         let bytes_out = response.body().size_hint().exact();

@@ -21,6 +21,9 @@ use tokio::task::JoinHandle;
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod client;
+#[path = "../support/contract.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod contract;
 #[path = "../support/exposition.rs"]
 mod exposition;
 

@@ -6,6 +6,7 @@ use super::Call;
 use crate::access::Credential;
 use crate::api::Handled;
 use crate::api::body::Body;
+use crate::api::query::Query;
 use crate::api::response::Answer;
 use crate::model::NewCitationSubscription;
 
@@ -27,5 +28,42 @@ impl Call<'_> {
             .create_citation_subscription(credential, &request)
             .await?;
         Ok(Answer::json(StatusCode::CREATED, &created))
+    }
+
+    pub(super) async fn list_citation_subscriptions(&self, credential: &Credential) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let recall = query.required_id("recall_id");
+        let page = query.page();
+        let (recall, page) = query.finish_with(recall.map(|recall| (recall, page)))?;
+        let found = self
+            .service
+            .list_citation_subscriptions(credential, recall, &page)
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &found))
+    }
+
+    pub(super) async fn citation_subscription(&self, credential: &Credential) -> Handled {
+        let id = self.id("id");
+        let found = self.service.citation_subscription(credential, id).await?;
+        Ok(Answer::json(StatusCode::OK, &found))
+    }
+
+    pub(super) async fn delete_citation_subscription(&self, credential: &Credential) -> Handled {
+        self.service
+            .delete_citation_subscription(credential, self.id("id"))
+            .await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+
+    pub(super) async fn rotate_citation_subscription_secret(
+        &self,
+        credential: &Credential,
+    ) -> Handled {
+        Body::parse_optional(self.request.body())?.finish(Some(()))?;
+        let rotated = self
+            .service
+            .rotate_citation_subscription_secret(credential, self.id("id"))
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &rotated))
     }
 }

@@ -6,6 +6,7 @@ mod memories;
 mod roles;
 mod sources;
 mod webhooks;
+mod workspaces;
 
 use std::str::FromStr;
 
@@ -83,6 +84,20 @@ impl Call<'_> {
         headers::require_json(self.request.headers(), !self.request.body().is_empty())?;
         match self.spec.operation {
             Operation::BulkUpdateMemories => self.bulk_update(credential).await,
+            Operation::ListMemories => self.list_memories(credential).await,
+            Operation::GetMemory => self.memory(credential).await,
+            Operation::ListWorkspaces => self.list_workspaces(credential).await,
+            Operation::GetWorkspace => self.read_workspace(credential).await,
+            Operation::ListCitationSubscriptions => {
+                self.list_citation_subscriptions(credential).await
+            }
+            Operation::GetCitationSubscription => self.citation_subscription(credential).await,
+            Operation::DeleteCitationSubscription => {
+                self.delete_citation_subscription(credential).await
+            }
+            Operation::RotateCitationSubscriptionSecret => {
+                self.rotate_citation_subscription_secret(credential).await
+            }
             Operation::GetDashboardSummary => self.dashboard_summary(credential).await,
             Operation::DeleteCustomRole => self.delete_custom_role(credential).await,
             Operation::UpdateCustomRole => self.update_custom_role(credential).await,

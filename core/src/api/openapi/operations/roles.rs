@@ -1,0 +1,44 @@
+//! Custom roles.
+
+use serde_json::json;
+
+use crate::api::openapi::description::Descriptions;
+use crate::api::route::Operation;
+use crate::error::Error;
+use crate::model::{CustomRole, CustomRoleUpdate};
+use crate::service::DeleteRole;
+
+const SLUG_TAKEN: Error = Error::SlugTaken { what: "role" };
+const ROLE_IN_USE: Error = Error::RoleInUse { holder_count: 1 };
+
+pub(super) fn describe(all: &mut Descriptions) {
+    all.describe(
+        Operation::DeleteCustomRole,
+        "`reassign_to` names the role that the holders get: `viewer`, `member` or an active custom role of the whole \
+         organisation. Without it a role that somebody holds is refused.",
+    )
+    .needs("delete_custom_role")
+    .optional_body::<DeleteRole>()
+    .example(json!({ "reassign_to": "viewer" }))
+    .refuses(&ROLE_IN_USE);
+    all.describe(
+        Operation::UpdateCustomRole,
+        "What is left out stays as it is. Nobody can grant what they do not hold.",
+    )
+    .needs("update_custom_role")
+    .if_match()
+    .optional_body::<CustomRoleUpdate>()
+    .example(json!({
+        "description": "Reviews what comes in.",
+        "actions": { "allow": ["memory:review"], "deny": ["chat:write"] },
+    }))
+    .answers_data::<CustomRole>()
+    .etag()
+    .refuses(&SLUG_TAKEN);
+    all.describe(
+        Operation::ListCustomRoles,
+        "All of them at once, by name, then by identifier.",
+    )
+    .needs("list_custom_roles")
+    .answers_data::<Vec<CustomRole>>();
+}

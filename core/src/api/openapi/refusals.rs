@@ -1,0 +1,236 @@
+//! What refusals look like.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::schemas::{Schemas, reference};
+use crate::api::route::{COMMON_REFUSALS, ErrorStyle, OperationSpec};
+use crate::api::status;
+use crate::error::{Error, FieldProblem};
+
+/// The headers that every answer may have.
+pub(super) const ALWAYS: &[&str] = &["Request-Id", "RateLimit", "RateLimit-Policy"];
+
+/// One error of each kind that an operation can refuse with.
+fn errors() -> [Error; 15] {
+    let retry_after = Duration::from_secs(1);
+    [
+        Error::InvalidRequest { fields: Vec::new() },
+        Error::IdempotencyKeyRequired,
+        Error::Unauthenticated {
+            reason: "the credential is unknown, expired or revoked",
+        },
+        Error::forbidden("the caller lacks an action that this needs"),
+        Error::NotFound { what: "thing" },
+        Error::Conflict,
+        Error::RoleInUse { holder_count: 3 },
+        Error::SlugTaken {
+            what: "custom role",
+        },
+        Error::PreconditionFailed,
+        Error::PayloadTooLarge {
+            bytes_max: 1_048_576,
+        },
+        Error::UnsupportedMediaType,
+        Error::IdempotencyKeyReused,
+        Error::RateLimited { retry_after },
+        Error::internal(""),
+        Error::unavailable(""),
+    ]
+}
+
+/// Those that only some operations of their status have: they say so.
+fn is_particular(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::IdempotencyKeyRequired | Error::RoleInUse { .. } | Error::SlugTaken { .. }
+    )
+}
+
+/// What a status says of the request, in a few words.
+fn meaning(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        400 => "Something that was sent is wrong.",
+        401 => "No credential, an unknown, expired or revoked one, or one of the wrong kind.",
+        403 => "The caller is known and may not do this.",
+        404 => "There is no such thing, as far as this caller may know.",
+        409 => "It meets what is there now.",
+        412 => "It has changed since the version named in `If-Match`.",
+        413 => "The body is larger than is taken.",
+        415 => "The body is not JSON.",
+        422 => "The `Idempotency-Key` was used for another request.",
+        429 => "Too many requests.",
+        503 => {
+            "The service cannot answer now. Whether the request was carried out may not be known."
+        }
+        _ => "A defect of the service.",
+    }
+}
+
+/// The answers that refuse, by status, and the components that they refer to.
+pub(super) struct Refusals {
+    errors: Vec<Error>,
+    pub(super) responses: Map<String, Value>,
+}
+
+impl Refusals {
+    pub(super) fn new(schemas: &mut Schemas) -> Self {
+        let errors = errors();
+        for error in &errors {
+            let details = details(error, schemas);
+            schemas.add(&schema_name(error.code()), schema(error.code(), details));
+        }
+        Self {
+            errors: errors.into(),
+            responses: Map::new(),
+        }
+    }
+
+    /// The refusals of an operation. `particular` are the codes that it has beside those of every operation.
+    pub(super) fn of(
+        &mut self,
+        spec: &OperationSpec,
+        particular: &[(StatusCode, &'static str)],
+    ) -> Vec<(u16, Value)> {
+        let mut statuses: Vec<u16> = COMMON_REFUSALS
+            .iter()
+            .chain(spec.refusals)
+            .copied()
+            .collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        let refusal = |status: u16| {
+            let status = StatusCode::from_u16(status).expect("a status of the table");
+            let codes = self.codes(status, particular);
+            (status.as_u16(), self.response(status, &codes, spec))
+        };
+        statuses.into_iter().map(refusal).collect()
+    }
+
+    fn codes(
+        &self,
+        wanted: StatusCode,
+        particular: &[(StatusCode, &'static str)],
+    ) -> Vec<&'static str> {
+        let has = |error: &&Error| {
+            status(error) == wanted
+                && (!is_particular(error) || particular.contains(&(wanted, error.code())))
+        };
+        self.errors.iter().filter(has).map(Error::code).collect()
+    }
+
+    fn response(&mut self, status: StatusCode, codes: &[&str], spec: &OperationSpec) -> Value {
+        let mut name: Vec<String> = codes.iter().map(|code| pascal_case(code)).collect();
+        if spec.error_style == ErrorStyle::Headers {
+            name.push("InHeaders".to_owned());
+        }
+        let name = name.concat();
+        if !self.responses.contains_key(&name) {
+            let response = response(status, codes, spec);
+            self.responses.insert(name.clone(), response);
+        }
+        json!({ "$ref": format!("#/components/responses/{name}") })
+    }
+}
+
+fn response(status: StatusCode, codes: &[&str], spec: &OperationSpec) -> Value {
+    let mut headers = Map::new();
+    let mut add = |name: &str| {
+        let header = json!({ "$ref": format!("#/components/headers/{name}") });
+        headers.insert(name.to_owned(), header);
+    };
+    add("Cache-Control");
+    ALWAYS.iter().for_each(|name| add(name));
+    match status {
+        StatusCode::UNAUTHORIZED => add("WWW-Authenticate"),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => add("Retry-After"),
+        _ => {}
+    }
+    let codes_shown: Vec<_> = codes.iter().map(|code| format!("`{code}`")).collect();
+    let mut response = json!({
+        "description": format!("{} {}", codes_shown.join(", "), meaning(status)),
+    });
+    match spec.error_style {
+        ErrorStyle::Body => {
+            let mut schemas: Vec<_> = codes
+                .iter()
+                .map(|code| reference(&schema_name(code)))
+                .collect();
+            let schema = if schemas.len() == 1 {
+                schemas.remove(0)
+            } else {
+                json!({ "oneOf": schemas })
+            };
+            response["content"] = json!({ "application/json": { "schema": schema } });
+        }
+        ErrorStyle::Headers => {
+            add("Error-Message");
+            headers.insert(
+                "Error-Code".to_owned(),
+                json!({
+                    "description": "What was wrong, for programs.",
+                    "required": true,
+                    "schema": { "type": "string", "enum": codes },
+                }),
+            );
+        }
+    }
+    response["headers"] = Value::Object(headers);
+    response
+}
+
+/// What a program may want to know of an error.
+fn details(error: &Error, schemas: &mut Schemas) -> Value {
+    let object = |name: &str, schema: Value| {
+        json!({
+            "type": "object",
+            "properties": { name: schema },
+            "required": [name],
+        })
+    };
+    let count =
+        |description: &str| json!({ "type": "integer", "minimum": 0, "description": description });
+    match error {
+        Error::InvalidRequest { .. } => {
+            let problem = schemas.answer::<FieldProblem>();
+            let description = "Everything that is wrong, the first 100 of it.";
+            object(
+                "fields",
+                json!({ "type": "array", "items": problem, "description": description }),
+            )
+        }
+        Error::RoleInUse { .. } => {
+            object("holder_count", count("How many assignments name the role."))
+        }
+        Error::PayloadTooLarge { .. } => object("bytes_max", count("The limit in bytes.")),
+        Error::RateLimited { .. } | Error::Unavailable { .. } => object(
+            "retry_after_seconds",
+            count("How long to wait, in seconds."),
+        ),
+        _ => json!({ "type": "object", "description": "Nothing more to say." }),
+    }
+}
+
+fn schema(code: &str, details: Value) -> Value {
+    json!({
+        "type": "object",
+        "description": format!("The refusal `{code}`."),
+        "properties": {
+            "error": { "const": code, "type": "string", "description": "What was wrong, for programs." },
+            "message": { "type": "string", "description": "What was wrong, for people." },
+            "details": details,
+        },
+        "required": ["error", "message", "details"],
+    })
+}
+
+fn schema_name(code: &str) -> String {
+    pascal_case(code) + "Error"
+}
+
+fn pascal_case(code: &str) -> String {
+    let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+    code.split('_').map(capital).collect()
+}

@@ -1,0 +1,287 @@
+//! The schemas of what is sent and answered, as the document names them.
+
+use std::collections::BTreeSet;
+
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::limits::Limits;
+
+/// Where the document keeps them.
+const DEFINITIONS: &str = "/components/schemas";
+/// What a schema says of a limit that is configured: its name.
+const LIMIT: &str = "x-limit";
+
+/// Collects the schemas that operations name.
+///
+/// A type that is sent and one that is answered are described apart: what may be left out of a request is always there
+/// in an answer, and may be `null` there.
+pub(super) struct Schemas {
+    requests: SchemaGenerator,
+    answers: SchemaGenerator,
+    added: Map<String, Value>,
+}
+
+impl Schemas {
+    pub(super) fn new() -> Self {
+        let generator = |contract| {
+            let settings = SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = DEFINITIONS.into();
+                settings.meta_schema = None;
+                settings.contract = contract;
+            });
+            settings.into_generator()
+        };
+        Self {
+            requests: generator(Contract::Deserialize),
+            answers: generator(Contract::Serialize),
+            added: Map::new(),
+        }
+    }
+
+    /// What a caller sends.
+    pub(super) fn request<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.requests.subschema_for::<T>().to_value();
+        refuse_null(&mut schema);
+        schema
+    }
+
+    /// What a caller gets.
+    pub(super) fn answer<T: JsonSchema>(&mut self) -> Value {
+        self.answers.subschema_for::<T>().to_value()
+    }
+
+    /// The fields of a request, for those who take it apart: their names, whether they have to be there, their schemas.
+    pub(super) fn request_fields<T: JsonSchema>(&mut self) -> Vec<(String, bool, Value)> {
+        let mut schema = T::json_schema(&mut self.requests).to_value();
+        refuse_null(&mut schema);
+        tidy(&mut schema);
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let fields = schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        fields
+            .into_iter()
+            .map(|(name, schema)| {
+                let is_required = required.contains(&json!(name));
+                (name, is_required, schema)
+            })
+            .collect()
+    }
+
+    /// Adds a schema that is written by hand.
+    pub(super) fn add(&mut self, name: &str, schema: Value) -> Value {
+        self.added.insert(name.to_owned(), schema);
+        reference(name)
+    }
+
+    /// All of them by name, with the limits in force, and the names that requests have to use instead of others: where
+    /// a request and an answer have one name and are not alike, that of the request ends in `Request`.
+    pub(super) fn finish(mut self, limits: &Limits) -> (Map<String, Value>, Renamed) {
+        let mut all = self.answers.take_definitions(true);
+        let mut requests = self.requests.take_definitions(true);
+        let mut renamed = Renamed::default();
+        for (name, schema) in &mut requests {
+            refuse_null(schema);
+            close(schema);
+            if all.get(name).is_some_and(|answer| answer != schema) {
+                renamed.0.insert(name.clone());
+            }
+        }
+        for (name, mut schema) in requests {
+            renamed.apply(&mut schema);
+            all.insert(renamed.name(name), schema);
+        }
+        all.append(&mut self.added);
+        for schema in all.values_mut() {
+            tidy(schema);
+            apply_limits(schema, limits);
+        }
+        (all, renamed)
+    }
+}
+
+/// The schemas of requests that have another name than their types.
+#[derive(Default)]
+pub(super) struct Renamed(BTreeSet<String>);
+
+impl Renamed {
+    fn name(&self, name: String) -> String {
+        if self.0.contains(&name) {
+            name + "Request"
+        } else {
+            name
+        }
+    }
+
+    /// Refers to the schemas of requests by their new names.
+    pub(super) fn apply(&self, schema: &mut Value) {
+        walk(schema, &mut |fields| {
+            if let Some(Value::String(target)) = fields.get_mut("$ref")
+                && let Some((place, name)) = target.rsplit_once('/')
+            {
+                *target = format!("{place}/{}", self.name(name.to_owned()));
+            }
+        });
+    }
+}
+
+/// The reference to a schema of this name.
+pub(super) fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#{DEFINITIONS}/{name}") })
+}
+
+/// Calls `visit` for each object in a schema, the inner ones first.
+fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
+    match schema {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|inner| walk(inner, visit));
+            visit(fields);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|inner| walk(inner, visit)),
+        _ => {}
+    }
+}
+
+/// In a request a field is there with a value, or not there at all.
+fn refuse_null(schema: &mut Value) {
+    walk(schema, &mut |fields| {
+        if let Some(Value::Array(types)) = fields.get_mut("type") {
+            types.retain(|name| name != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                fields.insert("type".to_owned(), only);
+            }
+        }
+        let Some(Value::Array(choices)) = fields.get_mut("anyOf") else {
+            return;
+        };
+        choices.retain(|choice| *choice != json!({ "type": "null" }));
+        if let [Value::Object(only)] = choices.as_mut_slice() {
+            let only = std::mem::take(only);
+            fields.remove("anyOf");
+            for (name, value) in only {
+                // What is said of the field counts more than what is said of its type.
+                fields.entry(name).or_insert(value);
+            }
+        }
+    });
+}
+
+/// An unknown field of a request is refused.
+fn close(schema: &mut Value) {
+    walk(schema, &mut |fields| {
+        if fields.get("type") == Some(&json!("object")) && fields.contains_key("properties") {
+            fields.insert("additionalProperties".to_owned(), json!(false));
+        }
+    });
+}
+
+/// Writes schemas as people read them: enumerations as lists of names, documentation without the marks of rustdoc.
+fn tidy(schema: &mut Value) {
+    walk(schema, &mut |fields| {
+        gather_names(fields);
+        if let Some(Value::String(text)) = fields.get_mut("description") {
+            *text = plain(text);
+        }
+    });
+}
+
+/// Makes one list of names of choices that each say one name and what it means.
+fn gather_names(fields: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = fields.get("oneOf") else {
+        return;
+    };
+    let Some(names) = choices
+        .iter()
+        .map(|choice| choice.get("const").cloned())
+        .collect()
+    else {
+        return;
+    };
+    let mut meanings = Map::new();
+    for choice in choices {
+        let name = choice["const"].as_str().unwrap_or_default();
+        let text = choice["description"].as_str().unwrap_or_default();
+        let text = text.split("\n\n").next().unwrap_or_default();
+        let text = text
+            .trim_end_matches(&format!("Written `{name}`."))
+            .trim_end();
+        meanings.insert(name.to_owned(), plain(text).into());
+    }
+    fields.remove("oneOf");
+    fields.insert("type".to_owned(), "string".into());
+    fields.insert("enum".to_owned(), Value::Array(names));
+    fields.insert("x-enum-descriptions".to_owned(), Value::Object(meanings));
+}
+
+/// A documentation comment without links into the documentation of the crate, and on one line a paragraph.
+fn plain(text: &str) -> String {
+    let text = text.replace("[`", "`").replace("`]", "`");
+    let paragraphs = text.split("\n\n").map(|lines| lines.replace('\n', " "));
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Puts the limits in force where they are named.
+fn apply_limits(schema: &mut Value, limits: &Limits) {
+    walk(schema, &mut |fields| {
+        let Some(name) = fields.remove(LIMIT) else {
+            return;
+        };
+        let name = name.as_str().unwrap_or_default();
+        let max = limit(name, limits).unwrap_or_else(|| panic!("no limit is called {name}"));
+        let keyword = if fields.get("type") == Some(&json!("array")) {
+            "maxItems"
+        } else {
+            "maxLength"
+        };
+        fields.insert(keyword.to_owned(), max.into());
+    });
+}
+
+fn limit(name: &str, limits: &Limits) -> Option<usize> {
+    Some(match name {
+        "bulk_memories_max" => limits.bulk_memories_max,
+        "content_bytes_max" => limits.content_bytes_max,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_no_null() {
+        let mut schema = json!({
+            "a": { "type": ["string", "null"], "maxLength": 1 },
+            "b": { "description": "Of the field.", "anyOf": [{ "$ref": "#/x", "description": "Of the type." }, { "type": "null" }] },
+        });
+        refuse_null(&mut schema);
+        assert_eq!(
+            schema,
+            json!({
+                "a": { "type": "string", "maxLength": 1 },
+                "b": { "description": "Of the field.", "$ref": "#/x" },
+            })
+        );
+    }
+
+    #[test]
+    fn names_are_gathered_with_what_they_mean() {
+        let mut schema = json!({ "oneOf": [
+            { "type": "string", "const": "a.b", "description": "The first of\n[`Things`].\nWritten `a.b`." },
+        ] });
+        tidy(&mut schema);
+        assert_eq!(
+            schema,
+            json!({
+                "type": "string",
+                "enum": ["a.b"],
+                "x-enum-descriptions": { "a.b": "The first of `Things`." },
+            })
+        );
+    }
+}

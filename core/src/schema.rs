@@ -1,0 +1,166 @@
+//! The schemas of what is written and read by hand: texts with rules, identifiers, labels, sets.
+//!
+//! Where the fields of a wire type are plain strings with a rule, they name the schema of the rule:
+//! `schemars(with = "Name")`. A limit that is configured stands as `x-limit` with its name in
+//! [`Limits`](crate::limits::Limits), and becomes the limit in force where the document is made.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
+
+use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
+use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
+use crate::model::{
+    AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, Timestamp, URL_CHARS_MAX, WebhookUrl,
+};
+use crate::service::Cursor;
+
+/// Gives a type a schema that stands where the type is used.
+macro_rules! inline_schema {
+    ($name:ident: |$generator:ident| $schema:expr) => {
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema($generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $schema
+            }
+        }
+    };
+    ($name:ident: $schema:expr) => {
+        $crate::schema::inline_schema! { $name: |_generator| $schema }
+    };
+}
+
+pub(crate) use inline_schema;
+
+/// Defines rules for strings as types that are nothing but their schema.
+macro_rules! rules {
+    ($($(#[$meta:meta])* $name:ident: $schema:expr;)+) => {$(
+        $(#[$meta])*
+        pub(crate) enum $name {}
+
+        inline_schema! { $name: $schema }
+    )+};
+}
+
+pub(crate) fn uuid() -> Schema {
+    json_schema!({
+        "type": "string",
+        "format": "uuid",
+        "examples": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+    })
+}
+
+/// A text without control characters that is not white space alone.
+const PLAIN_TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
+
+rules! {
+    /// A name or a title.
+    Name: json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": NAME_CHARS_MAX,
+        "pattern": PLAIN_TEXT,
+        "examples": ["Product handbook"],
+    });
+    /// A slug, a handle or the name of a team.
+    Slug: json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": AUDIENCE_NAME_CHARS_MAX,
+        "pattern": "^[a-z0-9._-]+$",
+        "examples": ["product-handbook"],
+    });
+    /// A description.
+    Description: json_schema!({
+        "type": "string",
+        "maxLength": DESCRIPTION_CHARS_MAX,
+        "examples": ["What everybody should know."],
+    });
+    /// The content of a memory or a message. Its limit is in bytes, which no schema can say: of plain ASCII a byte is a
+    /// character, of everything else fewer characters fit.
+    Content: json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "x-limit": "content_bytes_max",
+        "examples": ["Refunds take five working days."],
+    });
+    /// A signing secret, as Standard Webhooks 1.0.0 writes it.
+    SigningSecret: json_schema!({
+        "type": "string",
+        "pattern": "^whsec_[A-Za-z0-9+/]+={0,2}$",
+        "examples": ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
+    });
+}
+
+fn timestamp(generator: &SchemaGenerator) -> Schema {
+    let mut schema = json_schema!({
+        "type": "string",
+        "format": "date-time",
+        "examples": ["2026-01-31T09:30:00.000Z"],
+    });
+    if generator.contract().is_serialize() {
+        let pattern = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$";
+        schema.insert("pattern".to_owned(), pattern.into());
+    }
+    schema
+}
+
+fn audience_label() -> Schema {
+    let scopes: Vec<_> = AudienceScope::ALL
+        .iter()
+        .map(|scope| scope.as_str())
+        .collect();
+    let scopes = scopes.join("|");
+    json_schema!({
+        "description": "Who may know of a memory: `<scope>:<name>`.",
+        "type": "string",
+        "pattern": format!("^({scopes}):[a-z0-9._-]{{1,{AUDIENCE_NAME_CHARS_MAX}}}$"),
+        "examples": ["team:platform"],
+    })
+}
+
+fn role_ref(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "A built-in role by its name, or a custom role by its identifier.",
+        "anyOf": [generator.subschema_for::<BuiltInRole>(), uuid()],
+    })
+}
+
+fn action_set(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = json_schema!({
+        "type": "array",
+        "items": generator.subschema_for::<Action>(),
+    });
+    if generator.contract().is_serialize() {
+        schema.insert("uniqueItems".to_owned(), json!(true));
+    }
+    schema
+}
+
+/// The role that the holders of a deleted one get.
+pub(crate) enum Heir {}
+
+inline_schema! { Heir: |generator| json_schema!({
+    "anyOf": [generator.subschema_for::<BaseRole>(), uuid()],
+}) }
+inline_schema! { Timestamp: |generator| timestamp(generator) }
+inline_schema! { AudienceLabel: audience_label() }
+inline_schema! { RoleRef: |generator| role_ref(generator) }
+inline_schema! { ActionSet: |generator| action_set(generator) }
+inline_schema! { WebhookUrl: json_schema!({
+    "type": "string",
+    "format": "uri",
+    "maxLength": URL_CHARS_MAX,
+    "pattern": r"^https?://[^\s/?#@]+([/?][^\s#]*)?$",
+    "examples": ["https://example.com/hooks"],
+}) }
+inline_schema! { Cursor: json_schema!({
+    "type": "string",
+    "pattern": "^[A-Za-z0-9_-]+$",
+}) }

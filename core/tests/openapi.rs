@@ -1,0 +1,174 @@
+//! The description of the interface, checked against what it is a description of.
+
+use std::collections::BTreeMap;
+
+use jsonschema::Validator;
+use knowledge_core::api::{OPERATIONS, Origin, openapi};
+use knowledge_core::limits::Limits;
+use serde_json::{Value, json};
+
+fn document() -> Value {
+    openapi::document(&Limits::default())
+}
+
+/// Every value in the document with where it stands, as a JSON pointer.
+fn places<'d>(value: &'d Value, at: &str, found: &mut Vec<(String, &'d Value)>) {
+    found.push((at.to_owned(), value));
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, inner)| {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            places(inner, &format!("{at}/{name}"), found);
+        }),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(index, inner)| places(inner, &format!("{at}/{index}"), found)),
+        _ => {}
+    }
+}
+
+/// What decides by a schema of the document.
+fn validator(document: &Value, schema: &Value) -> Validator {
+    let mut root = schema.clone();
+    root["components"] = document["components"].clone();
+    jsonschema::draft202012::options()
+        .should_validate_formats(true)
+        .build(&root)
+        .unwrap_or_else(|error| panic!("{schema} is no schema: {error}"))
+}
+
+#[test]
+fn references_lead_somewhere() {
+    let document = document();
+    let mut found = Vec::new();
+    places(&document, "", &mut found);
+    let references = found.iter().filter(|(at, _)| at.ends_with("/$ref"));
+    for (at, target) in references {
+        let pointer = target.as_str().and_then(|target| target.strip_prefix('#'));
+        let pointer = pointer.unwrap_or_else(|| panic!("{at}: {target}"));
+        assert!(document.pointer(pointer).is_some(), "{at}: {target}");
+    }
+}
+
+#[test]
+fn components_are_schemas_and_are_used() {
+    let document = document();
+    let text = document.to_string();
+    for (kind, components) in document["components"].as_object().unwrap() {
+        for (name, component) in components.as_object().unwrap() {
+            if kind == "schemas" {
+                validator(&document, component);
+            }
+            let reference = format!("\"#/components/{kind}/{name}\"");
+            assert!(
+                kind == "securitySchemes" || text.contains(&reference),
+                "nobody uses {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn examples_are_what_their_schemas_allow() {
+    let document = document();
+    let mut found = Vec::new();
+    places(&document, "", &mut found);
+    let mut checked = 0;
+    for (at, holder) in found {
+        let examples = holder["examples"].as_array().map_or(&[][..], Vec::as_slice);
+        let (schema, examples): (&Value, Vec<&Value>) = match holder.get("example") {
+            Some(example) => (&holder["schema"], vec![example]),
+            None => (holder, examples.iter().collect()),
+        };
+        for example in examples {
+            let problems: Vec<_> = validator(&document, schema)
+                .iter_errors(example)
+                .map(|error| error.to_string())
+                .collect();
+            assert!(problems.is_empty(), "{at}: {example}: {problems:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked > OPERATIONS.len(), "{checked}");
+}
+
+#[test]
+fn operations_stand_where_the_table_says() {
+    let document = document();
+    let mut described = 0;
+    for spec in OPERATIONS {
+        let method = spec.method.as_str().to_ascii_lowercase();
+        let operation = &document["paths"][spec.path][&method];
+        assert_eq!(operation["operationId"], spec.operation.id());
+        assert_eq!(operation["tags"], json!([spec.capability]));
+        assert_eq!(
+            operation["x-addition"] == true,
+            spec.origin == Origin::Addition
+        );
+        let text = operation["description"].as_str().unwrap();
+        assert_eq!(
+            text.contains("**Addition**"),
+            spec.origin == Origin::Addition
+        );
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.contains_key(&spec.success.to_string()));
+        for status in responses.keys().map(|status| status.parse().unwrap()) {
+            assert!(
+                status == spec.success || status == 304 || spec.documents(status),
+                "{status}"
+            );
+        }
+        for status in spec.refusals {
+            assert!(responses.contains_key(&status.to_string()), "{status}");
+        }
+        described += 1;
+    }
+    let all = document["paths"].as_object().unwrap().values();
+    let all: usize = all.map(|methods| methods.as_object().unwrap().len()).sum();
+    assert_eq!(all, described);
+}
+
+#[test]
+fn what_is_sent_is_closed_and_what_is_answered_is_whole() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    let update = &schemas["CustomRoleUpdate"];
+    assert_eq!(update["additionalProperties"], false);
+    assert_eq!(update["required"], Value::Null);
+    assert!(!update.to_string().contains("null"), "{update}");
+    let role = &schemas["CustomRole"];
+    assert_eq!(
+        role["properties"]["workspace_id"]["type"],
+        json!(["string", "null"])
+    );
+    let fields = role["properties"].as_object().unwrap().len();
+    assert_eq!(role["required"].as_array().unwrap().len(), fields);
+}
+
+#[test]
+fn the_limits_are_those_in_force() {
+    let limits = Limits {
+        bulk_memories_max: 7,
+        ..Limits::default()
+    };
+    let document = openapi::document(&limits);
+    let ids = &document["components"]["schemas"]["BulkUpdate"]["properties"]["memoryIds"];
+    assert_eq!(ids["maxItems"], 7);
+    assert_eq!(ids["minItems"], 1);
+    assert!(!document.to_string().contains("x-limit"));
+}
+
+#[test]
+fn the_same_limits_give_the_same_document() {
+    let texts = [document(), document()].map(|document| document.to_string());
+    assert_eq!(texts[0], texts[1]);
+}
+
+#[test]
+fn identifiers_of_operations_are_distinct() {
+    let mut counts = BTreeMap::new();
+    OPERATIONS
+        .iter()
+        .for_each(|spec| *counts.entry(spec.operation.id()).or_insert(0) += 1);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+}

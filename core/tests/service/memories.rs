@@ -1,0 +1,354 @@
+//! Memories, read and listed: labels bind reading, and who governs them sees them all.
+
+use std::collections::BTreeSet;
+
+use knowledge_core::access::{Action, Credential};
+use knowledge_core::limits::PAGE_RECORDS_MAX;
+use knowledge_core::model::{
+    MemoryChange, MemoryFilter, MemoryId, MemorySummary, ReviewStatus, SensitivityLabel,
+    WorkspaceId,
+};
+use knowledge_core::service::{Cursor, NewMemory, NewSource, PageRequest};
+use uuid::Uuid;
+
+use crate::make::{MEMBER, VIEWER, actions, code, new_mcp_key, new_memory, review, sensitivity};
+use crate::world::World;
+
+async fn list(world: &World, caller: &Credential, filter: &MemoryFilter) -> Vec<MemorySummary> {
+    let workspace = world.workspace.id;
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = PageRequest {
+            limit: Some(7),
+            cursor,
+        };
+        let page = world
+            .service
+            .list_memories(caller, workspace, filter, &page)
+            .await
+            .unwrap();
+        found.extend(page.data);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+fn ids(found: &[MemorySummary]) -> BTreeSet<MemoryId> {
+    found.iter().map(|memory| memory.id).collect()
+}
+
+/// Those whose titles are shown.
+fn titled(found: &[MemorySummary]) -> BTreeSet<MemoryId> {
+    let titled = found.iter().filter(|memory| memory.title.is_some());
+    titled.map(|memory| memory.id).collect()
+}
+
+fn audience(label: &str) -> MemoryChange {
+    MemoryChange {
+        audience_tag: Some(label.parse().unwrap()),
+        ..MemoryChange::default()
+    }
+}
+
+async fn relabel(world: &World, ids: &[MemoryId], change: MemoryChange) {
+    let result = world.bulk(&world.owner, ids, change).await.unwrap();
+    assert_eq!(result.summary.failed, 0);
+}
+
+#[tokio::test]
+async fn memories_are_found_by_each_label_and_by_all_together() {
+    let world = World::new().await;
+    let memories = world.memories(20).await;
+    let everything: BTreeSet<_> = memories.iter().copied().collect();
+    let drive = NewSource {
+        name: "Drive".to_owned(),
+        kind: "drive".to_owned(),
+    };
+    let drive = world.service.create_source(&world.owner, &drive).await;
+    let drive = drive.unwrap().id;
+    relabel(&world, &memories[..10], audience("org:acme")).await;
+    let secret = sensitivity(SensitivityLabel::Confidential);
+    relabel(&world, &memories[5..12], secret).await;
+    relabel(&world, &memories[8..14], review(ReviewStatus::Rejected)).await;
+    let moved = MemoryChange {
+        source_id: Some(drive),
+        ..MemoryChange::default()
+    };
+    relabel(&world, &memories[9..15], moved).await;
+
+    let by_audience = MemoryFilter {
+        audience_tag: Some("org:acme".parse().unwrap()),
+        ..MemoryFilter::default()
+    };
+    let by_sensitivity = MemoryFilter {
+        sensitivity_label: Some(SensitivityLabel::Confidential),
+        ..MemoryFilter::default()
+    };
+    let by_review = MemoryFilter {
+        review_status: Some(ReviewStatus::Rejected),
+        ..MemoryFilter::default()
+    };
+    let by_source = MemoryFilter {
+        source_id: Some(drive),
+        ..MemoryFilter::default()
+    };
+    let by_all = MemoryFilter {
+        audience_tag: by_audience.audience_tag.clone(),
+        sensitivity_label: by_sensitivity.sensitivity_label,
+        review_status: by_review.review_status,
+        source_id: by_source.source_id,
+    };
+    for (filter, expected) in [
+        (MemoryFilter::default(), 0..20),
+        (by_audience, 0..10),
+        (by_sensitivity, 5..12),
+        (by_review, 8..14),
+        (by_source, 9..15),
+        (by_all, 9..10),
+    ] {
+        let expected: BTreeSet<_> = memories[expected].iter().copied().collect();
+        let found = list(&world, &world.owner, &filter).await;
+        assert_eq!(ids(&found), expected, "{filter:?}");
+        assert_eq!(found.len(), expected.len(), "each once: {filter:?}");
+    }
+    let elsewhere = world.workspace("sales").await;
+    world.memories_in(elsewhere, 1).await;
+    let here = list(&world, &world.owner, &MemoryFilter::default()).await;
+    assert_eq!(ids(&here), everything);
+}
+
+#[tokio::test]
+async fn a_memory_shows_what_came_in_and_how_it_is_labelled() {
+    let world = World::new().await;
+    let new = NewMemory {
+        source_key: Some("page/1".to_owned()),
+        sensitivity_label: Some(SensitivityLabel::Confidential),
+        ..new_memory("Note")
+    };
+    let batch = [new];
+    let workspace = world.workspace.id;
+    let ingested = world
+        .service
+        .ingest(&world.owner, workspace, world.source, &batch)
+        .await;
+    let id = ingested.unwrap()[0].id;
+    let found = world.service.memory(&world.owner, id).await.unwrap();
+    let (memory, shown) = (&found.value.summary, &found.value);
+    assert_eq!((memory.id, memory.workspace_id), (id, workspace));
+    assert_eq!(memory.source_id, world.source);
+    assert_eq!(memory.origin_source_id, world.source);
+    assert_eq!(memory.source_key.as_deref(), Some("page/1"));
+    assert_eq!(memory.audience_tag, world.workspace.audience);
+    assert_eq!(memory.sensitivity_label, SensitivityLabel::Confidential);
+    assert_eq!(memory.review_status, ReviewStatus::Pending);
+    assert_eq!(memory.title.as_deref(), Some("Note"));
+    assert_eq!(shown.content.as_deref(), Some("What Note says."));
+    assert_eq!(memory.created_by, world.owner_id);
+    let now = world.time.now();
+    assert_eq!((memory.created_at, memory.updated_at), (now, now));
+    let listed = list(&world, &world.owner, &MemoryFilter::default()).await;
+    assert_eq!(listed, std::slice::from_ref(memory));
+
+    // The tag follows from what is shown: it changes with a label, and with who looks.
+    relabel(&world, &[id], review(ReviewStatus::Approved)).await;
+    let relabelled = world.service.memory(&world.owner, id).await.unwrap();
+    assert_ne!(relabelled.etag, found.etag);
+    let member = world.caller(MEMBER).await;
+    let theirs = world.service.memory(&member, id).await.unwrap();
+    assert_ne!(theirs.etag, relabelled.etag);
+}
+
+/// One memory of each kind, and who sees how much of it.
+#[tokio::test]
+async fn labels_bind_reading_and_not_governing() {
+    let world = World::new().await;
+    let memories = world.memories(5).await;
+    let [plain, confidential, restricted, team, elsewhere] = memories[..] else {
+        panic!("five");
+    };
+    let sales = world.workspace("sales").await;
+    relabel(
+        &world,
+        &[confidential],
+        sensitivity(SensitivityLabel::Confidential),
+    )
+    .await;
+    relabel(
+        &world,
+        &[restricted],
+        sensitivity(SensitivityLabel::Restricted),
+    )
+    .await;
+    relabel(&world, &[team], audience("team:core")).await;
+    // For another workspace, in which everybody works who is not narrowed.
+    relabel(&world, &[elsewhere], audience("workspace:sales")).await;
+
+    let (read, update) = (Action::MemoryRead, Action::MemoryUpdate);
+    let confidentially = Action::MemoryReadConfidential;
+    let restrictedly = Action::MemoryReadRestricted;
+    let all = [plain, confidential, restricted, team, elsewhere];
+    let cases: [(&[Action], &[MemoryId], &[MemoryId]); 5] = [
+        (
+            &[read],
+            &[plain, confidential, restricted, elsewhere],
+            &[plain, elsewhere],
+        ),
+        (
+            &[read, confidentially],
+            &[plain, confidential, restricted, elsewhere],
+            &[plain, confidential, elsewhere],
+        ),
+        (
+            &[read, confidentially, restrictedly],
+            &[plain, confidential, restricted, elsewhere],
+            &[plain, confidential, restricted, elsewhere],
+        ),
+        (&[update], &all, &[]),
+        (&[read, update], &all, &[plain, elsewhere]),
+    ];
+    for (held, seen, whole) in cases {
+        let caller = world.caller_who_may(actions(held)).await;
+        let found = list(&world, &caller, &MemoryFilter::default()).await;
+        let expected: BTreeSet<_> = seen.iter().copied().collect();
+        assert_eq!(ids(&found), expected, "{held:?}");
+        let expected: BTreeSet<_> = whole.iter().copied().collect();
+        assert_eq!(titled(&found), expected, "{held:?}");
+        for id in all {
+            let found = world.service.memory(&caller, id).await;
+            if seen.contains(&id) {
+                let memory = found.unwrap().value;
+                assert_eq!(memory.content.is_some(), whole.contains(&id), "{held:?}");
+                assert_eq!(memory.summary.title.is_some(), memory.content.is_some());
+            } else {
+                assert_eq!(code(found), "not_found", "{held:?}");
+            }
+        }
+    }
+    // A credential that does not work in the other workspace is not covered by its label.
+    let narrowing = knowledge_core::access::Narrowing {
+        workspaces: Some(vec![world.workspace.id]),
+        ..Default::default()
+    };
+    let member = world.member(VIEWER).await;
+    let token = world.token(member, narrowing).await;
+    let narrowed = Credential::from(token.secret.clone());
+    let found = list(&world, &narrowed, &MemoryFilter::default()).await;
+    assert!(!ids(&found).contains(&elsewhere));
+    let elsewhere = world.memories_in(sales, 1).await[0];
+    let found = world.service.memory(&narrowed, elsewhere).await;
+    assert_eq!(code(found), "forbidden");
+}
+
+#[tokio::test]
+async fn an_mcp_key_sees_what_its_own_list_covers() {
+    let world = World::new().await;
+    let memories = world.memories(2).await;
+    relabel(&world, &memories[..1], audience("org:acme")).await;
+    let new = new_mcp_key("org:acme");
+    let key = world
+        .service
+        .create_mcp_key(&world.owner, world.workspace.id, &new)
+        .await
+        .unwrap();
+    let key = Credential::from(key.secret.clone());
+    let found = list(&world, &key, &MemoryFilter::default()).await;
+    assert_eq!(ids(&found), memories[..1].iter().copied().collect());
+    assert!(world.service.memory(&key, memories[0]).await.is_ok());
+    let other = world.service.memory(&key, memories[1]).await;
+    assert_eq!(code(other), "not_found");
+}
+
+#[tokio::test]
+async fn who_may_neither_read_nor_relabel_is_refused() {
+    let world = World::new().await;
+    let memory = world.memories(1).await[0];
+    let caller = world
+        .caller_who_may(actions(&[Action::DashboardRead]))
+        .await;
+    let page = PageRequest::default();
+    let filter = MemoryFilter::default();
+    let listed = world
+        .service
+        .list_memories(&caller, world.workspace.id, &filter, &page)
+        .await;
+    assert_eq!(code(listed), "forbidden");
+    assert_eq!(
+        code(world.service.memory(&caller, memory).await),
+        "forbidden"
+    );
+    // What they could not know of either is not there.
+    relabel(&world, &[memory], audience("team:core")).await;
+    assert_eq!(
+        code(world.service.memory(&caller, memory).await),
+        "not_found"
+    );
+    let unknown = MemoryId(Uuid::nil());
+    let found = world.service.memory(&world.owner, unknown).await;
+    assert_eq!(code(found), "not_found");
+    let nowhere = WorkspaceId(Uuid::nil());
+    let listed = world
+        .service
+        .list_memories(&world.owner, nowhere, &filter, &page)
+        .await;
+    assert_eq!(code(listed), "not_found");
+}
+
+/// A filter that nothing passes costs no more than a page, and the pages come to an end.
+#[tokio::test]
+async fn a_page_looks_through_a_bounded_number_of_memories() {
+    let world = World::new().await;
+    let count = PAGE_RECORDS_MAX + 600;
+    let last = world.memories(count).await.into_iter().max().unwrap();
+    relabel(&world, &[last], review(ReviewStatus::Rejected)).await;
+    let filter = MemoryFilter {
+        review_status: Some(ReviewStatus::Rejected),
+        ..MemoryFilter::default()
+    };
+    let page = async |cursor: Option<Cursor>| {
+        world.probe.take_reads();
+        let limit = Some(100);
+        let request = PageRequest { limit, cursor };
+        let workspace = world.workspace.id;
+        let page = world
+            .service
+            .list_memories(&world.owner, workspace, &filter, &request)
+            .await
+            .unwrap();
+        (page, world.probe.take_reads())
+    };
+    let (first, reads) = page(None).await;
+    assert_eq!(first.data, []);
+    assert!(reads.count() < 2 * (PAGE_RECORDS_MAX + 500) + 100);
+    assert!(!reads.touch("content"), "nothing is shown");
+    let (second, _) = page(first.next_cursor).await;
+    assert_eq!(second.data.len(), 1);
+    assert_eq!((second.data[0].id, second.next_cursor), (last, None));
+}
+
+/// A cursor is for the filter that it was given with.
+#[tokio::test]
+async fn a_cursor_does_not_go_on_with_another_filter() {
+    let world = World::new().await;
+    world.memories(3).await;
+    let page = async |filter: &MemoryFilter, cursor: Option<Cursor>| {
+        let request = PageRequest {
+            limit: Some(1),
+            cursor,
+        };
+        let workspace = world.workspace.id;
+        let caller = &world.owner;
+        let found = world
+            .service
+            .list_memories(caller, workspace, filter, &request);
+        found.await
+    };
+    let pending = MemoryFilter {
+        review_status: Some(ReviewStatus::Pending),
+        ..MemoryFilter::default()
+    };
+    let first = page(&pending, None).await.unwrap();
+    let other = page(&MemoryFilter::default(), first.next_cursor).await;
+    assert_eq!(crate::make::problem(other), "cursor invalid_value");
+}

@@ -1,0 +1,41 @@
+//! Workspaces, as their callers see them.
+
+use knowledge_core::access::{Credential, Narrowing};
+use knowledge_core::model::WorkspaceId;
+use knowledge_core::service::PageRequest;
+use uuid::Uuid;
+
+use crate::make::{VIEWER, code};
+use crate::world::World;
+
+async fn listed(world: &World, caller: &Credential) -> Vec<WorkspaceId> {
+    let page = PageRequest::default();
+    let found = world.service.list_workspaces(caller, &page).await.unwrap();
+    assert_eq!(found.next_cursor, None);
+    found.data.iter().map(|workspace| workspace.id).collect()
+}
+
+#[tokio::test]
+async fn a_credential_sees_the_workspaces_that_it_works_in() {
+    let world = World::new().await;
+    let (main, sales) = (world.workspace.id, world.workspace("sales").await);
+    let viewer = world.member(VIEWER).await;
+    let caller = world.trusted(viewer);
+    assert_eq!(listed(&world, &caller).await, [main, sales]);
+    let found = world.service.workspace(&caller, main).await;
+    assert_eq!(found.unwrap(), world.workspace);
+
+    let narrowing = Narrowing {
+        workspaces: Some(vec![sales]),
+        ..Narrowing::default()
+    };
+    let narrowed = world.token(viewer, narrowing).await;
+    let narrowed = Credential::from(narrowed.secret.clone());
+    assert_eq!(listed(&world, &narrowed).await, [sales]);
+    let elsewhere = world.service.workspace(&narrowed, main).await;
+    assert_eq!(code(elsewhere), "forbidden");
+    assert!(world.service.workspace(&narrowed, sales).await.is_ok());
+    let unknown = WorkspaceId(Uuid::nil());
+    let found = world.service.workspace(&narrowed, unknown).await;
+    assert_eq!(code(found), "not_found");
+}
