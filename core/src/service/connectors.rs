@@ -11,6 +11,7 @@ use super::page::{Listing, Page, PageRequest};
 use super::validate::{Problems, take_place};
 use crate::access::{Credential, Need, needs};
 use crate::error::{Error, ProblemCode};
+use crate::limits::Limits;
 use crate::model::{ConnectorId, ConnectorScope, ConnectorStatus, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
 
@@ -117,17 +118,17 @@ pub struct ConnectorUpdate {
 }
 
 impl NewConnector {
-    pub(crate) fn check(&self, problems: &mut Problems) {
-        problems.name("kind", &self.kind);
-        problems.name("account_label", &self.account_label);
+    pub(crate) fn check(&self, problems: &mut Problems, limits: &Limits) {
+        problems.name("kind", &self.kind, limits);
+        problems.name("account_label", &self.account_label, limits);
         check_interval(problems, self.sync_interval);
     }
 }
 
 impl ConnectorUpdate {
-    pub(crate) fn check(&self, problems: &mut Problems) {
+    pub(crate) fn check(&self, problems: &mut Problems, limits: &Limits) {
         if let Some(label) = &self.account_label {
-            problems.name("account_label", label);
+            problems.name("account_label", label, limits);
         }
         if let Some(interval) = self.sync_interval {
             check_interval(problems, interval);
@@ -189,7 +190,7 @@ impl KnowledgeService {
         new: &NewConnector,
     ) -> Result<Connector, Error> {
         let mut problems = Problems::default();
-        new.check(&mut problems);
+        new.check(&mut problems, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
@@ -332,7 +333,7 @@ impl KnowledgeService {
         update: &ConnectorUpdate,
     ) -> Result<ConnectorDetails, Error> {
         let mut problems = Problems::default();
-        update.check(&mut problems);
+        update.check(&mut problems, self.limits());
         problems.into_result()?;
         self.change_connector(
             credential,

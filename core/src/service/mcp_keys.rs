@@ -130,7 +130,7 @@ impl KnowledgeService {
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &new.name);
+        problems.name("name", &new.name, self.limits());
         problems.count("audience", new.audience.len(), AUDIENCE_MAX);
         check_rotation(&mut problems, new.rotation);
         problems.into_result()?;

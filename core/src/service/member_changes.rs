@@ -12,6 +12,7 @@ use super::validate::Problems;
 use super::{IfMatch, KnowledgeService, MemberAssignment, NewMember, Tagged};
 use crate::access::{ActionSet, Credential, Principal, RoleRef, needs};
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::model::{Member, MemberId, OrgId, WorkspaceId};
 use crate::store::{Direction, KeyEntry, Transaction, decode_value, keys};
 
@@ -54,9 +55,9 @@ pub struct MemberUpdate {
 }
 
 impl MemberUpdate {
-    pub(crate) fn check(&self, problems: &mut Problems) {
+    pub(crate) fn check(&self, problems: &mut Problems, limits: &Limits) {
         if let Some(name) = &self.name {
-            problems.name("name", name);
+            problems.name("name", name, limits);
         }
         if let Some(teams) = &self.teams {
             check_teams(problems, teams);
@@ -149,7 +150,7 @@ impl KnowledgeService {
         new: &NewMember,
     ) -> Result<Tagged<MemberDetails>, Error> {
         let mut problems = Problems::default();
-        check_member(&mut problems, new);
+        check_member(&mut problems, new, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let caller = self
@@ -201,7 +202,7 @@ impl KnowledgeService {
         if_match: Option<&IfMatch>,
     ) -> Result<Tagged<MemberDetails>, Error> {
         let mut problems = Problems::default();
-        update.check(&mut problems);
+        update.check(&mut problems, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let caller = self

@@ -13,7 +13,7 @@ use crate::model::ChatId;
 impl Call<'_> {
     pub(super) async fn create_chat(&self, credential: &Credential) -> Handled {
         let mut body = Body::parse(self.request.body())?;
-        let title = body.name("title");
+        let title = body.name("title", self.service.limits());
         let title = body.finish(title)?;
         let made = self
             .service

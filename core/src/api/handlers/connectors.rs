@@ -22,7 +22,10 @@ impl Call<'_> {
         for name in ["scope", "sync_interval_seconds"] {
             body.require(name);
         }
-        let (kind, account_label) = (body.name("kind"), body.name("account_label"));
+        let (kind, account_label) = (
+            body.name("kind", self.service.limits()),
+            body.name("account_label", self.service.limits()),
+        );
         let scope = body.parsed::<ConnectorScope>("scope");
         let sync_interval = body
             .number("sync_interval_seconds")
@@ -31,7 +34,7 @@ impl Call<'_> {
             sync_interval,
             ..ConnectorUpdate::default()
         };
-        interval.check(body.problems());
+        interval.check(body.problems(), self.service.limits());
         let new = kind.zip(account_label).zip(scope.zip(sync_interval));
         let ((kind, account_label), (scope, sync_interval)) = body.finish(new)?;
         let new = NewConnector {
@@ -79,7 +82,7 @@ impl Call<'_> {
                 .map(Duration::from_secs),
             is_paused: body.boolean("is_paused"),
         };
-        update.check(body.problems());
+        update.check(body.problems(), self.service.limits());
         let update = body.finish(Some(update))?;
         let changed = self
             .service

@@ -25,7 +25,7 @@ impl Call<'_> {
         let mut body = Body::parse(self.request.body())?;
         body.require("client");
         body.require("audience");
-        let name = body.name("name");
+        let name = body.name("name", self.service.limits());
         // A program that is not known here is another one.
         let client = body.text("client");
         let client = client.map(|client| client.parse().unwrap_or(McpClient::Other));

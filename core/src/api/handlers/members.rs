@@ -42,7 +42,10 @@ impl Call<'_> {
         let mut body = Body::parse(self.request.body())?;
         body.require("role");
         let kind = body.parsed("kind").unwrap_or(MemberKind::User);
-        let (handle, name) = (body.slug("handle"), body.name("name"));
+        let (handle, name) = (
+            body.slug("handle"),
+            body.name("name", self.service.limits()),
+        );
         let role = body.parsed("role");
         let teams: Vec<String> = body.texts("teams").unwrap_or_default();
         check_teams(body.problems(), &teams);
@@ -68,7 +71,7 @@ impl Call<'_> {
             role: body.parsed("role"),
             teams: body.texts("teams"),
         };
-        update.check(body.problems());
+        update.check(body.problems(), self.service.limits());
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (org, member) = (self.org_slug(), self.member_id());

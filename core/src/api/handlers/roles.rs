@@ -23,7 +23,7 @@ impl Call<'_> {
     pub(super) async fn create_custom_role(&self, credential: &Credential) -> Handled {
         let mut body = Body::parse(self.request.body())?;
         body.require("base_role");
-        let (name, slug) = (body.name("name"), body.slug("slug"));
+        let (name, slug) = (body.name("name", self.service.limits()), body.slug("slug"));
         let base_role = body.parsed("base_role");
         let description = body.description("description");
         let workspace_id = body.id("workspace_id");
@@ -78,7 +78,8 @@ impl Call<'_> {
             is_active: body.boolean("is_active"),
             actions: actions(&mut body),
         };
-        body.problems().note(update.validate())?;
+        body.problems()
+            .note(update.validate(self.service.limits()))?;
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (org, role) = (self.org_slug(), self.role());

@@ -4,8 +4,10 @@ mod admin;
 mod limits;
 mod log;
 mod maintenance;
+mod metrics;
 mod server;
 mod storage;
+mod telemetry;
 
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &limits::SECTION,
     &log::SECTION,
     &maintenance::SECTION,
+    &metrics::SECTION,
+    &telemetry::SECTION,
 ];
 
 /// The most of anything that is counted: 31 bits, what the kernel takes as a backlog and a semaphore counts everywhere.
