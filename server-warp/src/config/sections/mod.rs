@@ -1,11 +1,15 @@
 //! All sections, in the order in which they are shown.
 
 mod admin;
+mod compression;
+mod cors;
 mod limits;
 mod log;
 mod maintenance;
+mod rate_limit;
 mod server;
 mod storage;
+mod tls;
 
 use std::time::Duration;
 
@@ -14,6 +18,10 @@ use super::setting::Section;
 /// All sections, in the order in which they are shown.
 pub(crate) static SECTIONS: &[&Section] = &[
     &server::SECTION,
+    &tls::SECTION,
+    &cors::SECTION,
+    &compression::SECTION,
+    &rate_limit::SECTION,
     &storage::SECTION,
     &admin::SECTION,
     &limits::SECTION,
