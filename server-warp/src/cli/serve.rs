@@ -16,9 +16,10 @@ use crate::admin::AdminSocket;
 use crate::app::App;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::net::Certificates;
 use crate::system::{OsRandomness, SystemClock};
+use crate::telemetry::Telemetry;
 
 /// Serve the interface over HTTP, until SIGTERM or SIGINT
 ///
@@ -45,16 +46,27 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let metrics = Metrics::new();
     let mut data = config.data.open().await?;
     data.measure(&metrics);
+    let telemetry = Telemetry::start(&config.telemetry, &metrics)?;
+    if let Some(telemetry) = &telemetry {
+        data.store = telemetry.trace_store(data.store);
+    }
     let mut options = data.options(config.limits.clone());
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;
     #[cfg(unix)]
     let admin = admin_socket(&config, &service).await?;
-    let app = App::bind_measured(service, config.net(), metrics).await?;
+    let app = App::bind_measured(service, config.net(), Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
-    let app = app.maintain_every(config.maintenance_interval);
+    let mut app = app.maintain_every(config.maintenance_interval);
+    if let Some(telemetry) = &telemetry {
+        app = app.traced_by(telemetry.requests());
+    }
+    let scraped = match config.metrics_listen {
+        Some(address) => Some(metrics::serve(address, metrics).await?),
+        None => None,
+    };
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
     if let Some(certificates) = app.certificates() {
@@ -62,6 +74,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     }
     announce(&app, &config.log);
     app.run(shutdown).await;
+    // To the end: how a server drains is worth a look too.
+    if let Some(endpoint) = scraped {
+        endpoint.stop().await;
+    }
+    if let Some(telemetry) = telemetry {
+        telemetry.shut_down().await;
+    }
     Ok(())
 }
 

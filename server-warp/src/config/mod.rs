@@ -26,6 +26,7 @@ mod suggest;
 mod textual;
 mod units;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use knowledge_core::limits::Limits;
@@ -47,6 +48,7 @@ use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
 use crate::data::DataConfig;
 use crate::logging::LogConfig;
 use crate::net::NetConfig;
+use crate::telemetry::TelemetryConfig;
 
 /// The environment variable that names the configuration file where no flag does.
 pub const CONFIG_VARIABLE: &str = "KNOWLEDGE_CONFIG";
@@ -77,6 +79,10 @@ pub struct Config {
     pub log: LogConfig,
     /// Time between two looks for what is due in the background.
     pub maintenance_interval: Duration,
+    /// Where the metrics are served, if they are.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Which traces go where.
+    pub telemetry: TelemetryConfig,
 }
 
 impl Default for Config {
@@ -93,6 +99,8 @@ impl Default for Config {
             limits: Limits::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+            metrics_listen: None,
+            telemetry: TelemetryConfig::default(),
         }
     }
 }

@@ -6,9 +6,11 @@ mod cors;
 mod limits;
 mod log;
 mod maintenance;
+mod metrics;
 mod rate_limit;
 mod server;
 mod storage;
+mod telemetry;
 mod tls;
 
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &limits::SECTION,
     &log::SECTION,
     &maintenance::SECTION,
+    &metrics::SECTION,
+    &telemetry::SECTION,
 ];
 
 /// The most of anything that is counted: 31 bits, what the kernel takes as a backlog and a semaphore counts everywhere.
