@@ -25,6 +25,7 @@ fn every_command_has_a_help_that_can_be_read() {
         "user role",
         "user revoke",
         "completions",
+        "relabel",
         "session",
         "session create",
         "session list",
@@ -64,6 +65,7 @@ fn the_commands_are_listed() {
       user         Add, list and revoke the members of an organisation, and change their roles
       token        Make, list and revoke access tokens
       session      Make, list and revoke sessions
+      relabel      Change the labels of all memories that have some labels
       import       Import memories from a file of JSON lines
       dashboard    Show the dashboard of a workspace
       config       Show and check the configuration of the server
