@@ -17,13 +17,14 @@ use crate::app::App;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
 use crate::metrics::{self, Metrics};
+use crate::net::Certificates;
 use crate::system::{OsRandomness, SystemClock};
 use crate::telemetry::Telemetry;
 
 /// Serve the interface over HTTP, until SIGTERM or SIGINT
 ///
 /// The first start makes the store and its sealing key. A signal lets the requests in work finish; a second one ends
-/// the process at once, and loses nothing that was acknowledged.
+/// the process at once, and loses nothing that was acknowledged. SIGHUP has a certificate read again.
 ///
 /// Every setting can stand in the file, `name = value` under `[section]`, and in the environment, as
 /// KNOWLEDGE_SECTION__NAME; a flag comes before the environment, and that before the file. `knowledge config show` shows
@@ -68,6 +69,9 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
+    if let Some(certificates) = app.certificates() {
+        reload_on_hangup(certificates)?;
+    }
     announce(&app, &config.log);
     app.run(shutdown).await;
     // To the end: how a server drains is worth a look too.
@@ -125,6 +129,27 @@ pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
             std::process::exit(1);
         });
     })
+}
+
+/// Reads the certificate again at every SIGHUP, for as long as the process lives.
+#[cfg(unix)]
+fn reload_on_hangup(certificates: Arc<Certificates>) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
+    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            certificates.reload_and_log().await;
+        }
+    });
+    Ok(())
+}
+
+/// Elsewhere there is no such signal: the interval has to do.
+#[cfg(not(unix))]
+fn reload_on_hangup(_: Arc<Certificates>) -> Result<(), Failure> {
+    Ok(())
 }
 
 #[cfg(unix)]
