@@ -10,6 +10,7 @@ mod credential;
 mod dashboard;
 mod demo;
 mod failure;
+mod healthcheck;
 mod import;
 mod init;
 mod operator;
@@ -54,6 +55,7 @@ enum Command {
     Import(import::Args),
     Dashboard(dashboard::Args),
     Config(config::Args),
+    Healthcheck(healthcheck::Args),
     Completions(completions::Args),
 }
 
@@ -90,6 +92,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Config(args) => config::run(args),
+            Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Completions(args) => completions::run(&args, Cli::command()),
         }
     })

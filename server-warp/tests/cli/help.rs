@@ -25,6 +25,7 @@ fn every_command_has_a_help_that_can_be_read() {
         "user role",
         "user revoke",
         "completions",
+        "healthcheck",
         "relabel",
         "session",
         "session create",
@@ -69,6 +70,7 @@ fn the_commands_are_listed() {
       import       Import memories from a file of JSON lines
       dashboard    Show the dashboard of a workspace
       config       Show and check the configuration of the server
+      healthcheck  Ask a running server whether it can serve requests
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -82,5 +84,31 @@ fn the_commands_are_listed() {
 fn what_is_not_understood_is_usage() {
     for args in [[].as_slice(), &["fly"], &["serve", "--fly"], &["import"]] {
         assert_eq!(knowledge(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn the_help_of_serve_has_every_setting_with_its_default() {
+    let shown = knowledge(&["config", "show", "--output=json"]).ok().stdout;
+    let settings: Vec<serde_json::Value> = serde_json::from_str(&shown).expect("a list");
+    let help = knowledge(&["serve", "--help"]).ok().stdout;
+    // As it was before its lines were broken.
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in settings {
+        let text = |field: &str| setting[field].as_str().map(str::to_owned);
+        let (path, variable) = (text("setting").expect("a path"), text("variable"));
+        let about = text("about").expect("an explanation");
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(&text("flag").unwrap_or(path)), "{setting}");
+        let told = format!("{about} [env: {}]", variable.expect("a name"));
+        assert!(help.contains(&told), "{told}");
+    }
+    for default in [
+        "[default: 127.0.0.1:8080]",
+        "[default: 10000 connections]",
+        "[default: 1MiB]",
+        "[default: 24h]",
+    ] {
+        assert!(help.contains(default), "{default}: {help}");
     }
 }
