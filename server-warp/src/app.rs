@@ -27,14 +27,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(unix)]
+use futures::FutureExt;
 use knowledge_core::Error;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, OpenError, Options};
 use knowledge_core::store::Store;
+#[cfg(unix)]
+use tokio::sync::oneshot;
+#[cfg(unix)]
+use tokio::task::JoinHandle;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+#[cfg(unix)]
+use crate::admin::AdminSocket;
 use crate::explain::explain;
 use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
@@ -50,6 +58,8 @@ pub struct App {
     server: Server<ApiResponder>,
     metrics: Arc<Metrics>,
     maintenance_interval: Duration,
+    #[cfg(unix)]
+    admin: Option<AdminSocket>,
 }
 
 /// Why a server does not start.
@@ -96,6 +106,8 @@ impl App {
             metrics,
             service,
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+            #[cfg(unix)]
+            admin: None,
         })
     }
 
@@ -103,6 +115,14 @@ impl App {
     #[must_use]
     pub fn maintain_every(mut self, interval: Duration) -> Self {
         self.maintenance_interval = interval;
+        self
+    }
+
+    /// Serves the operator on this socket too, as long as clients are served.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn with_admin(mut self, socket: Option<AdminSocket>) -> Self {
+        self.admin = socket;
         self
     }
 
@@ -150,11 +170,32 @@ impl App {
             self.maintenance_interval,
             self.metrics,
         ));
+        #[cfg(unix)]
+        let (stop_admin, admin) = spawn_admin(self.admin);
         let report = self.server.run(shutdown).await;
+        #[cfg(unix)]
+        {
+            drop(stop_admin);
+            if let Err(error) = admin.await {
+                tracing::error!(%error, "the admin socket ended");
+            }
+        }
         // Stopped between two steps or within one, which then counts as not done: each is one commit.
         background.shutdown().await;
         report
     }
+}
+
+/// Serves the operator until what is returned first is dropped.
+#[cfg(unix)]
+fn spawn_admin(socket: Option<AdminSocket>) -> (oneshot::Sender<()>, JoinHandle<()>) {
+    let (stop, stopped) = oneshot::channel();
+    let serving = tokio::spawn(async move {
+        if let Some(socket) = socket {
+            socket.run(stopped.map(drop)).await;
+        }
+    });
+    (stop, serving)
 }
 
 /// Opens a service over the store and serves it until `shutdown` resolves.

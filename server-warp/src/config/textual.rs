@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use knowledge_storage_sled::Mode;
 use url::Url;
 
+use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
 
 /// What is written as text.
@@ -68,6 +69,28 @@ impl Textual for PathBuf {
 
     fn write(&self) -> Option<String> {
         Some(self.display().to_string())
+    }
+}
+
+/// Empty text stands for the place beside the data directory.
+impl Textual for SocketPlace {
+    const EXPECTS: &'static str = "a path, or off";
+    const PLACEHOLDER: &'static str = "PATH";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        Some(match text.to_str() {
+            Some("") => Self::Beside,
+            Some("off") => Self::Off,
+            _ => Self::At(text.into()),
+        })
+    }
+
+    fn write(&self) -> Option<String> {
+        match self {
+            Self::Beside => None,
+            Self::At(path) => Some(path.display().to_string()),
+            Self::Off => Some("off".to_owned()),
+        }
     }
 }
 

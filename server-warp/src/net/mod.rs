@@ -90,6 +90,7 @@ pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_WINDOW_DEFAULT, R
 pub use responder::{Refusal, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
+pub(crate) use stall::StallGuard;
 pub use tls::{
     Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
     TlsError,

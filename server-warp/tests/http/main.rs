@@ -13,6 +13,7 @@ mod bulk;
 mod citations;
 mod common;
 mod compression;
+mod contract;
 mod cors;
 mod credentials;
 mod dashboard;
