@@ -181,7 +181,9 @@ async fn copy(
     let open = || SledStore::open(&places.new, config.store_options());
     let new = Arc::new(open().map_err(DataError::from)?);
     let store: Arc<dyn Store> = new.clone();
-    let mut export = Export::begin(Arc::clone(old)).await.map_err(BackupError::from)?;
+    let mut export = Export::begin(Arc::clone(old))
+        .await
+        .map_err(BackupError::from)?;
     let restore = Restore::begin(Arc::clone(&store), None).await;
     let mut restore = restore.map_err(BackupError::from)?;
     let (mut lines, mut has_more) = (Vec::new(), true);
@@ -241,7 +243,9 @@ fn refuse_fixed(places: &Places, keeps: bool) -> Result<(), CompactionError> {
     }
     if keeps && places.kept.exists() {
         let kept = places.kept.display();
-        return Err(fixed(format!("{kept}, where the old store would be kept, is there")));
+        return Err(fixed(format!(
+            "{kept}, where the old store would be kept, is there"
+        )));
     }
     refuse_foreign(path, &found).map_err(fixed)
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use knowledge_core::dump::{Decoder, Line};
 use serde::{Deserialize, Serialize};
 
-use super::lines::{Checked, DumpLines, check};
 use super::BackupError;
+use super::lines::{Checked, DumpLines, check};
 use crate::private_file::{self, sync_parent, with_suffix};
 
 /// What a dump was made of, for going on after an interruption: the same directory in the same state.

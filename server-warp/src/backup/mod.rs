@@ -107,6 +107,7 @@ pub async fn compare(
         lines.clear();
         progress(export.entries());
     }
+    progress(export.entries());
     let found = export.summary();
     if found == *expected {
         return Ok(());

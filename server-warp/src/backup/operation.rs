@@ -61,13 +61,18 @@ impl LongOperation for Backup {
     async fn answer(&self, request: Request<Bytes>) -> Response<AdminBody> {
         if request.method() != Method::GET {
             let message = "this path does not take that method; it takes GET";
-            let mut refusal = refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
+            let mut refusal = refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                message,
+            );
             let allow = HeaderValue::from_static("GET");
             refusal.headers_mut().insert(ALLOW, allow);
             return refusal;
         }
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            let message = "as many backups are under way as there may be; try again when one has ended";
+            let message =
+                "as many backups are under way as there may be; try again when one has ended";
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         };
         let entries = self.store.stats().entries;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::settings::DataArgs;
+use super::settings::AdminArgs;
 use super::tenant::quiet_log;
 use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
@@ -41,35 +41,43 @@ pub(super) struct Args {
     output: OutputFormat,
 
     #[command(flatten)]
-    data: DataArgs,
+    admin: AdminArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     quiet_log()?;
-    let config = args.data.load()?.config;
-    let is_stream = args.file.as_os_str() == "-";
+    let Args {
+        file: path,
+        force,
+        output,
+        admin,
+    } = args;
+    let config = admin.load()?.config;
+    let is_stream = path.as_os_str() == "-";
     if is_stream && io::stdout().is_terminal() {
-        return Err(Failure::usage("a dump is not for a terminal: name a file, or pipe it"));
+        return Err(Failure::usage(
+            "a dump is not for a terminal: name a file, or pipe it",
+        ));
     }
-    if !is_stream && !args.force && args.file.exists() {
-        let file = args.file.display();
+    if !is_stream && !force && path.exists() {
         return Err(Failure::new(format!(
-            "{file} is there: choose another name, or write over it with --force"
+            "{} is there: choose another name, or write over it with --force",
+            path.display()
         )));
     }
     let summary = match (Source::find(&config).await?, is_stream) {
         (source, true) => to_stream(source).await?,
-        (Source::Store(store), false) => store_to_file(&config, store, &args.file).await?,
+        (Source::Store(store), false) => store_to_file(&config, store, &path).await?,
         #[cfg(unix)]
         (source @ Source::Server(_), false) => {
-            let file = DumpFile::create(&args.file, None)?;
+            let file = DumpFile::create(&path, None)?;
             source_to_file(source, file).await?
         }
     };
-    report(&summary, &args, is_stream)
+    report(&summary, &path, output)
 }
 
-fn report(summary: &Summary, args: &Args, is_stream: bool) -> Result<(), Failure> {
+fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Report<'r> {
         file: &'r Path,
@@ -79,12 +87,12 @@ fn report(summary: &Summary, args: &Args, is_stream: bool) -> Result<(), Failure
 
     let (entries, sha256) = (summary.entries, &*summary.sha256);
     let text = format!("{} entries, SHA-256 {sha256}", grouped(entries));
-    match args.output {
+    match output {
         // Standard output has the dump.
-        _ if is_stream => eprintln!("{text}"),
-        OutputFormat::Text => print(&format!("{}: {text}\n", args.file.display()))?,
+        _ if file.as_os_str() == "-" => eprintln!("{text}"),
+        OutputFormat::Text => print(&format!("{}: {text}\n", file.display()))?,
         OutputFormat::Json => print_json(&Report {
-            file: &args.file,
+            file,
             entries,
             sha256,
         })?,
@@ -223,7 +231,9 @@ async fn from_server(
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let message = body["message"].as_str().unwrap_or("no reason is given");
         let status = head.status;
-        return Err(Failure::new(format!("the server makes no backup ({status}): {message}")));
+        return Err(Failure::new(format!(
+            "the server makes no backup ({status}): {message}"
+        )));
     }
     let total = head.headers.get(ENTRIES_HEADER);
     let total = total.and_then(|total| total.to_str().ok()?.parse().ok());
@@ -233,7 +243,9 @@ async fn from_server(
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             begun.extend_from_slice(part);
             if part.last() == Some(&b'\n') {
-                decoder.read(&begun).map_err(|error| Failure::new(error.to_string()))?;
+                decoder
+                    .read(&begun)
+                    .map_err(|error| Failure::new(error.to_string()))?;
                 begun.clear();
             }
         }

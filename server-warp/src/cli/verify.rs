@@ -79,6 +79,9 @@ fn not_verified(error: impl ToString) -> Failure {
 fn damaged_or_not_verified(error: DataError) -> Failure {
     match error {
         DataError::Store(OpenError::Corrupt { .. }) => error.into(),
+        DataError::Store(OpenError::InUse { .. }) => not_verified(format!(
+            "{error}: to verify what a server has, `knowledge backup FILE`, then `knowledge verify --dump FILE`"
+        )),
         error => not_verified(error),
     }
 }
