@@ -10,7 +10,7 @@
 //! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
-//! - [`metrics`]: numbers for Prometheus.
+//! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
@@ -31,3 +31,4 @@ mod progress;
 pub mod responder;
 pub mod sealing;
 pub mod system;
+pub mod telemetry;
