@@ -9,8 +9,8 @@ use crate::access::{CredentialRecord, RoleRef};
 use crate::model::{
     AuditLogId, ChatId, CitationSubscription, ConnectorId, CredentialId, CustomRole,
     InboundWebhook, Member, MemberId, MemberKind, MemoryContent, MemoryId, MemoryLabels, OrgId,
-    Organization, Recall, RecallId, ReviewStatus, RoleId, SubscriptionId, Timestamp, Webhook,
-    Workspace, WorkspaceId,
+    Organization, Recall, RecallId, ReviewStatus, RoleId, SourceId, SubscriptionId, Timestamp,
+    Webhook, Workspace, WorkspaceId,
 };
 use crate::service::chats::Chat;
 use crate::service::idempotency::IdempotencyRecord;
@@ -280,11 +280,17 @@ impl Verifier {
             }
             "source_key" => {
                 *self.names.entry(org).or_default() -= 1;
-                let key = keys::memory(org, value(entry)?);
-                vec![Claim::Says(
-                    key,
-                    json!({ "workspace_id": parts.workspace()? }),
-                )]
+                let (id, origin) = (value(entry)?, SourceId(parts.id(3)?));
+                vec![
+                    Claim::Says(
+                        keys::memory(org, id),
+                        json!({ "workspace_id": parts.workspace()? }),
+                    ),
+                    Claim::Says(
+                        keys::content(org, id),
+                        json!({ "origin_source_id": origin }),
+                    ),
+                ]
             }
             "recall" => {
                 let recall: Recall = value(entry)?;
@@ -296,11 +302,8 @@ impl Verifier {
                     .collect()
             }
             _ => {
-                let (memory, recall) = (MemoryId(parts.id(2)?), RecallId(parts.id(3)?));
-                vec![
-                    Claim::Exists(keys::memory(org, memory)),
-                    Claim::Exists(keys::recall(org, recall)),
-                ]
+                // The memory may be deleted since: those who subscribed to the recall hear of it by this mark.
+                vec![Claim::Exists(keys::recall(org, RecallId(parts.id(3)?)))]
             }
         })
     }
