@@ -82,7 +82,6 @@ rules! {
         "maxLength": DESCRIPTION_CHARS_MAX,
         "examples": ["What everybody should know."],
     });
-    #[allow(dead_code, reason = "for the memories, which come next")]
     /// The content of a memory or a message. Its limit is in bytes, which no schema can say: of plain ASCII a byte is a
     /// character, of everything else fewer characters fit.
     Content: json_schema!({

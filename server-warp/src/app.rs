@@ -27,14 +27,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(unix)]
+use futures::FutureExt;
 use knowledge_core::Error;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, OpenError, Options};
 use knowledge_core::store::Store;
+#[cfg(unix)]
+use tokio::sync::oneshot;
+#[cfg(unix)]
+use tokio::task::JoinHandle;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+#[cfg(unix)]
+use crate::admin::AdminSocket;
 use crate::explain::explain;
 use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
@@ -50,6 +58,8 @@ pub struct App {
     server: Server<ApiResponder>,
     metrics: Arc<Metrics>,
     maintenance_interval: Duration,
+    #[cfg(unix)]
+    admin: Option<AdminSocket>,
 }
 
 /// Why a server does not start.
@@ -65,7 +75,8 @@ pub enum StartError {
 }
 
 impl App {
-    /// Binds the address of the configuration. From here on clients can connect; they are answered by
+    /// Binds the address of the configuration. Origins that may call with credentials may write with a session cookie
+    /// too, which core refuses to other sites. From here on clients can connect; they are answered by
     /// [`run`](Self::run).
     ///
     /// # Errors
@@ -84,13 +95,19 @@ impl App {
         config: NetConfig,
         metrics: Arc<Metrics>,
     ) -> Result<Self, BindError> {
-        let responder = ApiResponder::new(Api::new(service.clone()));
-        let server = Server::bind(config, responder).await?;
+        let trusted_origins = match &config.cors {
+            Some(cors) => cors.origins_with_credentials(),
+            None => &[],
+        };
+        let api = Api::new(service.clone()).trust_origins(trusted_origins);
+        let server = Server::bind(config, ApiResponder::new(api)).await?;
         Ok(Self {
             server: server.measured_by(metrics.http().clone()),
             metrics,
             service,
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+            #[cfg(unix)]
+            admin: None,
         })
     }
 
@@ -98,6 +115,14 @@ impl App {
     #[must_use]
     pub fn maintain_every(mut self, interval: Duration) -> Self {
         self.maintenance_interval = interval;
+        self
+    }
+
+    /// Serves the operator on this socket too, as long as clients are served.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn with_admin(mut self, socket: Option<AdminSocket>) -> Self {
+        self.admin = socket;
         self
     }
 
@@ -145,11 +170,32 @@ impl App {
             self.maintenance_interval,
             self.metrics,
         ));
+        #[cfg(unix)]
+        let (stop_admin, admin) = spawn_admin(self.admin);
         let report = self.server.run(shutdown).await;
+        #[cfg(unix)]
+        {
+            drop(stop_admin);
+            if let Err(error) = admin.await {
+                tracing::error!(%error, "the admin socket ended");
+            }
+        }
         // Stopped between two steps or within one, which then counts as not done: each is one commit.
         background.shutdown().await;
         report
     }
+}
+
+/// Serves the operator until what is returned first is dropped.
+#[cfg(unix)]
+fn spawn_admin(socket: Option<AdminSocket>) -> (oneshot::Sender<()>, JoinHandle<()>) {
+    let (stop, stopped) = oneshot::channel();
+    let serving = tokio::spawn(async move {
+        if let Some(socket) = socket {
+            socket.run(stopped.map(drop)).await;
+        }
+    });
+    (stop, serving)
 }
 
 /// Opens a service over the store and serves it until `shutdown` resolves.

@@ -16,6 +16,7 @@ use knowledge_storage_sled::{
 };
 
 use crate::metrics::Metrics;
+use crate::private_file;
 use crate::sealing::{self, KeyFileError};
 use crate::system::system_env;
 
@@ -131,6 +132,14 @@ impl DataConfig {
             .write_time_max(self.write_timeout)
             .mode(self.mode)
             .verify_entries(self.verifies_entries)
+    }
+
+    /// The path beside the directory that has its name with `suffix` behind it.
+    ///
+    /// # Errors
+    /// [`DataError::Unnamed`].
+    pub fn beside(&self, suffix: &str) -> Result<PathBuf, DataError> {
+        Ok(private_file::with_suffix(&named(&self.directory)?, suffix))
     }
 
     /// Opens the store, and makes it where the directory is missing or empty. Blocks until all is verified.

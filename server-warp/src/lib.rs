@@ -2,6 +2,7 @@
 //!
 //! What the service means is in `knowledge-core`; this crate owns what a network server owns:
 //!
+//! - [`admin`]: the socket for the operator, and how commands reach it.
 //! - [`app`]: the whole server over any store, for the command line and for tests.
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
@@ -13,6 +14,7 @@
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
 
+pub mod admin;
 pub mod app;
 pub mod cli;
 pub mod config;

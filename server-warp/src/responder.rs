@@ -1,9 +1,10 @@
 //! Core's HTTP interface as what answers the server's requests.
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use knowledge_core::api::Api;
 use knowledge_core::{Error, ProblemCode};
+use uuid::Uuid;
 
 use crate::explain::explain;
 use crate::net::{Refusal, Responder};
@@ -31,6 +32,12 @@ impl Responder for ApiResponder {
         self.api.refuse(method, uri, &error(refusal))
     }
 
+    /// The member behind the credential: all its tokens and sessions share one quota.
+    async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Option<Uuid> {
+        let member = self.api.caller(uri.path(), headers).await?;
+        Some(member.0)
+    }
+
     async fn ready(&self) -> Result<(), String> {
         let ready = self.api.service().ready().await;
         ready.map_err(|error| explain(&error))
@@ -55,6 +62,7 @@ fn error(refusal: &Refusal) -> Error {
         Refusal::BodyTimedOut { retry_after } => {
             unavailable(retry_after, "the body did not arrive in time")
         }
+        Refusal::RateLimited { retry_after } => Error::RateLimited { retry_after },
         Refusal::BodyMemoryFull { retry_after } | Refusal::Overloaded { retry_after } => {
             unavailable(retry_after, "as much is in work as the server takes on")
         }
@@ -80,6 +88,7 @@ mod tests {
             Refusal::BodyTooLarge { limit_bytes: 1 },
             Refusal::BodyUnreadable,
             Refusal::BodyTimedOut { retry_after },
+            Refusal::RateLimited { retry_after },
             Refusal::BodyMemoryFull { retry_after },
             Refusal::Overloaded { retry_after },
             Refusal::TimedOut { retry_after },

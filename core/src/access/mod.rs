@@ -12,5 +12,5 @@ pub use self::credential::{
 };
 pub use self::needs::{NEEDS, Need, Place};
 pub use self::principal::{Denial, Principal};
-pub(crate) use self::principal::{REDIRECTS_MAX, follow_role};
+pub(crate) use self::principal::{REDIRECTS_MAX, ResolvedRole, follow_role};
 pub use self::role::{BaseRole, BuiltInRole, InvalidRoleRef, RoleRef};

@@ -103,6 +103,38 @@ impl Body {
         Some(text)
     }
 
+    /// A slug or a handle, which has to be there.
+    pub(super) fn slug(&mut self, name: &'static str) -> Option<String> {
+        self.require(name);
+        let text = self.text(name)?;
+        self.problems.slug(name, &text);
+        Some(text)
+    }
+
+    /// A list of strings.
+    pub(super) fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
+        self.list(name, "a list of strings", |value| {
+            text(value).map(str::to_owned)
+        })
+    }
+
+    /// A list of strings that are something else inside.
+    pub(super) fn parsed_list<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Vec<T>> {
+        self.list(name, "a list of strings", parse)
+    }
+
+    /// A whole number that is not negative.
+    pub(super) fn number(&mut self, name: &'static str) -> Option<u64> {
+        self.field(name, |value| {
+            value
+                .as_u64()
+                .ok_or_else(|| Wrong::type_of(value, "a whole number"))
+        })
+    }
+
     /// A boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         self.field(name, |value| {

@@ -3,6 +3,7 @@
 //! The one router of the domain operations. Every front end passes its requests here, so that all of them answer
 //! alike: paths, headers, statuses and bodies are decided in this module and nowhere else.
 
+pub mod admin;
 mod body;
 mod handlers;
 mod headers;
@@ -16,6 +17,7 @@ mod route;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
 
+pub use self::admin::AdminApi;
 pub use self::response::status;
 use self::response::{Answer, Challenge};
 use self::route::Routes;

@@ -167,6 +167,23 @@ pub(super) fn refusal(error: &Error, style: ErrorStyle, challenge: Challenge) ->
     answer.into_response()
 }
 
+/// The answer that says to the operator what was wrong, with what clients are not told.
+pub(super) fn refusal_to_operator(error: &Error) -> Response<Bytes> {
+    log(error);
+    let message = match error {
+        Error::Internal { detail } | Error::Unavailable { detail, .. } => {
+            format!("{error} ({detail})")
+        }
+        other => other.to_string(),
+    };
+    let body = ErrorBody {
+        error: error.code(),
+        message,
+        details: details(error),
+    };
+    Answer::json(status(error), &body).into_response()
+}
+
 /// What a caller that was not recognised is asked for (RFC 6750, 3 for tokens).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Challenge {

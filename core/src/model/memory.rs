@@ -81,6 +81,7 @@ impl Memory {
 /// A memory as a list shows it. What it says is `null` for those who may know of it and not read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemorySummary {
     /// The identifier.
     pub id: MemoryId,
@@ -99,6 +100,7 @@ pub struct MemorySummary {
     /// Where it stands in its review.
     pub review_status: ReviewStatus,
     /// The title.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub title: Option<String>,
     /// Who added it.
     pub created_by: MemberId,
@@ -136,11 +138,13 @@ impl MemorySummary {
 
 /// A memory as it is read by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryDetails {
     /// What a list shows of it.
     #[serde(flatten)]
     pub summary: MemorySummary,
     /// The text; `null` for those who may know of the memory and not read it.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Content>"))]
     pub content: Option<String>,
 }
 
@@ -163,6 +167,7 @@ impl MemoryDetails {
 /// Which memories a list shows: those that have every label that is set here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryFilter {
     /// The audience label.
     pub audience_tag: Option<AudienceLabel>,

@@ -18,7 +18,7 @@ use crate::model::{
 use crate::store::{Direction, KeyRange, StoreExt, Transaction, keys};
 
 /// The low bits of an operation's first identifier are zero, so that the identifiers behind it stay its own.
-const ENTRY_BITS: u32 = 16;
+pub(super) const ENTRY_BITS: u32 = 16;
 
 crate::model::names::string_enum! {
     /// What was done.

@@ -58,7 +58,7 @@ pub use self::sealing::{RotatedSecret, SealingKey};
 pub use self::sources::NewSource;
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
-pub use self::verify::{Difference, Verification};
+pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 use crate::access::{Credential, CredentialKind, CredentialRecord, Principal};
 use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;

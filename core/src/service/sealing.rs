@@ -140,11 +140,23 @@ impl<T> SealedRecord<T> {
     }
 }
 
-pub(crate) struct Sealer(XChaCha20Poly1305);
+#[derive(Clone)]
+pub(crate) struct Sealer {
+    cipher: XChaCha20Poly1305,
+    fingerprint: String,
+}
 
 impl Sealer {
     pub(crate) fn new(key: &SealingKey) -> Self {
-        Self(XChaCha20Poly1305::new(&Key::from(key.0)))
+        Self {
+            cipher: XChaCha20Poly1305::new(&Key::from(key.0)),
+            fingerprint: key.fingerprint(),
+        }
+    }
+
+    /// The fingerprint of the key that it seals and opens with.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// A new signing secret, as it is shown once and as it is stored.
@@ -162,7 +174,7 @@ impl Sealer {
             aad: owner.as_bytes(),
         };
         let ciphertext = self
-            .0
+            .cipher
             .encrypt(&XNonce::from(nonce), payload)
             .expect("a short secret can be sealed");
         Sealed(STANDARD.encode([&nonce[..], &ciphertext].concat()))
@@ -172,13 +184,6 @@ impl Sealer {
     ///
     /// # Errors
     /// [`Error::Internal`] where it was sealed for another owner or with another key, or is damaged.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "for deliveries, which sign with what registration seals"
-        )
-    )]
     pub(crate) fn open(&self, sealed: &Sealed, owner: Uuid) -> Result<String, Error> {
         let damaged = || Error::internal(format!("the sealed secret of {owner} cannot be opened"));
         let bytes = STANDARD.decode(&sealed.0).map_err(|_| damaged())?;
@@ -190,7 +195,7 @@ impl Sealer {
             aad: owner.as_bytes(),
         };
         let secret = self
-            .0
+            .cipher
             .decrypt(&XNonce::from(*nonce), payload)
             .map_err(|_| damaged())?;
         String::from_utf8(secret).map_err(|_| damaged())

@@ -7,10 +7,12 @@
 //! Nothing reaches from one organisation to another. So a test that changes something takes an organisation of its
 //! own and disturbs no other.
 
+mod complete;
 mod seed;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::complete::complete;
 pub use self::seed::{seed, seed_orgs};
 use crate::model::{
     ChatId, ConnectorId, CredentialId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId,

@@ -12,8 +12,12 @@ use knowledge_core::service::KnowledgeService;
 use super::args::{LogFormatArg, OutputFormat};
 use super::failure::Failure;
 use super::output::{has_colours, print, print_json};
+#[cfg(unix)]
+use super::serve::admin_socket;
 use super::serve::shutdown_signal;
 use crate::app::App;
+#[cfg(unix)]
+use crate::config::Config;
 use crate::data::{Data, DataConfig};
 use crate::demo::{
     self, Demo, DemoState, Plan, Screen, StateError, read_state, state_path, write_state,
@@ -72,6 +76,14 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     // Before the work, so that an address that is taken is told at once.
     let app = App::bind(service.clone(), net).await?;
     let demo = prepared.finish(args.memories).await?;
+    #[cfg(unix)]
+    let app = {
+        let config = Config {
+            data: DataConfig::at(&args.data_dir),
+            ..Config::default()
+        };
+        app.with_admin(admin_socket(&config, &service).await?)
+    };
     let base_url = app.base_url();
     let shutdown = shutdown_signal()?;
     let serving = tokio::spawn(app.run(shutdown));

@@ -5,13 +5,17 @@
 
 mod args;
 mod config;
+mod credential;
 mod dashboard;
 mod demo;
 mod failure;
 mod import;
 mod init;
+mod operator;
 mod output;
+mod refusal;
 mod serve;
+mod session;
 mod settings;
 mod table;
 mod tenant;
@@ -37,6 +41,7 @@ enum Command {
     Serve(serve::Args),
     Init(init::Args),
     Token(token::Args),
+    Session(session::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
     Config(config::Args),
@@ -67,6 +72,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Serve(args) => serve::run(args).await,
             Command::Init(args) => init::run(args).await,
             Command::Token(args) => token::run(args).await,
+            Command::Session(args) => session::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Config(args) => config::run(args),

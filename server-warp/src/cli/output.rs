@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::failure::Failure;
+use super::table::{Look, Table};
 
 /// Writes a result. A reader that has gone away wanted no more of it: that is no failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -21,6 +22,15 @@ pub(super) fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> 
         .map_err(|error| Failure::new(format!("cannot write as JSON: {error}")))?;
     line.push('\n');
     print(&line)
+}
+
+/// Writes a table.
+pub(super) fn draw(table: &Table) -> Result<(), Failure> {
+    let look = Look {
+        width: width(),
+        has_colours: has_colours(),
+    };
+    print(&table.draw(look))
 }
 
 /// Whether what is written to standard output may have colours: on a terminal that knows them, unless `NO_COLOR` is

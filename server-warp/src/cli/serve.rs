@@ -3,10 +3,15 @@
 use std::future::Future;
 use std::io::IsTerminal;
 
+#[cfg(unix)]
+use knowledge_core::api::AdminApi;
 use knowledge_core::env::Env;
+use knowledge_core::service::KnowledgeService;
 
 use super::failure::Failure;
 use super::settings::ServerArgs;
+#[cfg(unix)]
+use crate::admin::AdminSocket;
 use crate::app::App;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
@@ -42,14 +47,35 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;
-    let app = App::bind_measured(service, config.net(), metrics)
-        .await?
-        .maintain_every(config.maintenance_interval);
+    #[cfg(unix)]
+    let admin = admin_socket(&config, &service).await?;
+    let app = App::bind_measured(service, config.net(), metrics).await?;
+    #[cfg(unix)]
+    let app = app.with_admin(admin);
+    let app = app.maintain_every(config.maintenance_interval);
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
     announce(&app, &config.log);
     app.run(shutdown).await;
     Ok(())
+}
+
+/// The admin socket of the configuration.
+#[cfg(unix)]
+pub(super) async fn admin_socket(
+    config: &Config,
+    service: &KnowledgeService,
+) -> Result<Option<AdminSocket>, Failure> {
+    let Some(path) = config.admin_socket.path(&config.data)? else {
+        return Ok(None);
+    };
+    let api = AdminApi::new(service.clone());
+    let socket = AdminSocket::bind(&path, api).await.map_err(|error| {
+        Failure::new(format!(
+            "{error} (--admin-socket names another place, or is off)"
+        ))
+    })?;
+    Ok(Some(socket))
 }
 
 /// Says where the server listens, in one line that looks like the rest of the log.

@@ -37,6 +37,15 @@ impl Scope for OfData {
     }
 }
 
+/// Those that say where the data is, and how a server that has it is reached.
+pub(super) struct OfAdmin;
+
+impl Scope for OfAdmin {
+    fn has(setting: &Setting) -> bool {
+        OfData::has(setting) || setting.section() == "admin"
+    }
+}
+
 /// The flags that were given, and the file that was named.
 pub(super) struct SettingArgs<S> {
     file: Option<PathBuf>,
@@ -49,6 +58,9 @@ pub(super) type ServerArgs = SettingArgs<OfServer>;
 
 /// Where the data is, for a command that opens it.
 pub(super) type DataArgs = SettingArgs<OfData>;
+
+/// Where the data is, for a command that a server does the work of where one has the data.
+pub(super) type AdminArgs = SettingArgs<OfAdmin>;
 
 impl<S> SettingArgs<S> {
     /// The configuration of these flags, the environment and the file.

@@ -1,7 +1,7 @@
 //! The organisation that a command works in, found by the names that people use.
 
 use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
-use knowledge_core::model::{Member, MemberId, Organization, Workspace};
+use knowledge_core::model::{Member, Organization, Workspace};
 use knowledge_core::service::KnowledgeService;
 
 use super::failure::Failure;
@@ -50,7 +50,7 @@ impl TenantArgs {
     pub(super) async fn open(self) -> Result<Tenant, Failure> {
         let service = open_service(self.data, false).await?;
         let mut all = service.provisioning().organizations().await?;
-        let known = || list(all.iter().map(|org| org.slug.as_str()));
+        let all_known = || known(all.iter().map(|org| org.slug.as_str()));
         let found = match &self.org {
             Some(slug) => all.iter().position(|org| org.slug == *slug),
             None if all.len() == 1 => Some(0),
@@ -62,7 +62,7 @@ impl TenantArgs {
             None => {
                 let message = format!(
                     "there are several organisations: choose with --org: {}",
-                    known()
+                    all_known()
                 );
                 return Err(Failure::usage(message));
             }
@@ -71,7 +71,7 @@ impl TenantArgs {
             let slug = self.org.unwrap_or_default();
             return Err(Failure::new(format!(
                 "there is no organisation {slug:?}; there are: {}",
-                known()
+                all_known()
             )));
         };
         let org = all.swap_remove(index);
@@ -92,15 +92,9 @@ impl Tenant {
             Failure::new(format!(
                 "{} has no member {handle:?}; it has: {}",
                 self.org.slug,
-                list(self.members.iter().map(|member| member.handle.as_str()))
+                known(self.members.iter().map(|member| member.handle.as_str()))
             ))
         })
-    }
-
-    /// What to show for a member.
-    pub(super) fn handle_of(&self, id: MemberId) -> String {
-        let found = self.members.iter().find(|member| member.id == id);
-        found.map_or_else(|| id.to_string(), |member| member.handle.clone())
     }
 
     /// The caller that acts as the member with this handle, or as an owner.
@@ -130,14 +124,14 @@ impl Tenant {
             None => Err(Failure::new(format!(
                 "{} has no workspace {name:?}; it has: {}",
                 self.org.slug,
-                list(all.iter().map(|workspace| workspace.slug.as_str()))
+                known(all.iter().map(|workspace| workspace.slug.as_str()))
             ))),
         }
     }
 }
 
 /// `a, b, c` in the order of the alphabet, the first ones of many.
-fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(super) fn known<'n>(names: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();

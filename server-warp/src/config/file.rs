@@ -7,8 +7,9 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::SECTIONS;
 use super::kind::Raw;
-use super::load::{Position, did_you_mean, nearest};
-use super::setting::{Section, Setting};
+use super::load::Position;
+use super::setting::Setting;
+use super::suggest::{self, did_you_mean};
 
 /// A setting and its value, or what is wrong.
 type Found<'t> = Result<(&'static Setting, Raw<'t>), String>;
@@ -43,11 +44,14 @@ fn table<'t>(
 ) {
     let at = name.span().start;
     let name = name.get_ref();
-    let Some(section) = SECTIONS.iter().find(|section| section.name == *name) else {
-        return found.push((at, Err(unknown_section(name))));
-    };
     let DeValue::Table(settings) = value.get_ref() else {
-        let message = format!("{name} must be a section: [{name}]");
+        let meant = suggest::setting("", name);
+        let message = format!("{name} stands outside every section{}", did_you_mean(meant));
+        return found.push((at, Err(message)));
+    };
+    let Some(section) = SECTIONS.iter().find(|section| section.name == *name) else {
+        let meant = suggest::section(name);
+        let message = format!("unknown section {name}{}", did_you_mean(meant));
         return found.push((at, Err(message)));
     };
     for (name, value) in settings {
@@ -57,38 +61,20 @@ fn table<'t>(
             .find(|setting| setting.name() == *name.get_ref());
         found.push(match setting {
             Some(setting) => (value.span().start, Ok((setting, raw(value.get_ref())))),
-            None => (
-                name.span().start,
-                Err(unknown_setting(section, name.get_ref())),
-            ),
+            None => {
+                let meant = suggest::setting(section.name, name.get_ref());
+                let path = format!("{}.{}", section.name, name.get_ref());
+                let message = format!("unknown setting {path}{}", did_you_mean(meant));
+                (name.span().start, Err(message))
+            }
         });
     }
-}
-
-fn unknown_section(name: &str) -> String {
-    let meant = nearest(name, SECTIONS.iter().map(|section| section.name));
-    format!("unknown section {name}{}", did_you_mean(meant))
-}
-
-fn unknown_setting(section: &Section, name: &str) -> String {
-    let within = section.settings.iter().map(Setting::name);
-    let meant = nearest(name, within).map(str::to_owned).or_else(|| {
-        // Right, in another section.
-        let mut all = SECTIONS.iter().flat_map(|section| section.settings);
-        let elsewhere = all.find(|setting| setting.name() == name);
-        elsewhere.map(|setting| setting.path.to_owned())
-    });
-    format!(
-        "unknown setting {}.{name}{}",
-        section.name,
-        did_you_mean(meant.as_deref())
-    )
 }
 
 fn raw<'t>(value: &DeValue<'t>) -> Raw<'t> {
     match value {
         DeValue::String(text) => Raw::Text(text.clone()),
-        DeValue::Integer(number) => Raw::Integer(whole(number)),
+        DeValue::Integer(number) => integer(number),
         DeValue::Float(number) => Raw::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(value) => Raw::Boolean(*value),
         DeValue::Array(items) => Raw::List(items.iter().map(|item| raw(item.get_ref())).collect()),
@@ -97,8 +83,9 @@ fn raw<'t>(value: &DeValue<'t>) -> Raw<'t> {
     }
 }
 
-fn whole(number: &DeInteger<'_>) -> Option<u64> {
-    u64::from_str_radix(number.as_str(), number.radix()).ok()
+fn integer(number: &DeInteger<'_>) -> Raw<'static> {
+    i128::from_str_radix(number.as_str(), number.radix())
+        .map_or(Raw::Other("a number without end"), Raw::Integer)
 }
 
 /// The line and column of a byte.

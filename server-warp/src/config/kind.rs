@@ -18,8 +18,8 @@ pub(crate) enum Raw<'r> {
     Word(&'r OsStr),
     /// Of a file.
     Text(Cow<'r, str>),
-    /// Of a file. `None` for one beyond 64 bits or below zero.
-    Integer(Option<u64>),
+    /// Of a file.
+    Integer(i128),
     /// Of a file.
     Float(f64),
     /// Of a file.
@@ -35,8 +35,7 @@ impl fmt::Display for Raw<'_> {
         match self {
             Self::Word(word) => write!(f, "{word:?}"),
             Self::Text(text) => write!(f, "the text {text:?}"),
-            Self::Integer(Some(number)) => write!(f, "the number {number}"),
-            Self::Integer(None) => f.write_str("a number out of range"),
+            Self::Integer(number) => write!(f, "the number {number}"),
             Self::Float(number) => write!(f, "the number {number}"),
             Self::Boolean(value) => write!(f, "{value}"),
             Self::List(_) => f.write_str("a list"),
@@ -87,6 +86,11 @@ pub(crate) trait Kind: Sync {
 
     /// What stands for a value in a usage line.
     fn placeholder(&self) -> &'static str;
+
+    /// Whether a value that is refused may be shown: not where somebody may have put a secret into it.
+    fn may_be_shown(&self) -> bool {
+        true
+    }
 
     /// Reads a value into the configuration.
     fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit>;
@@ -179,7 +183,7 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Count<T> {
 
     fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
         let number = match raw {
-            Raw::Integer(number) => *number,
+            Raw::Integer(number) => u64::try_from(*number).ok(),
             Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
             _ => None,
         };
@@ -220,7 +224,7 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
 
     fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
         let bytes = match raw {
-            Raw::Integer(number) => *number,
+            Raw::Integer(number) => u64::try_from(*number).ok(),
             Raw::Text(text) => parse_size(text),
             Raw::Word(word) => word.to_str().and_then(parse_size),
             _ => None,
@@ -295,8 +299,8 @@ impl Kind for Ratio {
     fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
         let share = match raw {
             Raw::Float(number) => Some(*number),
-            Raw::Integer(Some(1)) => Some(1.0),
-            Raw::Integer(Some(0)) => Some(0.0),
+            Raw::Integer(0) => Some(0.0),
+            Raw::Integer(1) => Some(1.0),
             Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
             _ => None,
         };
@@ -326,6 +330,10 @@ impl<T: Textual> Kind for Text<T> {
         T::PLACEHOLDER
     }
 
+    fn may_be_shown(&self) -> bool {
+        T::MAY_BE_SHOWN
+    }
+
     fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
         let value = T::read(text_of(raw)?).ok_or(Unfit)?;
         self.0.put(config, value);
@@ -352,6 +360,10 @@ impl<T: Textual> Kind for List<T> {
 
     fn placeholder(&self) -> &'static str {
         "LIST"
+    }
+
+    fn may_be_shown(&self) -> bool {
+        T::MAY_BE_SHOWN
     }
 
     fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::file;
 use super::kind::Raw;
 use super::setting::{Setting, VARIABLE_PREFIX};
+use super::suggest::{self, did_you_mean};
 use super::{CONFIG_VARIABLE, Config, SECTIONS};
 
 /// Where a value came from.
@@ -204,8 +205,10 @@ impl Loading {
         match setting.kind.set(&mut self.config, raw) {
             Ok(()) => drop(self.origins.insert(setting.path, origin)),
             Err(_) => {
-                let expected = setting.kind.expects();
-                let message = format!("{} must be {expected}, not {raw}", setting.path);
+                let mut message = format!("{} must be {}", setting.path, setting.kind.expects());
+                if setting.kind.may_be_shown() {
+                    message.push_str(&format!(", not {raw}"));
+                }
                 self.refuse(origin.to_string(), message);
             }
         }
@@ -269,33 +272,20 @@ fn find_variable(name: &str) -> Variable {
     if let Some(setting) = settings().find(|setting| setting.variable() == name) {
         return Variable::Setting(setting);
     }
-    if name.contains("__") {
-        let known: Vec<_> = settings().map(Setting::variable).collect();
-        let meant = nearest(name, known.iter().map(String::as_str));
-        return Variable::Unknown(format!("unknown variable{}", did_you_mean(meant)));
+    let unknown = |meant: Option<&Setting>| {
+        let meant = meant.map(Setting::variable);
+        Variable::Unknown(format!("unknown variable{}", did_you_mean(meant)))
+    };
+    let path = name.strip_prefix(VARIABLE_PREFIX).unwrap_or(name);
+    if let Some((section, name)) = path.split_once("__") {
+        let lower = str::to_ascii_lowercase;
+        let meant = suggest::setting(&lower(section), &lower(name));
+        return unknown(settings().find(|setting| Some(setting.path) == meant));
     }
     // Other names are others' to use, but for one that misses a setting by an underscore.
-    let meant = settings().map(Setting::variable);
-    match meant
-        .into_iter()
-        .find(|known| known.replace("__", "_") == name)
-    {
-        Some(known) => Variable::Unknown(format!("unknown variable{}", did_you_mean(Some(&known)))),
+    let misses = |setting: &&Setting| setting.variable().replace("__", "_") == name;
+    match settings().find(misses) {
+        Some(setting) => unknown(Some(setting)),
         None => Variable::Foreign,
     }
-}
-
-/// The name that was probably meant.
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    /// How alike names must be, from 0 to 1, so that one is worth a suggestion.
-    const SIMILARITY_MIN: f64 = 0.7;
-    known
-        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
-        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, known)| known)
-}
-
-pub(super) fn did_you_mean(name: Option<&str>) -> String {
-    name.map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }

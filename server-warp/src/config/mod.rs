@@ -21,6 +21,7 @@ mod kind;
 mod load;
 mod sections;
 mod setting;
+mod suggest;
 mod textual;
 mod units;
 
@@ -37,6 +38,7 @@ pub(crate) use self::sections::SECTIONS;
 pub(crate) use self::setting::Setting;
 pub use self::textual::BaseUrl;
 pub use self::units::{format_size, format_time};
+use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
 use crate::data::DataConfig;
 use crate::logging::LogConfig;
@@ -54,6 +56,8 @@ pub struct Config {
     pub public_url: Option<BaseUrl>,
     /// The store and the key of its secrets.
     pub data: DataConfig,
+    /// Where the admin socket is.
+    pub admin_socket: SocketPlace,
     /// The limits of the service.
     pub limits: Limits,
     /// What is logged, and how.
@@ -68,6 +72,7 @@ impl Default for Config {
             net: NetConfig::default(),
             public_url: None,
             data: DataConfig::default(),
+            admin_socket: SocketPlace::default(),
             limits: Limits::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use knowledge_storage_sled::Mode;
 use url::Url;
 
+use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
 
 /// What is written as text.
@@ -16,6 +17,8 @@ pub(crate) trait Textual: Clone {
     const EXPECTS: &'static str;
     /// What stands for a value in a usage line.
     const PLACEHOLDER: &'static str;
+    /// Whether text that is no such value may be shown.
+    const MAY_BE_SHOWN: bool = true;
 
     /// The value, if the text is one.
     fn read(text: &OsStr) -> Option<Self>;
@@ -28,6 +31,7 @@ pub(crate) trait Textual: Clone {
 impl<T: Textual> Textual for Option<T> {
     const EXPECTS: &'static str = T::EXPECTS;
     const PLACEHOLDER: &'static str = T::PLACEHOLDER;
+    const MAY_BE_SHOWN: bool = T::MAY_BE_SHOWN;
 
     fn read(text: &OsStr) -> Option<Self> {
         if text.is_empty() {
@@ -65,6 +69,28 @@ impl Textual for PathBuf {
 
     fn write(&self) -> Option<String> {
         Some(self.display().to_string())
+    }
+}
+
+/// Empty text stands for the place beside the data directory.
+impl Textual for SocketPlace {
+    const EXPECTS: &'static str = "a path, or off";
+    const PLACEHOLDER: &'static str = "PATH";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        Some(match text.to_str() {
+            Some("") => Self::Beside,
+            Some("off") => Self::Off,
+            _ => Self::At(text.into()),
+        })
+    }
+
+    fn write(&self) -> Option<String> {
+        match self {
+            Self::Beside => None,
+            Self::At(path) => Some(path.display().to_string()),
+            Self::Off => Some("off".to_owned()),
+        }
     }
 }
 
@@ -159,6 +185,8 @@ impl fmt::Display for BaseUrl {
 impl Textual for BaseUrl {
     const EXPECTS: &'static str = "an http or https URL without credentials or a query, such as https://knowledge.example.com";
     const PLACEHOLDER: &'static str = "URL";
+    // It may have a password in it.
+    const MAY_BE_SHOWN: bool = false;
 
     fn read(text: &OsStr) -> Option<Self> {
         Self::parse(text.to_str()?)

@@ -3,6 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::compression::CompressionConfig;
+use super::cors::CorsConfig;
+use super::rate_limit::RateLimitConfig;
 use super::tls::TlsConfig;
 
 /// Where the server listens when not told otherwise: reachable from this machine alone.
@@ -109,6 +112,12 @@ pub struct NetConfig {
     pub retry_after: Duration,
     /// The certificate of the server; without one it speaks plain HTTP.
     pub tls: Option<TlsConfig>,
+    /// Which pages of other origins may call the server from a browser; none without it.
+    pub cors: Option<CorsConfig>,
+    /// Which answers are compressed; none without it.
+    pub compression: Option<CompressionConfig>,
+    /// How many requests one principal may make; as many as it likes without it.
+    pub rate_limit: Option<RateLimitConfig>,
 }
 
 impl Default for NetConfig {
@@ -131,6 +140,9 @@ impl Default for NetConfig {
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             retry_after: RETRY_AFTER_DEFAULT,
             tls: None,
+            cors: None,
+            compression: None,
+            rate_limit: None,
         }
     }
 }
@@ -181,6 +193,14 @@ impl NetConfig {
             ("write_stall_timeout", self.write_stall_timeout),
             ("ready_timeout", self.ready_timeout),
         ];
+        let problem_of_a_part = self
+            .cors
+            .as_ref()
+            .and_then(CorsConfig::problem)
+            .or_else(|| self.rate_limit.as_ref().and_then(RateLimitConfig::problem));
+        if let Some((field, requirement)) = problem_of_a_part {
+            return Err(InvalidConfig { field, requirement });
+        }
         let timeouts_of_tls = self.tls.iter().flat_map(|tls| {
             [
                 ("tls.reload_interval", tls.reload_interval),

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
@@ -39,9 +40,10 @@ pub(super) async fn open<R: Responder>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
     stream: TcpStream,
+    peer: IpAddr,
 ) -> CloseReason {
     let Some(certificates) = &shared.certificates else {
-        return serve(shared, protocol, stream).await;
+        return serve(shared, protocol, stream, peer).await;
     };
     let mut phases = shared.phases.clone();
     let accepted = tokio::select! {
@@ -50,13 +52,18 @@ pub(super) async fn open<R: Responder>(
         _ = reached(&mut phases, Phase::Draining) => return CloseReason::Shutdown,
     };
     match accepted {
-        Some(stream) => serve(shared, protocol, stream).await,
+        Some(stream) => serve(shared, protocol, stream, peer).await,
         None => CloseReason::Handshake,
     }
 }
 
 /// Serves one connection until it closes, or until the server tells it to; says why it ended.
-async fn serve<R, IO>(shared: Arc<Shared<R>>, protocol: http1::Builder, io: IO) -> CloseReason
+async fn serve<R, IO>(
+    shared: Arc<Shared<R>>,
+    protocol: http1::Builder,
+    io: IO,
+    peer: IpAddr,
+) -> CloseReason
 where
     R: Responder,
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -64,7 +71,8 @@ where
     let mut phases = shared.phases.clone();
     let io = TokioIo::new(StallGuard::new(io, shared.config.write_stall_timeout));
     let routes = routes::service(Arc::clone(&shared));
-    let service = service_fn(move |request| exchange(Arc::clone(&shared), routes.clone(), request));
+    let service =
+        service_fn(move |request| exchange(Arc::clone(&shared), routes.clone(), peer, request));
     let mut connection = std::pin::pin!(protocol.serve_connection(io, service));
 
     tokio::select! {

@@ -3,12 +3,14 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
+use http::header::ORIGIN;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
@@ -17,6 +19,8 @@ use tower_service::Service;
 use warp::Reply;
 use warp::reply::Response;
 
+use super::cors::Cors;
+use super::rate_limit::Standing;
 use super::responder::{Refusal, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::server::Shared;
@@ -36,16 +40,23 @@ const ACCESS: &str = "knowledge_server::access";
 pub(super) struct Exchange {
     pub(super) method: Method,
     pub(super) uri: Uri,
+    /// Where the connection comes from.
+    pub(super) peer: IpAddr,
+    /// The origin of the page that makes the request, where one does.
+    pub(super) origin: Option<HeaderValue>,
     /// When the header had arrived.
     pub(super) started: Instant,
     /// Bytes of the body that have arrived.
     pub(super) bytes_in: AtomicU64,
+    /// Where the caller stands, once the request was counted.
+    pub(super) standing: OnceLock<Standing>,
 }
 
 /// Answers one request, whatever happens.
 pub(super) async fn exchange<R, S>(
     shared: Arc<Shared<R>>,
     mut routes: S,
+    peer: IpAddr,
     mut request: Request<Incoming>,
 ) -> Result<Response, Infallible>
 where
@@ -55,8 +66,11 @@ where
     let exchange = Arc::new(Exchange {
         method: request.method().clone(),
         uri: request.uri().clone(),
+        peer,
+        origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),
+        standing: OnceLock::new(),
     });
     request.extensions_mut().insert(Arc::clone(&exchange));
     let mut record = Record {
@@ -64,6 +78,15 @@ where
         metrics: &shared.metrics,
         answered: false,
     };
+
+    if let Some(cors) = &shared.cors
+        && Cors::is_preflight(request.method(), request.headers())
+    {
+        let mut response = cors.preflight(request.headers()).await;
+        identify(&shared, &mut response);
+        record.answer(&response);
+        return Ok(response);
+    }
 
     // The routes own everything that the panic could have left half done, but for what the responder shares between
     // requests; that is its own to keep whole.
@@ -79,16 +102,27 @@ where
         }
     };
 
-    let request_id = response.headers_mut().entry(REQUEST_ID).or_insert_with(|| {
-        HeaderValue::try_from(shared.env.uuid().to_string()).expect("a UUID is visible ASCII")
-    });
-    let request_id = request_id.to_str().unwrap_or_default();
+    if let Some(standing) = exchange.standing.get() {
+        standing.write(response.headers_mut());
+    }
+    if let Some(cors) = &shared.cors {
+        response = cors.apply(&exchange, response).await;
+    }
+    let request_id = identify(&shared, &mut response);
     if let Some(payload) = panic {
         let message = panic_message(payload.as_ref());
         tracing::error!(request_id, panic = message, "answering a request panicked");
     }
     record.answer(&response);
     Ok(response)
+}
+
+/// Gives an answer without an identifier one, and tells it.
+fn identify<'r, R>(shared: &Shared<R>, response: &'r mut Response) -> &'r str {
+    let request_id = response.headers_mut().entry(REQUEST_ID).or_insert_with(|| {
+        HeaderValue::try_from(shared.env.uuid().to_string()).expect("a UUID is visible ASCII")
+    });
+    request_id.to_str().unwrap_or_default()
 }
 
 /// Writes the line of an exchange in the log: when it is answered, or when it is dropped unanswered because the client

@@ -9,6 +9,7 @@
 //! | sends a header that is too long, or no HTTP | 431 or 400 with an empty body, closes |
 //! | sends half a body and stops | 503 after [`body_read_timeout`](NetConfig::body_read_timeout), closes |
 //! | sends a body that is too long, chunked or not | 413; reads on for a while so that the client receives it, closes |
+//! | asks more often than its [rate limit](NetConfig::rate_limit) lets it | 429 with `Retry-After`; the connection stays open |
 //! | asks while as much is in work as the server takes on | 503 with `Retry-After`; the connection stays open |
 //! | asks something that takes too long | 503 with `Retry-After` after [`request_timeout`](NetConfig::request_timeout) |
 //! | asks something that makes the responder panic | 500; the connection stays open |
@@ -67,22 +68,29 @@
 //! ```
 
 mod body;
+mod compression;
 mod config;
 mod connection;
+mod cors;
 mod exchange;
 mod open_files;
+mod rate_limit;
 mod responder;
 mod routes;
 mod server;
 mod stall;
 mod tls;
 
+pub use compression::{COMPRESSION_BYTES_MIN_DEFAULT, CompressionConfig};
 pub use config::*;
+pub use cors::{CORS_MAX_AGE_DEFAULT, CorsConfig, CorsOrigins};
 pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;
+pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig};
 pub use responder::{Refusal, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
+pub(crate) use stall::StallGuard;
 pub use tls::{
     Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
     TlsError,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use uuid::Uuid;
 
 /// What answers requests: core's router in the server, a stub in tests.
 ///
@@ -22,6 +23,13 @@ pub trait Responder: Send + Sync + 'static {
     /// up waiting for, with the status of [`Refusal::status`]. `Retry-After` and `Connection` are added by the server.
     fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes>;
 
+    /// Who makes a request, for its rate limit; `None` for nobody that is known. Asked only where there is a limit,
+    /// before the body has arrived.
+    fn caller(&self, uri: &Uri, headers: &HeaderMap) -> impl Future<Output = Option<Uuid>> + Send {
+        let _ = (uri, headers);
+        std::future::ready(None)
+    }
+
     /// Whether requests can be answered now, for `/readyz`.
     ///
     /// # Errors
@@ -36,6 +44,10 @@ impl<R: Responder> Responder for Arc<R> {
 
     fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes> {
         self.as_ref().refuse(method, uri, refusal)
+    }
+
+    fn caller(&self, uri: &Uri, headers: &HeaderMap) -> impl Future<Output = Option<Uuid>> + Send {
+        self.as_ref().caller(uri, headers)
     }
 
     fn ready(&self) -> impl Future<Output = Result<(), String>> + Send {
@@ -59,6 +71,11 @@ pub enum Refusal {
         /// When to try again.
         retry_after: Duration,
     },
+    /// 429: its principal asks more often than it may.
+    RateLimited {
+        /// When to try again, in whole seconds.
+        retry_after: Duration,
+    },
     /// 503: as many bytes of bodies are on their way as the server takes on. The connection is closed.
     BodyMemoryFull {
         /// When to try again.
@@ -80,11 +97,12 @@ pub enum Refusal {
 
 impl Refusal {
     /// What [`reason`](Self::reason) may say.
-    pub const REASONS: [&'static str; 7] = [
+    pub const REASONS: [&'static str; 8] = [
         "body_too_large",
         "body_unreadable",
         "body_timed_out",
         "body_memory_full",
+        "rate_limited",
         "in_work_full",
         "timed_out",
         "panicked",
@@ -98,6 +116,7 @@ impl Refusal {
             Self::BodyUnreadable => "body_unreadable",
             Self::BodyTimedOut { .. } => "body_timed_out",
             Self::BodyMemoryFull { .. } => "body_memory_full",
+            Self::RateLimited { .. } => "rate_limited",
             Self::Overloaded { .. } => "in_work_full",
             Self::TimedOut { .. } => "timed_out",
             Self::Panicked => "panicked",
@@ -110,6 +129,7 @@ impl Refusal {
         match self {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyUnreadable => StatusCode::BAD_REQUEST,
+            Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::BodyTimedOut { .. }
             | Self::BodyMemoryFull { .. }
             | Self::Overloaded { .. }
@@ -123,6 +143,7 @@ impl Refusal {
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::BodyTimedOut { retry_after }
+            | Self::RateLimited { retry_after }
             | Self::BodyMemoryFull { retry_after }
             | Self::Overloaded { retry_after }
             | Self::TimedOut { retry_after } => Some(*retry_after),

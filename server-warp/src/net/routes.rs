@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Buf, Bytes};
 use futures::Stream;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use knowledge_core::api::MatchedRoute;
@@ -15,7 +15,9 @@ use tower_service::Service;
 use warp::{Filter, Reply};
 
 use super::body::{self, Bounds, Fault};
+use super::compression::compress;
 use super::exchange::Exchange;
+use super::rate_limit::Key;
 use super::responder::{Refusal, Responder};
 use super::server::Shared;
 
@@ -108,8 +110,9 @@ async fn ready<R: Responder>(shared: &Shared<R>, method: &Method) -> Response<By
     }
 }
 
-/// Reads the body, then takes a permit, then asks the responder. In this order: bodies that never arrive would
-/// otherwise hold every permit.
+/// Counts the request, reads the body, then takes a permit, then asks the responder. In this order: bodies that never
+/// arrive would otherwise hold every permit. The body of a request that is one too many is read all the same, so that
+/// its connection can be used again.
 async fn answer<R, S, B>(
     shared: &Shared<R>,
     exchange: &Exchange,
@@ -123,6 +126,7 @@ where
 {
     let config = &shared.config;
     let deadline = exchange.started + config.request_timeout;
+    let refused = count(shared, exchange, &headers, deadline).await;
     let body = match read_body(shared, exchange, &headers, &mut stream, deadline).await {
         Ok(body) => body,
         Err(fault) => {
@@ -139,6 +143,9 @@ where
             return shared.refuse_and_close(exchange, &refusal(shared, fault));
         }
     };
+    if let Some(refusal) = refused {
+        return shared.refuse(exchange, &refusal);
+    }
     let retry_after = config.retry_after;
     let Ok(_permit) = shared.requests_in_work.try_acquire() else {
         return shared.refuse(exchange, &Refusal::Overloaded { retry_after });
@@ -148,10 +155,40 @@ where
     *request.method_mut() = exchange.method.clone();
     *request.uri_mut() = exchange.uri.clone();
     *request.headers_mut() = headers;
-    match tokio::time::timeout_at(deadline, shared.responder.respond(request)).await {
-        Ok(response) => response,
-        Err(_) => shared.refuse(exchange, &Refusal::TimedOut { retry_after }),
+    let accept_encoding = config.compression.as_ref().map(|config| {
+        let mut accepted = HeaderMap::new();
+        for value in request.headers().get_all(ACCEPT_ENCODING) {
+            accepted.append(ACCEPT_ENCODING, value.clone());
+        }
+        (config, accepted)
+    });
+    let answered = tokio::time::timeout_at(deadline, shared.responder.respond(request)).await;
+    match (answered, accept_encoding) {
+        (Ok(response), None) => response,
+        (Ok(response), Some((config, accepted))) => {
+            compress(config, &exchange.method, &accepted, response).await
+        }
+        (Err(_), _) => shared.refuse(exchange, &Refusal::TimedOut { retry_after }),
     }
+}
+
+/// Counts the request for whoever makes it, where there is a limit; the refusal of one that is one too many.
+async fn count<R: Responder>(
+    shared: &Shared<R>,
+    exchange: &Exchange,
+    headers: &HeaderMap,
+    deadline: Instant,
+) -> Option<Refusal> {
+    let limiter = shared.rate_limiter.as_ref()?;
+    let caller = shared.responder.caller(&exchange.uri, headers);
+    let caller = tokio::time::timeout_at(deadline, caller).await;
+    let key = match caller {
+        Ok(Some(principal)) => Key::Principal(principal),
+        Ok(None) | Err(_) => Key::of_address(exchange.peer),
+    };
+    let standing = exchange.standing.get_or_init(|| limiter.count(key));
+    let retry_after = standing.retry_after?;
+    Some(Refusal::RateLimited { retry_after })
 }
 
 async fn read_body<R, S, B>(

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,8 +17,10 @@ use tokio::sync::{Semaphore, watch};
 use super::body::Room;
 use super::config::{InvalidConfig, NetConfig};
 use super::connection;
+use super::cors::Cors;
 use super::exchange::Exchange;
 use super::open_files;
+use super::rate_limit::RateLimiter;
 use super::responder::{Refusal, Responder};
 use super::tls::{Certificates, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
@@ -96,6 +98,8 @@ pub(super) struct Shared<R> {
     pub(super) body_room: Arc<Room>,
     /// `None` where the server speaks plain HTTP.
     pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) cors: Option<Cors>,
+    pub(super) rate_limiter: Option<RateLimiter>,
 }
 
 impl<R: Responder> Server<R> {
@@ -130,6 +134,8 @@ impl<R: Responder> Server<R> {
             requests_in_work: Semaphore::new(config.requests_in_work_max),
             body_room: Room::new(config.body_bytes_held_max),
             env: system_env(),
+            cors: config.cors.as_ref().map(Cors::new),
+            rate_limiter: config.rate_limit.as_ref().map(RateLimiter::new),
             metrics: HttpMetrics::default(),
             config,
             responder,
@@ -189,6 +195,7 @@ impl<R: Responder> Server<R> {
             () = shutdown => {}
             () = accept(&listener, &shared, &slots, &tally) => {}
             () = watch_certificates(&shared) => {}
+            () = forget_callers(&shared) => {}
         }
         // Refuses those who come later, and those in the backlog, who have not been served a byte.
         drop(listener);
@@ -280,6 +287,14 @@ async fn watch_certificates<R>(shared: &Shared<R>) {
     }
 }
 
+/// Keeps the rate limits of those who have gone from being kept, for ever.
+async fn forget_callers<R>(shared: &Shared<R>) {
+    match &shared.rate_limiter {
+        Some(limiter) => limiter.forget_for_ever().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Accepts for ever. A slot is taken before a connection is: without one, clients wait in the kernel's backlog.
 async fn accept<R: Responder>(
     listener: &TcpListener,
@@ -300,12 +315,12 @@ async fn accept<R: Responder>(
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
             return; // The semaphore is never closed.
         };
-        let stream = accept_one(listener, &shared.metrics, tally).await;
+        let (stream, peer) = accept_one(listener, &shared.metrics, tally).await;
         tally.accepted.fetch_add(1, Ordering::Relaxed);
         let open = shared.metrics.accepted();
         let (shared, protocol, tally) = (Arc::clone(shared), protocol.clone(), Arc::clone(tally));
         tokio::spawn(async move {
-            let reason = connection::open(shared, protocol, stream).await;
+            let reason = connection::open(shared, protocol, stream, peer).await;
             if reason == CloseReason::Killed {
                 tally.killed.fetch_add(1, Ordering::Relaxed);
             }
@@ -316,14 +331,18 @@ async fn accept<R: Responder>(
 }
 
 /// The next connection; rests while there are no files or no memory for one.
-async fn accept_one(listener: &TcpListener, metrics: &HttpMetrics, tally: &Tally) -> TcpStream {
+async fn accept_one(
+    listener: &TcpListener,
+    metrics: &HttpMetrics,
+    tally: &Tally,
+) -> (TcpStream, IpAddr) {
     let mut resting = false;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 // Small answers are not held back to be sent together. A socket that refuses is about to fail anyway.
                 let _ = stream.set_nodelay(true);
-                return stream;
+                return (stream, peer.ip());
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {

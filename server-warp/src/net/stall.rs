@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 /// Passes everything through, and fails a write or flush that makes no progress within the time-out.
 #[derive(Debug)]
-pub(super) struct StallGuard<IO> {
+pub(crate) struct StallGuard<IO> {
     io: IO,
     timeout: Duration,
     /// Runs while a write is blocked.
@@ -22,7 +22,7 @@ pub(super) struct StallGuard<IO> {
 }
 
 impl<IO> StallGuard<IO> {
-    pub(super) fn new(io: IO, timeout: Duration) -> Self {
+    pub(crate) fn new(io: IO, timeout: Duration) -> Self {
         Self {
             io,
             timeout,

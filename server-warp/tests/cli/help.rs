@@ -13,6 +13,10 @@ fn every_command_has_a_help_that_can_be_read() {
         "token create",
         "token list",
         "token revoke",
+        "session",
+        "session create",
+        "session list",
+        "session revoke",
         "import",
         "dashboard",
         "config",
@@ -43,7 +47,8 @@ fn the_commands_are_listed() {
       demo       Make an organisation with two weeks of history, and serve it
       serve      Serve the interface over HTTP, until SIGTERM or SIGINT
       init       Make an organisation with an owner and its workspaces
-      token      Make, list and revoke access tokens and sessions
+      token      Make, list and revoke access tokens
+      session    Make, list and revoke sessions
       import     Import memories from a file of JSON lines
       dashboard  Show the dashboard of a workspace
       config     Show and check the configuration of the server

@@ -2,6 +2,8 @@
 //!
 //! Servers listen on free ports of the loopback interface alone, and every test has a directory of its own.
 
+mod admin_socket;
+mod config;
 mod dashboard;
 mod demo;
 mod help;

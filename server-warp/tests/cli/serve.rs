@@ -55,7 +55,6 @@ fn a_second_process_is_told_who_has_the_directory() {
     for args in [
         ["serve", "--listen=127.0.0.1:0", &data_dir].as_slice(),
         &["dashboard", "support", &data_dir],
-        &["token", "list", &data_dir],
     ] {
         assert_eq!(knowledge(args).failed(), expected);
     }

@@ -118,7 +118,7 @@ fn what_cannot_be_understood_is_usage() {
     .failed();
     assert_eq!(
         message,
-        "error: lifetime must be longer than nothing and at most ten years"
+        "error: --expires-in must be longer than nothing and at most ten years"
     );
     let unknown = "00000000-0000-0000-0000-000000000000";
     let message = knowledge(&["token", "revoke", unknown, &data_dir]).failed();

@@ -11,6 +11,8 @@ mod load;
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "the tests of the interface need more of it")]
 mod client;
+#[path = "../support/contract.rs"]
+mod contract;
 #[path = "../support/knowledge.rs"]
 mod knowledge;
 

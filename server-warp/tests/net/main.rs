@@ -3,6 +3,7 @@
 //! The server's time-outs are short where a test waits for one. No test says that something was fast: each waits for an
 //! outcome, and [`support::GUARD`] only ends a test that would hang.
 
+mod added_headers;
 mod bodies;
 mod exchanges;
 mod health;

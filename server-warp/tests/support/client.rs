@@ -14,6 +14,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use super::contract;
+
 /// Ends a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(60);
 
@@ -153,15 +155,18 @@ impl Call {
             .map_err(Failed::NotSent)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let connection = tokio::spawn(connection);
+        let (method, path) = (self.method.clone(), self.path.clone());
         let response = sender.send_request(self.request(authority)).await?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await?.to_bytes();
         connection.abort();
-        Ok(Answer {
+        let answer = Answer {
             status: parts.status,
             headers: parts.headers,
             body,
-        })
+        };
+        contract::check(&method, &path, &answer);
+        Ok(answer)
     }
 
     fn request(self, authority: &str) -> Request<BoxBody<Bytes, Infallible>> {

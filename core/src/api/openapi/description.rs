@@ -97,6 +97,16 @@ impl Description<'_> {
         description
     }
 
+    /// Takes no body, or an empty object.
+    pub(super) fn empty_body(self) -> Self {
+        self.parts.body = Some(RequestBody {
+            schema: json!({ "type": "object", "maxProperties": 0 }),
+            is_required: false,
+            example: None,
+        });
+        self
+    }
+
     /// An example of its body, where the one made of the schema would not do.
     pub(super) fn example(self, example: Value) -> Self {
         if let Some(body) = &mut self.parts.body {
@@ -105,14 +115,18 @@ impl Description<'_> {
         self
     }
 
-    #[allow(dead_code, reason = "for the lists with filters, which come next")]
     /// Takes the fields of a type as parameters behind the question mark.
     pub(super) fn query<T: JsonSchema>(self) -> Self {
-        for (name, mut schema) in self.schemas.request_fields::<T>() {
+        for (name, is_required, mut schema) in self.schemas.request_fields::<T>() {
             let description = schema
                 .as_object_mut()
                 .and_then(|schema| schema.remove("description"));
-            let mut parameter = json!({ "name": name, "in": "query", "schema": schema });
+            let mut parameter = json!({
+                "name": name,
+                "in": "query",
+                "required": is_required,
+                "schema": schema,
+            });
             if let Some(description) = description {
                 parameter["description"] = description;
             }

@@ -13,7 +13,7 @@ mod schemas;
 use serde_json::{Map, Value, json};
 
 use self::description::{Descriptions, Parts, RequestBody, shared_parameters};
-use self::refusals::Refusals;
+use self::refusals::{ALWAYS, Refusals};
 use super::route::{Authentication, OPERATIONS, OperationSpec, Origin};
 use crate::access::Place;
 use crate::limits::Limits;
@@ -209,7 +209,7 @@ fn header_references<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
 }
 
 fn success(parts: &Parts) -> Value {
-    let mut names = vec!["Request-Id"];
+    let mut names = ALWAYS.to_vec();
     names.extend(&parts.answer_headers);
     let mut response = json!({
         "description": "What was asked for is done.",
@@ -228,7 +228,7 @@ fn success(parts: &Parts) -> Value {
 fn not_modified() -> Value {
     json!({
         "description": "The caller has the present version.",
-        "headers": header_references(["Request-Id", "ETag", "Cache-Control"]),
+        "headers": header_references([ALWAYS, &["ETag", "Cache-Control"]].concat()),
     })
 }
 
@@ -238,6 +238,17 @@ fn headers() -> Value {
     let text = || json!({ "type": "string" });
     json!({
         "Request-Id": header(true, "What the request is called in the log.", json!({ "type": "string", "format": "uuid" })),
+        "RateLimit": header(
+            false,
+            "What is left of the quota, where the server has one: `\"default\";r=50;t=30`, 50 requests, and all of it again \
+             in 30 seconds (draft-ietf-httpapi-ratelimit-headers).",
+            text()
+        ),
+        "RateLimit-Policy": header(
+            false,
+            "The quota of the caller, where the server has one: `\"default\";q=100;w=60`, 100 requests in 60 seconds.",
+            text()
+        ),
         "Cache-Control": header(true, "Whether and by whom the answer may be kept.", text()),
         "ETag": header(true, "The entity tag of this version, for `If-Match` and `If-None-Match`.",
             json!({ "type": "string", "pattern": "^(W/)?\"[!#-~]+\"$" })),

@@ -10,6 +10,9 @@ use crate::api::route::{COMMON_REFUSALS, ErrorStyle, OperationSpec};
 use crate::api::status;
 use crate::error::{Error, FieldProblem};
 
+/// The headers that every answer may have.
+pub(super) const ALWAYS: &[&str] = &["Request-Id", "RateLimit", "RateLimit-Policy"];
+
 /// One error of each kind that an operation can refuse with.
 fn errors() -> [Error; 15] {
     let retry_after = Duration::from_secs(1);
@@ -138,8 +141,8 @@ fn response(status: StatusCode, codes: &[&str], spec: &OperationSpec) -> Value {
         let header = json!({ "$ref": format!("#/components/headers/{name}") });
         headers.insert(name.to_owned(), header);
     };
-    add("Request-Id");
     add("Cache-Control");
+    ALWAYS.iter().for_each(|name| add(name));
     match status {
         StatusCode::UNAUTHORIZED => add("WWW-Authenticate"),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => add("Retry-After"),

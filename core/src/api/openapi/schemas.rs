@@ -52,16 +52,23 @@ impl Schemas {
         self.answers.subschema_for::<T>().to_value()
     }
 
-    #[allow(dead_code, reason = "for the lists with filters, which come next")]
-    /// The schema of a request with its fields, for those who take it apart.
-    pub(super) fn request_fields<T: JsonSchema>(&mut self) -> Map<String, Value> {
+    /// The fields of a request, for those who take it apart: their names, whether they have to be there, their schemas.
+    pub(super) fn request_fields<T: JsonSchema>(&mut self) -> Vec<(String, bool, Value)> {
         let mut schema = T::json_schema(&mut self.requests).to_value();
         refuse_null(&mut schema);
         tidy(&mut schema);
-        match schema.get_mut("properties") {
-            Some(Value::Object(fields)) => std::mem::take(fields),
-            _ => Map::new(),
-        }
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let fields = schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        fields
+            .into_iter()
+            .map(|(name, schema)| {
+                let is_required = required.contains(&json!(name));
+                (name, is_required, schema)
+            })
+            .collect()
     }
 
     /// Adds a schema that is written by hand.

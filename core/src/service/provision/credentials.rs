@@ -120,6 +120,24 @@ impl Provisioning<'_> {
             .await
     }
 
+    /// The token or session with this identifier.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn credential(
+        &self,
+        org: OrgId,
+        id: CredentialId,
+    ) -> Result<Option<CredentialRecord>, Error> {
+        let store = self.service.store();
+        let hash = store.read::<String>(&keys::credential_id(org, id)).await?;
+        let Some(place) = hash.and_then(|hash| place(&hash.value)) else {
+            return Ok(None);
+        };
+        let found = store.read::<CredentialRecord>(&place).await?;
+        Ok(found.map(|found| found.value))
+    }
+
     /// Revokes a token or a session. Revoking it again changes nothing.
     ///
     /// # Errors

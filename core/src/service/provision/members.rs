@@ -1,16 +1,18 @@
 //! Members.
 
 use super::{NewMember, Provisioning};
-use crate::access::RoleRef;
+use crate::access::{ResolvedRole, RoleRef, follow_role};
 use crate::error::{Error, ProblemCode};
 use crate::limits::TEAMS_PER_MEMBER_MAX;
-use crate::model::{CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, is_label_name};
+use crate::model::{
+    CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
+};
 use crate::service::MemberAssignment;
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
 use crate::service::members::{Authority, hold_role};
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::{Problems, SLUG_RULE};
-use crate::store::{Direction, StoreExt, Transaction, keys};
+use crate::store::{Direction, StoreExt, Transaction, decode_value, keys};
 
 impl Provisioning<'_> {
     /// Adds a member.
@@ -112,6 +114,43 @@ impl Provisioning<'_> {
                 transaction.done(())
             })
             .await
+    }
+
+    /// The roles that a member holds in workspaces, as they are stored.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn workspace_roles(
+        &self,
+        org: OrgId,
+        member: MemberId,
+    ) -> Result<Vec<(WorkspaceId, RoleRef)>, Error> {
+        let range = keys::workspace_roles(org, member);
+        let found = self.service.store().scan_all(&range).await?;
+        let mut roles = Vec::with_capacity(found.len());
+        for found in &found {
+            let workspace = keys::last_id(&found.key).map(WorkspaceId);
+            let role = decode_value(found)?;
+            roles.extend(workspace.map(|workspace| (workspace, role)));
+        }
+        Ok(roles)
+    }
+
+    /// What a role that is held means now, deleted roles followed to what replaced them, with its record where it is a
+    /// custom one.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn current_role(
+        &self,
+        org: OrgId,
+        role: RoleRef,
+    ) -> Result<Option<(RoleRef, Option<CustomRole>)>, Error> {
+        let followed = follow_role(&mut self.service.reading(), org, role).await?;
+        Ok(followed.map(|followed| match followed {
+            ResolvedRole::BuiltIn(role) => (RoleRef::BuiltIn(role), None),
+            ResolvedRole::Custom(role) => (RoleRef::Custom(role.id), Some(*role)),
+        }))
     }
 
     /// Removes a member, see [`KnowledgeService::remove_member`]. Returns what it was.

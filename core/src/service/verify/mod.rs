@@ -1,112 +1,157 @@
 //! Verification: every counter against a recount, every index against the records that it leads to.
 //!
-//! Each entry of the store claims something: that another entry is there and says the same, that something is counted.
-//! The store is read once, page by page, and the claims of each page are looked up together, so that memory is needed
-//! for the counters alone, whatever the size of the store.
+//! Each entry of the store claims something: that another entry is there and says the same, that something is counted, that
+//! a secret opens. What each family claims stands in `families`. The store is read once, in the order of its keys, and the
+//! claims of each page are looked up together.
+//!
+//! Memory is needed for the counters and the roles (some hundred bytes each) and for the identifiers of the chats (64 bytes
+//! each), whatever else there is: memories, their audit and their events are only passed by.
 
-mod claims;
+mod claim;
+mod difference;
+mod families;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
-use serde_json::Value;
-use uuid::Uuid;
-
+use self::claim::Made;
+pub use self::difference::{Difference, DifferenceCode};
+use self::families::{AuditPlace, Problem};
 use super::KnowledgeService;
-use super::maintain::Due;
+use super::sealing::{Sealer, SealingKey};
 use crate::access::RoleRef;
 use crate::error::Error;
-use crate::model::{OrgId, RoleId, Timestamp};
+use crate::model::{ChatId, OrgId, RoleId};
 use crate::store::{
-    Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
+    Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
 };
 
 /// How many entries are read at once.
 const PAGE_ENTRIES: usize = 512;
+/// How many differences are kept; further ones are counted alone.
+pub const DIFFERENCES_KEPT_MAX: usize = 1_000;
 
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The entry that is wrong, or missing.
-    pub key: Key,
-    /// What is wrong with it.
-    pub problem: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.problem)
-    }
-}
-
-/// What [`KnowledgeService::verify`] found.
+/// What verification found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// How many entries were read.
     pub entries: u64,
-    /// Everything that is not as it should be; empty for a store that is whole.
+    /// How many sealed secrets were opened; nothing where there was no key to open them with.
+    pub secrets: Option<u64>,
+    /// What is not as it should be, the first [`DIFFERENCES_KEPT_MAX`] of it; empty for a store that is whole.
     pub differences: Vec<Difference>,
+    /// How many differences there are, those that are not kept included.
+    pub differences_total: u64,
 }
 
 impl KnowledgeService {
-    /// Reads the whole store, recounts every counter and looks whether every index agrees with the records. It
-    /// changes nothing.
-    ///
-    /// Each page is a point in time of its own: what others write meanwhile may show as a difference. Run it while
-    /// nobody writes.
+    /// Verifies the whole store, see [`Verify`].
     ///
     /// # Errors
     /// Those of the store. What is stored wrongly is no error but a difference.
     pub async fn verify(&self) -> Result<Verification, Error> {
-        let store = &**self.store();
-        let mut verifier = Verifier::begin(store).await?;
-        let mut rest = KeyRange::all();
-        loop {
-            let page = store.scan(&rest, PAGE_ENTRIES, Direction::Forward).await?;
-            let claims = page.iter().flat_map(|entry| verifier.read(entry)).collect();
-            verifier.check(store, claims).await?;
-            match page.last() {
-                Some(last) if page.len() == PAGE_ENTRIES => rest = rest.after(&last.key),
-                _ => return Ok(verifier.finish()),
-            }
-        }
+        let sealer = Some(self.inner.sealer.clone());
+        let mut verify = Verify::with(Arc::clone(self.store()), sealer).await?;
+        while verify.read().await? {}
+        Ok(verify.finish())
     }
 }
 
-/// What an entry says about another one.
-enum Claim {
-    /// It is there.
-    Exists(Key),
-    /// The one or the other is there.
-    EitherExists(Key, Key),
-    /// It is not there.
-    Absent(Key),
-    /// It is there and says this: a value, or an object with these fields among others.
-    Says(Key, Value),
-    /// It will be looked at then.
-    Due(Timestamp, Due),
+/// Reads a whole store, recounts every counter, looks whether every index agrees with the records and opens every secret.
+/// It changes nothing, and needs no service to be open: a store that no service would open is verified too.
+///
+/// Each page is a point in time of its own: what others write meanwhile may show as a difference. Verify while nobody
+/// writes, or a snapshot.
+pub struct Verify {
+    store: Arc<dyn Store>,
+    /// What is still to be read.
+    rest: Option<KeyRange>,
+    verifier: Verifier,
 }
 
-/// A claim, and the entry that makes it.
-struct Made {
-    by: Key,
-    claim: Claim,
+impl std::fmt::Debug for Verify {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verify")
+            .field("rest", &self.rest)
+            .field("found", &self.verifier.found)
+            .finish_non_exhaustive()
+    }
 }
 
+impl Verify {
+    /// Begins before the first entry. Without a sealing key secrets are not opened.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn begin(
+        store: Arc<dyn Store>,
+        sealing_key: Option<&SealingKey>,
+    ) -> Result<Self, StoreError> {
+        Self::with(store, sealing_key.map(Sealer::new)).await
+    }
+
+    async fn with(store: Arc<dyn Store>, sealer: Option<Sealer>) -> Result<Self, StoreError> {
+        Ok(Self {
+            verifier: Verifier::begin(&*store, sealer).await?,
+            rest: Some(KeyRange::all()),
+            store,
+        })
+    }
+
+    /// Verifies the next entries; `false` once there are no more.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn read(&mut self) -> Result<bool, StoreError> {
+        let Some(rest) = &self.rest else {
+            return Ok(false);
+        };
+        let page = self.store.scan(rest, PAGE_ENTRIES, Direction::Forward);
+        let page = page.await?;
+        self.rest = match page.last() {
+            Some(last) if page.len() == PAGE_ENTRIES => Some(rest.after(&last.key)),
+            _ => None,
+        };
+        let verifier = &mut self.verifier;
+        let claims = page.iter().flat_map(|entry| verifier.read(entry)).collect();
+        verifier.check(&*self.store, claims).await?;
+        Ok(self.rest.is_some())
+    }
+
+    /// How many entries were read.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.verifier.found.entries
+    }
+
+    /// Compares what was counted with what the counters say, and ends the verification.
+    #[must_use]
+    pub fn finish(self) -> Verification {
+        self.verifier.finish()
+    }
+}
+
+/// What is known while the store is read.
 struct Verifier {
+    sealer: Option<Sealer>,
     roles: BTreeSet<(OrgId, RoleId)>,
     redirects: BTreeMap<(OrgId, RoleId), RoleRef>,
     /// The organisations whose deleted roles maintenance will settle.
     settled: BTreeSet<OrgId>,
     /// How many memories have a name at their source, less how many names lead to one.
     names: BTreeMap<OrgId, i64>,
+    /// The chats: their messages do not say in which workspace they are.
+    chats: HashSet<(OrgId, ChatId)>,
+    /// The audit page that was read last.
+    audit: Option<AuditPlace>,
+    has_meta: bool,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,
     found: Verification,
 }
 
 impl Verifier {
-    async fn begin(store: &dyn Store) -> Result<Self, StoreError> {
+    async fn begin(store: &dyn Store, sealer: Option<Sealer>) -> Result<Self, StoreError> {
         let place = |key: &Key| {
             let org = OrgId(keys::second_last_id(key)?);
             Some((org, RoleId(keys::last_id(key)?)))
@@ -119,14 +164,22 @@ impl Verifier {
                 redirects.insert(place, target);
             }
         }
+        let found = Verification {
+            secrets: sealer.as_ref().map(|_| 0),
+            ..Verification::default()
+        };
         Ok(Self {
+            sealer,
             roles,
             redirects,
             settled: BTreeSet::new(),
             names: BTreeMap::new(),
+            chats: HashSet::new(),
+            audit: None,
+            has_meta: false,
             counted: BTreeMap::new(),
             counters: BTreeMap::new(),
-            found: Verification::default(),
+            found,
         })
     }
 
@@ -137,10 +190,14 @@ impl Verifier {
             by: entry.key.clone(),
             claim,
         };
-        match self.claims_of(entry) {
+        match families::claims_of(self, entry) {
             Ok(claims) => claims.into_iter().map(made).collect(),
-            Err(problem) => {
-                self.differ(&entry.key, problem);
+            Err(Problem {
+                code,
+                expected,
+                found,
+            }) => {
+                self.differ(code, &entry.key, None, expected, found);
                 Vec::new()
             }
         }
@@ -150,11 +207,24 @@ impl Verifier {
         *self.counted.entry(counter).or_default() += by;
     }
 
-    fn differ(&mut self, key: &Key, problem: impl Into<String>) {
-        self.found.differences.push(Difference {
-            key: key.clone(),
-            problem: problem.into(),
-        });
+    fn differ(
+        &mut self,
+        code: DifferenceCode,
+        key: &Key,
+        because: Option<&Key>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
+        self.found.differences_total += 1;
+        if self.found.differences.len() < DIFFERENCES_KEPT_MAX {
+            self.found.differences.push(Difference {
+                code,
+                key: key.clone(),
+                because: because.cloned(),
+                expected: expected.into(),
+                found: found.into(),
+            });
+        }
     }
 
     /// The role that a reference means now, if it means one.
@@ -171,65 +241,25 @@ impl Verifier {
         None
     }
 
-    async fn check(&mut self, store: &dyn Store, claims: Vec<Made>) -> Result<(), StoreError> {
-        let about = claims.iter().flat_map(|made| match &made.claim {
-            Claim::Exists(key) | Claim::Absent(key) | Claim::Says(key, _) => vec![key.clone()],
-            Claim::EitherExists(one, other) => vec![one.clone(), other.clone()],
-            Claim::Due(..) => Vec::new(),
-        });
-        let about: Vec<Key> = about.collect();
-        let mut found = store.get(&about).await?.into_iter();
-        for Made { by, claim } in claims {
-            match claim {
-                Claim::Exists(key) => {
-                    if found.next().flatten().is_none() {
-                        self.differ(&key, format!("missing, wanted by {by}"));
-                    }
-                }
-                Claim::EitherExists(one, other) => {
-                    let (first, second) = (found.next().flatten(), found.next().flatten());
-                    if first.or(second).is_none() {
-                        self.differ(&one, format!("missing, as {other} is, wanted by {by}"));
-                    }
-                }
-                Claim::Absent(key) => {
-                    if found.next().flatten().is_some() {
-                        self.differ(&key, format!("must not be there, because of {by}"));
-                    }
-                }
-                Claim::Says(key, wanted) => {
-                    let entry = found.next().flatten();
-                    if !entry.is_some_and(|entry| says(&entry, &wanted)) {
-                        self.differ(&key, format!("must say {wanted}, because of {by}"));
-                    }
-                }
-                Claim::Due(at, due) => {
-                    if !is_due(store, at, &due).await? {
-                        self.differ(&by, format!("is not looked at when due at {at}"));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn finish(mut self) -> Verification {
+        use DifferenceCode::{Count, Missing, NotDue};
+
+        if !self.has_meta && self.found.entries > 0 {
+            self.differ(Missing, &keys::meta(), None, "an entry", "nothing");
+        }
         let redirects: Vec<_> = self.redirects.keys().copied().collect();
         for (org, role) in redirects {
             if !self.settled.contains(&org) {
                 let key = keys::role_redirect(org, role);
-                self.differ(
-                    &key,
-                    "its holders will not be settled: nothing says that it is due",
-                );
+                let expected = "a due entry that settles the deleted roles of the organisation";
+                self.differ(NotDue, &key, None, expected, "nothing");
             }
         }
         for (org, missing) in std::mem::take(&mut self.names) {
             if missing != 0 {
-                let problem = format!(
-                    "{missing} more memories have a source key than source keys lead to one"
-                );
-                self.differ(&keys::org(org), problem);
+                let expected = "as many source keys as memories that have one";
+                let found = format!("{} fewer", missing);
+                self.differ(Count, &keys::org(org), None, expected, found);
             }
         }
         let counted = std::mem::take(&mut self.counted);
@@ -239,46 +269,9 @@ impl Verifier {
             let count = |of: &BTreeMap<Key, i64>| of.get(key).copied().unwrap_or(0);
             let (wanted, found) = (count(&counted), count(&counters));
             if wanted != found {
-                self.differ(key, format!("counts {found}, a recount gives {wanted}"));
+                self.differ(Count, key, None, wanted.to_string(), found.to_string());
             }
         }
         self.found
     }
-}
-
-/// Whether an entry says `wanted`.
-fn says(entry: &Entry, wanted: &Value) -> bool {
-    let Ok(found) = serde_json::from_slice::<Value>(&entry.value) else {
-        return false;
-    };
-    match wanted {
-        Value::Object(fields) => fields
-            .iter()
-            .all(|(name, wanted)| found.get(name) == Some(wanted)),
-        wanted => found == *wanted,
-    }
-}
-
-/// Whether the index of due times has, at exactly this time, an entry for the same thing.
-async fn is_due(store: &dyn Store, at: Timestamp, wanted: &Due) -> Result<bool, StoreError> {
-    let then = KeyRange::new(
-        keys::due(at, Uuid::nil()),
-        keys::due(at, Uuid::max()).successor(),
-    );
-    for found in store.scan_all(&then).await? {
-        let is_it = match (decode_value(&found)?, wanted) {
-            (
-                Due::Expire { records, counter },
-                Due::Expire {
-                    records: wanted,
-                    counter: counted,
-                },
-            ) => counter == *counted && wanted.iter().all(|key| records.contains(key)),
-            (found, wanted) => found == *wanted,
-        };
-        if is_it {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

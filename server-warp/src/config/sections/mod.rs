@@ -1,5 +1,6 @@
 //! All sections, in the order in which they are shown.
 
+mod admin;
 mod limits;
 mod log;
 mod maintenance;
@@ -14,6 +15,7 @@ use super::setting::Section;
 pub(crate) static SECTIONS: &[&Section] = &[
     &server::SECTION,
     &storage::SECTION,
+    &admin::SECTION,
     &limits::SECTION,
     &log::SECTION,
     &maintenance::SECTION,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use curl::request_of;
 pub(crate) use http::{Request, get, send};
-pub(crate) use process::{Finished, Server, knowledge, start};
+pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start};
 
 /// A directory that goes with the test.
 pub(crate) struct Scratch {

@@ -19,6 +19,12 @@ pub(crate) struct Finished {
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_knowledge"));
+    // What is set where the tests run is not for the binary.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("KNOWLEDGE_") {
+            command.env_remove(name);
+        }
+    }
     command
         .args(args)
         .env_remove("NO_COLOR")
@@ -30,7 +36,15 @@ fn command(args: &[&str]) -> Command {
 
 /// Runs the binary to its end.
 pub(crate) fn knowledge(args: &[&str]) -> Finished {
-    let output = command(args).output().expect("run the binary");
+    knowledge_in(&[], args)
+}
+
+/// The same, with these environment variables.
+pub(crate) fn knowledge_in(environment: &[(&str, &str)], args: &[&str]) -> Finished {
+    let output = command(args)
+        .envs(environment.iter().copied())
+        .output()
+        .expect("run the binary");
     let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
     Finished {
         code: output.status.code().unwrap_or(-1),
@@ -44,6 +58,12 @@ impl Finished {
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
         self
+    }
+
+    /// The standard error of a run that must fail because of how it was asked.
+    pub(crate) fn refused(self) -> String {
+        assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);
+        self.stderr
     }
 
     /// The standard error of a run that must fail with 1, in one line that begins with `error: `.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
-use knowledge_core::store::Store;
-use knowledge_core::testing::fixture::{self, Fixture};
+use knowledge_core::store::{MemoryStore, Store};
+use knowledge_core::testing::fixture::{self, Fixture, OrgFixture};
 use knowledge_server::app::App;
 use knowledge_server::net::NetConfig;
 use knowledge_server::system::system_env;
@@ -22,17 +22,31 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     pub(crate) async fn start(store: Arc<dyn Store>) -> Self {
+        Self::start_with(store, ORGS, NetConfig::default()).await
+    }
+
+    /// A server over a store of its own with one organisation, which meets the network as it is told.
+    pub(crate) async fn behind(net: NetConfig) -> Self {
+        Self::start_with(Arc::new(MemoryStore::new()), 1, net).await
+    }
+
+    /// The organisation of a server that has one.
+    pub(crate) fn org(&self) -> &OrgFixture {
+        &self.fixture.orgs[0]
+    }
+
+    async fn start_with(store: Arc<dyn Store>, orgs: usize, net: NetConfig) -> Self {
         let env = system_env();
         let options = Options::new(SealingKey::generate(&env));
         let service = KnowledgeService::open(store, env, options)
             .await
             .expect("open the service");
-        let fixture = fixture::seed_orgs(&service, ORGS)
+        let fixture = fixture::seed_orgs(&service, orgs)
             .await
             .expect("seed the store");
         let net = NetConfig {
             address: "127.0.0.1:0".parse().expect("an address"),
-            ..NetConfig::default()
+            ..net
         };
         let app = App::bind(service, net).await.expect("bind");
         Self {

@@ -7,10 +7,13 @@ mod target;
 
 #[path = "../../support/client.rs"]
 mod client;
+#[path = "../../support/contract.rs"]
+mod contract;
 #[path = "../../support/knowledge.rs"]
 mod knowledge;
 
 pub(crate) use self::client::{Answer, Call};
+pub(crate) use self::contract::Contract;
 pub(crate) use self::in_process::InProcess;
 pub(crate) use self::operations::{
     Operation, bulk, bulk_with_key, create_inbound_webhook, create_webhook, dashboard, delete_role,

@@ -1,8 +1,10 @@
 //! Citation subscriptions.
 
+use schemars::JsonSchema;
+
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
-use crate::model::{CitationSubscription, NewCitationSubscription};
+use crate::model::{CitationSubscription, NewCitationSubscription, RecallId};
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
@@ -11,5 +13,37 @@ pub(super) fn describe(all: &mut Descriptions) {
     )
     .needs("create_citation_subscription")
     .body::<NewCitationSubscription>()
+    .answers::<CitationSubscription>()
+    .leads_to(Operation::GetCitationSubscription, ID)
+    .leads_to(Operation::RotateCitationSubscriptionSecret, ID)
+    .leads_to(Operation::DeleteCitationSubscription, ID);
+    all.describe(
+        Operation::ListCitationSubscriptions,
+        "In the order in which they were made.",
+    )
+    .needs("list_citation_subscriptions")
+    .query::<OfRecall>()
+    .answers_page::<CitationSubscription>();
+    all.describe(Operation::GetCitationSubscription, "")
+        .needs("citation_subscription")
+        .answers::<CitationSubscription>();
+    all.describe(Operation::DeleteCitationSubscription, "")
+        .needs("delete_citation_subscription");
+    all.describe(
+        Operation::RotateCitationSubscriptionSecret,
+        "The new `signing_secret` is shown this once. For 24 hours deliveries are signed with the old one too.",
+    )
+    .needs("rotate_citation_subscription_secret")
+    .empty_body()
     .answers::<CitationSubscription>();
 }
+
+/// Which subscriptions a list shows.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "read as a schema alone")]
+struct OfRecall {
+    /// The recall that they are for.
+    recall_id: RecallId,
+}
+
+const ID: &[(&str, &str)] = &[("id", "$response.body#/id")];

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
-use crate::model::{BulkResult, BulkUpdate};
+use crate::model::{BulkResult, BulkUpdate, MemoryDetails, MemoryFilter, MemorySummary};
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
@@ -22,4 +22,25 @@ pub(super) fn describe(all: &mut Descriptions) {
         "sensitivityLabel": "confidential",
     }))
     .answers::<BulkResult>();
+    all.describe(
+        Operation::ListMemories,
+        "Those that have every label that is asked for, in the order in which they were made. Who may relabel sees the \
+         labels of all; what a memory says is shown to its readers, and `null` to others. A page looks through a bounded \
+         number of memories: it may be short, or empty, and the list goes on all the same.",
+    )
+    .needs("list_memories")
+    .query::<MemoryFilter>()
+    .answers_page::<MemorySummary>()
+    .leads_to(
+        Operation::GetMemory,
+        &[("id", "$response.body#/data/0/id")],
+    );
+    all.describe(
+        Operation::GetMemory,
+        "Who may relabel sees the labels of all; what a memory says is shown to its readers, and `null` to others.",
+    )
+    .needs("memory")
+    .if_none_match()
+    .answers::<MemoryDetails>()
+    .etag();
 }

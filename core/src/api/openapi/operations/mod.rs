@@ -6,12 +6,14 @@ mod memories;
 mod roles;
 mod sources;
 mod webhooks;
+mod workspaces;
 
 use super::description::Descriptions;
 
 /// Describes every operation.
 pub(super) fn describe(all: &mut Descriptions) {
     memories::describe(all);
+    workspaces::describe(all);
     sources::describe(all);
     dashboard::describe(all);
     roles::describe(all);

@@ -1,0 +1,256 @@
+//! Members and their roles.
+
+use std::collections::HashMap;
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::Call;
+use crate::access::{BuiltInRole, RoleRef};
+use crate::api::Handled;
+use crate::api::body::Body;
+use crate::api::query::Query;
+use crate::api::response::Answer;
+use crate::error::{Error, ProblemCode};
+use crate::model::{Member, MemberId, MemberKind, OrgId, Organization, Timestamp, WorkspaceId};
+use crate::service::{MemberAssignment, NewMember, Page};
+
+/// A member as the operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberView {
+    /// The identifier.
+    pub id: MemberId,
+    /// A person or a program.
+    pub kind: MemberKind,
+    /// The name in `user:` labels.
+    pub handle: String,
+    /// The name for people.
+    pub name: String,
+    /// The role in the organisation: `viewer`, `member`, `admin`, `owner` or the slug of a custom role; its identifier
+    /// where the slug would be mistaken for one of the four.
+    pub role: String,
+    /// The roles in workspaces, which replace it there.
+    pub workspace_roles: Vec<WorkspaceRoleView>,
+    /// The teams.
+    pub teams: Vec<String>,
+    /// When the member was added.
+    pub created_at: Timestamp,
+}
+
+/// A role that a member holds in one workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceRoleView {
+    /// The slug of the workspace.
+    pub workspace: String,
+    /// The role, written as that in the organisation is.
+    pub role: String,
+}
+
+/// The names of roles and workspaces, each read once.
+#[derive(Default)]
+struct Names {
+    roles: HashMap<RoleRef, String>,
+    workspaces: HashMap<WorkspaceId, String>,
+}
+
+impl Call<'_> {
+    pub(super) async fn list_members(&self) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let page = query.page();
+        let page = query.finish(page)?;
+        let org = self.org().await?;
+        let found = self.provisioning().list_members(org.id, &page).await?;
+        let mut names = Names::default();
+        let mut data = Vec::with_capacity(found.data.len());
+        for member in found.data {
+            data.push(self.view(org.id, member, &mut names).await?);
+        }
+        let next_cursor = found.next_cursor;
+        Ok(self.ok(&Page { data, next_cursor }))
+    }
+
+    pub(super) async fn create_member(&self) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        let (handle, name) = (body.slug("handle"), body.name("name"));
+        let kind = body.parsed("kind").unwrap_or(MemberKind::User);
+        body.require("role");
+        let role = body.text("role");
+        let teams = body.texts("teams").unwrap_or_default();
+        let whole = handle.zip(name).zip(role);
+        let ((handle, name), role) = body.finish(whole)?;
+        let org = self.org().await?;
+        let new = NewMember {
+            kind,
+            handle,
+            name,
+            role: self.require_role(&org, &role).await?,
+            teams,
+        };
+        let made = self.provisioning().create_member(org.id, &new).await?;
+        Ok(self.created(&self.view_of(org.id, made).await?))
+    }
+
+    pub(super) async fn member(&self) -> Handled {
+        let org = self.org().await?;
+        let member = self.member_of_path(&org).await?;
+        Ok(self.ok(&self.view_of(org.id, member).await?))
+    }
+
+    pub(super) async fn remove_member(&self) -> Handled {
+        let org = self.org().await?;
+        let member = self.member_of_path(&org).await?;
+        self.provisioning().remove_member(org.id, member.id).await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+
+    pub(super) async fn assign_role(&self) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        body.require("role");
+        let role = body.text("role");
+        let workspace = body.text("workspace");
+        let role = body.finish(role)?;
+        let org = self.org().await?;
+        let member = self.member_of_path(&org).await?;
+        let role = self.require_role(&org, &role).await?;
+        let assignment = match workspace {
+            None => MemberAssignment::Organization(role),
+            Some(name) => {
+                let workspace = self.require_workspace(&org, "workspace", &name).await?;
+                MemberAssignment::Workspace(workspace.id, Some(role))
+            }
+        };
+        self.assign(&org, member.id, assignment).await
+    }
+
+    pub(super) async fn end_role(&self) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let workspace = query.text("workspace");
+        let Some(workspace) = query.finish(workspace)? else {
+            let message = "is required: a role in the organisation is replaced, not ended";
+            return Err(Error::invalid("workspace", ProblemCode::Required, message));
+        };
+        let org = self.org().await?;
+        let member = self.member_of_path(&org).await?;
+        let workspace = self
+            .require_workspace(&org, "workspace", &workspace)
+            .await?;
+        let assignment = MemberAssignment::Workspace(workspace.id, None);
+        self.assign(&org, member.id, assignment).await
+    }
+
+    async fn assign(
+        &self,
+        org: &Organization,
+        member: MemberId,
+        assignment: MemberAssignment,
+    ) -> Handled {
+        let provisioning = self.provisioning();
+        provisioning.assign_role(org.id, member, assignment).await?;
+        let member = provisioning.member_by_id(org.id, member).await?;
+        let member = member.ok_or(Error::NotFound { what: "member" })?;
+        Ok(self.ok(&self.view_of(org.id, member).await?))
+    }
+
+    async fn member_of_path(&self, org: &Organization) -> Result<Member, Error> {
+        let found = self.member_named(org.id, self.parameter("member")).await?;
+        found.ok_or(Error::NotFound { what: "member" })
+    }
+
+    /// The member with this handle or identifier.
+    pub(super) async fn member_named(
+        &self,
+        org: OrgId,
+        name: &str,
+    ) -> Result<Option<Member>, Error> {
+        let provisioning = self.provisioning();
+        match (provisioning.member(org, name).await?, name.parse()) {
+            (None, Ok(id)) => provisioning.member_by_id(org, id).await,
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// The role of this name: one of the four, or a custom role by its slug or identifier.
+    async fn require_role(&self, org: &Organization, name: &str) -> Result<RoleRef, Error> {
+        if let Ok(role) = name.parse::<RoleRef>() {
+            return Ok(role);
+        }
+        match self.provisioning().custom_role(org.id, name).await? {
+            Some(role) => Ok(RoleRef::Custom(role.id)),
+            None => {
+                let message = format!(
+                    "must be viewer, member, admin, owner, or the slug or identifier of a custom role of {}",
+                    org.slug
+                );
+                Err(Error::invalid("role", ProblemCode::NotFound, message))
+            }
+        }
+    }
+
+    pub(super) async fn view_of(&self, org: OrgId, member: Member) -> Result<MemberView, Error> {
+        self.view(org, member, &mut Names::default()).await
+    }
+
+    async fn view(
+        &self,
+        org: OrgId,
+        member: Member,
+        names: &mut Names,
+    ) -> Result<MemberView, Error> {
+        let role = self.role_name(org, member.role, names).await?;
+        let mut workspace_roles = Vec::new();
+        let held = self.provisioning().workspace_roles(org, member.id).await?;
+        for (workspace, role) in held {
+            workspace_roles.push(WorkspaceRoleView {
+                workspace: self.workspace_name(org, workspace, names).await?,
+                role: self.role_name(org, role, names).await?,
+            });
+        }
+        Ok(MemberView {
+            id: member.id,
+            kind: member.kind,
+            handle: member.handle,
+            name: member.name,
+            role,
+            workspace_roles,
+            teams: member.teams,
+            created_at: member.created_at,
+        })
+    }
+
+    async fn role_name(
+        &self,
+        org: OrgId,
+        role: RoleRef,
+        names: &mut Names,
+    ) -> Result<String, Error> {
+        if let Some(name) = names.roles.get(&role) {
+            return Ok(name.clone());
+        }
+        let found = self.provisioning().current_role(org, role).await?;
+        let name = match &found {
+            None => role.to_string(),
+            Some((current, None)) => current.to_string(),
+            Some((_, Some(custom))) if custom.slug.parse::<BuiltInRole>().is_ok() => {
+                custom.id.to_string()
+            }
+            Some((_, Some(custom))) => custom.slug.clone(),
+        };
+        names.roles.insert(role, name.clone());
+        Ok(name)
+    }
+
+    async fn workspace_name(
+        &self,
+        org: OrgId,
+        workspace: WorkspaceId,
+        names: &mut Names,
+    ) -> Result<String, Error> {
+        if let Some(name) = names.workspaces.get(&workspace) {
+            return Ok(name.clone());
+        }
+        let found = self.provisioning().workspace_by_id(org, workspace).await?;
+        let name = found.map_or_else(|| workspace.to_string(), |found| found.slug);
+        names.workspaces.insert(workspace, name.clone());
+        Ok(name)
+    }
+}

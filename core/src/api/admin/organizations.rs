@@ -1,0 +1,118 @@
+//! Organisations and workspaces.
+
+use serde::Serialize;
+
+use super::Call;
+use super::members::MemberView;
+use crate::access::{BuiltInRole, RoleRef};
+use crate::api::Handled;
+use crate::api::body::Body;
+use crate::api::query::Query;
+use crate::error::{Error, ProblemCode};
+use crate::model::{MemberKind, OrgId, Organization, Workspace};
+use crate::service::{NewMember, NewWorkspace};
+
+/// An organisation that was just made.
+#[derive(Serialize)]
+struct Founded {
+    organization: Organization,
+    owner: MemberView,
+}
+
+impl Call<'_> {
+    pub(super) async fn list_organizations(&self) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let page = query.page();
+        let page = query.finish(page)?;
+        Ok(self.ok(&self.provisioning().list_organizations(&page).await?))
+    }
+
+    pub(super) async fn create_organization(&self) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        let (slug, name) = (body.slug("slug"), body.name("name"));
+        body.require("owner");
+        let owner = body.object("owner", |owner| {
+            let (handle, name) = (owner.slug("handle"), owner.name("name"));
+            Some(NewMember {
+                kind: MemberKind::User,
+                handle: handle?,
+                name: name?,
+                role: RoleRef::BuiltIn(BuiltInRole::Owner),
+                teams: Vec::new(),
+            })
+        });
+        let whole = slug.zip(name).zip(owner.flatten());
+        let ((slug, name), owner) = body.finish(whole)?;
+        let (organization, owner) = self
+            .provisioning()
+            .create_organization(&name, &slug, &owner)
+            .await?;
+        let owner = self.view_of(organization.id, owner).await?;
+        Ok(self.created(&Founded {
+            organization,
+            owner,
+        }))
+    }
+
+    pub(super) async fn list_workspaces(&self) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let page = query.page();
+        let page = query.finish(page)?;
+        let org = self.org().await?;
+        Ok(self.ok(&self.provisioning().list_workspaces(org.id, &page).await?))
+    }
+
+    pub(super) async fn create_workspace(&self) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        let (slug, name) = (body.slug("slug"), body.name("name"));
+        let audience = body.parsed("audience");
+        let (slug, name) = body.finish(slug.zip(name))?;
+        let new = NewWorkspace {
+            name,
+            slug,
+            audience,
+        };
+        let org = self.org().await?;
+        Ok(self.created(&self.provisioning().create_workspace(org.id, &new).await?))
+    }
+
+    pub(super) async fn workspace(&self) -> Handled {
+        let org = self.org().await?;
+        let found = self
+            .workspace_named(org.id, self.parameter("workspace"))
+            .await?;
+        Ok(self.ok(&found.ok_or(Error::NotFound { what: "workspace" })?))
+    }
+
+    /// The workspace with this slug or identifier.
+    pub(super) async fn workspace_named(
+        &self,
+        org: OrgId,
+        name: &str,
+    ) -> Result<Option<Workspace>, Error> {
+        let provisioning = self.provisioning();
+        match (provisioning.workspace(org, name).await?, name.parse()) {
+            (None, Ok(id)) => provisioning.workspace_by_id(org, id).await,
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// The workspace that a request names somewhere else than in its path.
+    pub(super) async fn require_workspace(
+        &self,
+        org: &Organization,
+        path: &str,
+        name: &str,
+    ) -> Result<Workspace, Error> {
+        match self.workspace_named(org.id, name).await? {
+            Some(workspace) => Ok(workspace),
+            None => {
+                let message = format!(
+                    "must be the slug or the identifier of a workspace of {}",
+                    org.slug
+                );
+                Err(Error::invalid(path, ProblemCode::NotFound, message))
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Workspaces.
+
+use crate::api::openapi::description::Descriptions;
+use crate::api::route::Operation;
+use crate::model::Workspace;
+
+pub(super) fn describe(all: &mut Descriptions) {
+    all.describe(
+        Operation::ListWorkspaces,
+        "In the order in which they were made. A credential that is narrowed to some workspaces sees those alone.",
+    )
+    .answers_page::<Workspace>()
+    .leads_to(
+        Operation::GetDashboardSummary,
+        &[("id", "$response.body#/data/0/id")],
+    );
+    all.describe(Operation::GetWorkspace, "")
+        .answers::<Workspace>();
+}

@@ -1,0 +1,87 @@
+//! Memories, where they come from and who cites them.
+
+use serde_json::json;
+
+use super::{Claims, Parts, value};
+use crate::model::{
+    MemoryContent, MemoryId, MemoryLabels, Recall, RecallId, ReviewStatus, Source, SourceId,
+    Timestamp,
+};
+use crate::service::verify::Verifier;
+use crate::service::verify::claim::Claim;
+use crate::store::{KeyEntry, keys};
+
+pub(super) fn source(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let source: Source = value(entry)?;
+    parts.agree(&[(2, source.id.0)])?;
+    Ok(vec![Claim::Exists(keys::org(parts.org()?))])
+}
+
+pub(super) fn last_ingest(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    value::<Timestamp>(entry)?;
+    let workspace = keys::workspace(parts.org()?, parts.workspace()?);
+    Ok(vec![Claim::Exists(workspace)])
+}
+
+pub(super) fn memory(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let (org, id) = (parts.org()?, MemoryId(parts.id(2)?));
+    let labels: MemoryLabels = value(entry)?;
+    let workspace = labels.workspace_id;
+    let is_pending = labels.review == ReviewStatus::Pending;
+    verifier.count(keys::memory_count(org, workspace), 1);
+    verifier.count(keys::pending_count(org, workspace), i64::from(is_pending));
+    Ok(vec![
+        Claim::Exists(keys::workspace(org, workspace)),
+        Claim::Exists(keys::source(org, labels.source_id)),
+        Claim::Exists(keys::content(org, id)),
+        Claim::Exists(keys::workspace_memory(org, workspace, id)),
+    ])
+}
+
+pub(super) fn content(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let (org, content) = (parts.org()?, value::<MemoryContent>(entry)?);
+    let has_name = content.source_key.is_some();
+    *verifier.names.entry(org).or_default() += i64::from(has_name);
+    let memory = keys::memory(org, MemoryId(parts.id(2)?));
+    let origin = keys::source(org, content.origin_source_id);
+    Ok(vec![Claim::Exists(memory), Claim::Exists(origin)])
+}
+
+pub(super) fn workspace_memory(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    value::<()>(entry)?;
+    let memory = keys::memory(parts.org()?, MemoryId(parts.id(3)?));
+    let place = json!({ "workspace_id": parts.workspace()? });
+    Ok(vec![Claim::Says(memory, place)])
+}
+
+pub(super) fn source_key(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let (org, memory) = (parts.org()?, value(entry)?);
+    *verifier.names.entry(org).or_default() -= 1;
+    let (place, origin) = (parts.workspace()?, SourceId(parts.id(3)?));
+    let (place, origin) = (
+        json!({ "workspace_id": place }),
+        json!({ "origin_source_id": origin }),
+    );
+    Ok(vec![
+        Claim::Exists(keys::source(org, SourceId(parts.id(3)?))),
+        Claim::Says(keys::memory(org, memory), place),
+        Claim::Says(keys::content(org, memory), origin),
+        Claim::HasName(keys::content(org, memory), parts.last().to_owned()),
+    ])
+}
+
+pub(super) fn recall(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let (org, recall) = (parts.org()?, value::<Recall>(entry)?);
+    parts.agree(&[(2, recall.id.0)])?;
+    let cited = recall.memory_ids.iter();
+    let cited = cited.map(|memory| Claim::Exists(keys::cited_by(org, *memory, recall.id)));
+    let workspace = Claim::Exists(keys::workspace(org, recall.workspace_id));
+    Ok(cited.chain([workspace]).collect())
+}
+
+pub(super) fn cited_by(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    value::<()>(entry)?;
+    // The memory may be deleted since: those who subscribed to the recall hear of it by this mark.
+    let (org, recall) = (parts.org()?, RecallId(parts.id(3)?));
+    Ok(vec![Claim::Exists(keys::recall(org, recall))])
+}

@@ -1,0 +1,240 @@
+//! What each entry claims, family by family.
+//!
+//! A new family of keys is a line in [`FAMILIES`] and a function: it reads the entry, counts what is counted and answers
+//! with what must be true of others. A test holds the table against the one in `store/keys.rs`.
+
+mod memories;
+mod operations;
+mod tenants;
+mod workspaces;
+
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use self::memories as m;
+pub(super) use self::operations::AuditPlace;
+use self::{operations as o, tenants as t, workspaces as w};
+use super::claim::Claim;
+use super::{DifferenceCode, Verifier};
+use crate::model::{MemberId, OrgId, WorkspaceId};
+use crate::service::sealing::Sealed;
+use crate::store::{KeyEntry, decode_value, keys};
+
+/// What is wrong with an entry by itself.
+pub(super) struct Problem {
+    pub(super) code: DifferenceCode,
+    pub(super) expected: String,
+    pub(super) found: String,
+}
+
+impl Problem {
+    fn new(code: DifferenceCode, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self {
+            code,
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+
+    fn unreadable(found: impl Into<String>) -> Self {
+        let expected = "what this program writes";
+        Self::new(DifferenceCode::Unreadable, expected, found)
+    }
+}
+
+type Claims = Result<Vec<Claim>, Problem>;
+type ReadFamily = fn(&mut Verifier, &KeyEntry, &Parts<'_>) -> Claims;
+
+/// Every family in the order of the alphabet, how many parts its keys have (its own name included), and what reads its
+/// entries.
+const FAMILIES: &[(&str, usize, ReadFamily)] = &[
+    ("audit", 3, o::audit),
+    ("audit_actor", 4, o::audit_actor),
+    ("chat", 4, w::chat),
+    ("chat_message", 4, w::chat_message),
+    ("chat_recent", 5, w::chat_recent),
+    ("cited_by", 4, m::cited_by),
+    ("connector", 4, w::connector),
+    ("connector_count", 3, o::counter),
+    ("connector_state", 4, w::connector_state),
+    ("content", 3, m::content),
+    ("credential", 2, t::credential),
+    ("credential_id", 3, t::credential_id),
+    ("due", 3, o::due),
+    ("event", 2, o::event),
+    ("former_member", 3, t::former_member),
+    ("holder", 5, t::holder),
+    ("holder_count", 3, o::counter),
+    ("idempotency", 5, o::idempotency),
+    ("inbound_webhook", 4, w::inbound_webhook),
+    ("inbound_webhook_count", 3, o::counter),
+    ("last_ingest", 3, m::last_ingest),
+    ("mcp_key", 4, w::mcp_key),
+    ("mcp_key_count", 3, o::counter),
+    ("mcp_key_use", 4, w::mcp_key_use),
+    ("member", 3, t::member),
+    ("member_count", 2, o::counter),
+    ("member_handle", 3, t::member_handle),
+    ("memory", 3, m::memory),
+    ("memory_count", 3, o::counter),
+    ("meta", 1, o::meta),
+    ("org", 2, t::org),
+    ("org_slug", 2, t::org_slug),
+    ("pending_count", 3, o::counter),
+    ("recall", 3, m::recall),
+    ("role", 3, t::role),
+    ("role_count", 2, o::counter),
+    ("role_redirect", 3, t::role_redirect),
+    ("role_slug", 3, t::role_slug),
+    ("source", 3, m::source),
+    ("source_key", 5, m::source_key),
+    ("subscription", 4, w::subscription),
+    ("subscription_count", 3, o::counter),
+    ("subscription_id", 3, w::subscription_id),
+    ("webhook", 4, w::webhook),
+    ("webhook_count", 3, o::counter),
+    ("workspace", 3, t::workspace),
+    ("workspace_memory", 4, m::workspace_memory),
+    ("workspace_role", 4, t::workspace_role),
+    ("workspace_slug", 3, t::workspace_slug),
+];
+
+/// What an entry claims. What is counted in it, the verifier knows.
+pub(super) fn claims_of(verifier: &mut Verifier, entry: &KeyEntry) -> Claims {
+    let text = std::str::from_utf8(entry.key.as_bytes());
+    let text = text.map_err(|_| Problem::unreadable("a key that is not text"))?;
+    let parts = Parts(text.split('/').collect());
+    let found = FAMILIES.binary_search_by(|(family, ..)| (*family).cmp(parts.0[0]));
+    let Ok(index) = found else {
+        let expected = "a family of keys that this program knows";
+        return Err(Problem::new(
+            DifferenceCode::UnknownFamily,
+            expected,
+            format!("{:?}", parts.0[0]),
+        ));
+    };
+    let (_, count, read) = FAMILIES[index];
+    if parts.0.len() != count {
+        let found = format!("a key of {} parts instead of {count}", parts.0.len());
+        return Err(Problem::unreadable(found));
+    }
+    read(verifier, entry, &parts)
+}
+
+/// The parts of a key.
+struct Parts<'k>(Vec<&'k str>);
+
+impl<'k> Parts<'k> {
+    fn id(&self, index: usize) -> Result<Uuid, Problem> {
+        let part = self.0[index];
+        let id = part.parse();
+        id.map_err(|_| Problem::unreadable(format!("{part:?} instead of an identifier")))
+    }
+
+    fn last_id(&self) -> Result<Uuid, Problem> {
+        self.id(self.0.len() - 1)
+    }
+
+    fn last(&self) -> &'k str {
+        self.0[self.0.len() - 1]
+    }
+
+    fn org(&self) -> Result<OrgId, Problem> {
+        self.id(1).map(OrgId)
+    }
+
+    fn workspace(&self) -> Result<WorkspaceId, Problem> {
+        self.id(2).map(WorkspaceId)
+    }
+
+    /// The parts with these numbers are these identifiers, as the value says too.
+    fn agree(&self, said: &[(usize, Uuid)]) -> Result<(), Problem> {
+        for (index, said) in said {
+            let found = self.id(*index)?;
+            if found != *said {
+                let code = DifferenceCode::Mismatch;
+                let expected = format!("{found}, as the key says");
+                return Err(Problem::new(code, expected, said.to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn value<T: DeserializeOwned>(entry: &KeyEntry) -> Result<T, Problem> {
+    decode_value(entry).map_err(|error| Problem::unreadable(error.to_string()))
+}
+
+/// A member, or one that was removed: what it did stands in the audit log for ever, what it had until it is cleared.
+fn present_or_former(org: OrgId, member: MemberId) -> Claim {
+    Claim::EitherExists(keys::member(org, member), keys::former_member(org, member))
+}
+
+impl Verifier {
+    /// A secret opens for its owner, where there is a key.
+    fn open(&mut self, secret: &Sealed, owner: Uuid) -> Result<(), Problem> {
+        let (Some(sealer), Some(opened)) = (&self.sealer, &mut self.found.secrets) else {
+            return Ok(());
+        };
+        if sealer.open(secret, owner).is_err() {
+            let (code, expected) = (
+                DifferenceCode::Sealed,
+                "a secret that the sealing key opens",
+            );
+            return Err(Problem::new(code, expected, "one that does not open"));
+        }
+        *opened += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The families in the table at the top of the key layout, each with the number of parts of its keys.
+    fn documented() -> Vec<(String, usize)> {
+        let layout = include_str!("../../../store/keys.rs");
+        let rows = layout
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | `"));
+        let row = |row: &str| {
+            let (family, rest) = row.split_once("` |").expect("a family in its quotes");
+            let parts = rest.split('|').next().expect("a column of parts").trim();
+            let parts = parts.split(',').filter(|part| !part.trim().is_empty());
+            (family.to_owned(), 1 + parts.count())
+        };
+        rows.map(row).collect()
+    }
+
+    #[test]
+    fn every_family_of_the_key_layout_is_verified() {
+        let mut documented = documented();
+        documented.sort();
+        let verified: Vec<_> = FAMILIES
+            .iter()
+            .map(|(family, parts, _)| ((*family).to_owned(), *parts))
+            .collect();
+        assert_eq!(verified, documented);
+    }
+
+    #[test]
+    fn every_family_that_is_built_is_in_the_key_layout() {
+        let layout = include_str!("../../../store/keys.rs");
+        let built = layout.split("Builder::new(\"").skip(1);
+        let built = built.map(|rest| rest.split('"').next().unwrap_or_default());
+        let macros = layout
+            .split("\nfamilies! {\n")
+            .nth(1)
+            .expect("the macro is used");
+        let macros = macros.lines().take_while(|line| *line != "}");
+        let macros = macros.map(|line| line.trim().split('(').next().unwrap_or_default());
+        let mut seen = 0;
+        for family in built.chain(macros) {
+            let known = FAMILIES.iter().any(|(known, ..)| *known == family);
+            assert!(known, "{family}");
+            seen += 1;
+        }
+        assert!(seen > FAMILIES.len() / 2, "{seen}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The socket, from both ends.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use knowledge_core::api::AdminApi;
+use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+use knowledge_core::store::MemoryStore;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::system::system_env;
+
+async fn api() -> AdminApi {
+    let env = system_env();
+    let options = Options::new(SealingKey::generate(&env));
+    let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await;
+    AdminApi::new(service.unwrap())
+}
+
+async fn bind(path: &Path) -> Result<AdminSocket, SocketError> {
+    AdminSocket::bind(path, api().await).await
+}
+
+/// Serves until what is returned first is dropped.
+fn run(socket: AdminSocket) -> (oneshot::Sender<()>, JoinHandle<()>) {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async {
+        let _ = stopped.await;
+    };
+    (stop, tokio::spawn(socket.run(shutdown)))
+}
+
+fn get(path: &str) -> Request<Bytes> {
+    Request::get(path).body(Bytes::new()).unwrap()
+}
+
+#[tokio::test]
+async fn it_answers_its_owner_alone_and_goes_with_its_server() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("data.sock");
+    let (stop, running) = run(bind(&path).await.unwrap());
+    let metadata = fs::metadata(&path).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let client = AdminClient::connect(&path).await.unwrap();
+    let answer = client.send(get("/admin/v1/orgs")).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(answer.body(), r#"{"data":[],"next_cursor":null}"#);
+    let public = client.send(get("/v1/sources")).await.unwrap();
+    assert_eq!(public.status(), StatusCode::NOT_FOUND);
+    drop(stop);
+    running.await.unwrap();
+    assert!(!path.exists());
+    let gone = client.send(get("/admin/v1/orgs")).await;
+    assert!(matches!(gone, Err(ClientError::Unreachable { .. })));
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("data.sock");
+    let (_stop, _running) = run(bind(&path).await.unwrap());
+    let client = AdminClient::connect(&path).await.unwrap();
+    let body = Bytes::from(vec![b' '; 1024 * 1024 + 1]);
+    let request = Request::post("/admin/v1/orgs").body(body).unwrap();
+    let answer = client.send(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_dead_socket_is_replaced_and_nothing_else_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("data.sock");
+    // The file of a process that was killed: nobody listens behind it.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let first = bind(&path).await.unwrap();
+    let second = bind(&path).await.unwrap_err();
+    assert!(matches!(second, SocketError::InUse { .. }), "{second}");
+    drop(first);
+    fs::write(&path, "a letter").unwrap();
+    let letter = bind(&path).await.unwrap_err();
+    assert!(matches!(letter, SocketError::NotASocket { .. }), "{letter}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "a letter");
+}
+
+#[tokio::test]
+async fn the_socket_of_another_server_is_not_taken_along() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("data.sock");
+    let first = bind(&path).await.unwrap();
+    fs::remove_file(&path).unwrap();
+    let (_stop, _running) = run(bind(&path).await.unwrap());
+    drop(first);
+    AdminClient::connect(&path).await.unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_directory_may_be_deeper_than_sockets_reach() {
+    let scratch = tempfile::tempdir().unwrap();
+    let deep = scratch.path().join("d".repeat(200)).join("e".repeat(200));
+    fs::create_dir_all(&deep).unwrap();
+    let path = deep.join("data.sock");
+    let (stop, running) = run(bind(&path).await.unwrap());
+    let client = AdminClient::connect(&path).await.unwrap();
+    let answer = client.send(get("/admin/v1/orgs")).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    drop(stop);
+    running.await.unwrap();
+    assert!(!path.exists());
+    let long = bind(&deep.join("f".repeat(200))).await.unwrap_err();
+    assert!(matches!(long, SocketError::PathTooLong { .. }), "{long}");
+}
+
+/// Counts, for as long as somebody listens, or to a number that the query names, or breaks off there.
+struct Counting(std::sync::Mutex<Option<oneshot::Sender<ClientGone>>>);
+
+#[async_trait]
+impl LongOperation for Counting {
+    fn path(&self) -> &'static str {
+        "/admin/v1/counting"
+    }
+
+    async fn answer(&self, request: Request<Bytes>) -> Response<AdminBody> {
+        let (writer, body) = AdminBody::channel();
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let is_broken = query.starts_with("broken");
+        let end = query.split('=').nth(1).and_then(|end| end.parse().ok());
+        let told = self.0.lock().unwrap().take();
+        tokio::spawn(async move {
+            for number in 0..end.unwrap_or(u64::MAX) {
+                let line = format!("{number:>65535}\n");
+                if let Err(gone) = writer.write(line.into()).await {
+                    told.map(|told| told.send(gone));
+                    return;
+                }
+            }
+            if is_broken {
+                writer.fail(io::Error::other("broken on purpose")).await;
+            } else {
+                writer.finish().await.unwrap();
+            }
+        });
+        Response::new(body)
+    }
+}
+
+#[tokio::test]
+async fn a_long_answer_comes_whole_or_is_seen_to_be_broken() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("data.sock");
+    let (tell, told) = oneshot::channel();
+    let counting = Counting(std::sync::Mutex::new(Some(tell)));
+    let socket = bind(&path).await.unwrap().with(Arc::new(counting));
+    let (_stop, _running) = run(socket);
+    let client = AdminClient::connect(&path).await.unwrap();
+
+    // For ever, to a client that goes away: the writer learns it.
+    let answer = client.stream(get("/admin/v1/counting")).await.unwrap();
+    let mut pieces = answer.into_body();
+    let first = pieces.next().await.unwrap().unwrap();
+    assert!(!first.is_empty());
+    drop(pieces);
+    assert_eq!(told.await.unwrap(), ClientGone);
+
+    let answer = client
+        .stream(get("/admin/v1/counting?whole=100"))
+        .await
+        .unwrap();
+    let mut pieces = answer.into_body();
+    let mut bytes = 0;
+    while let Some(piece) = pieces.next().await.unwrap() {
+        bytes += piece.len();
+    }
+    assert_eq!(bytes, 100 * 65_536);
+
+    let answer = client
+        .stream(get("/admin/v1/counting?broken=3"))
+        .await
+        .unwrap();
+    let broken = answer.into_body().rest().await.unwrap_err();
+    assert!(matches!(broken, ClientError::Broken(_)), "{broken}");
+}

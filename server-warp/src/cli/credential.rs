@@ -1,0 +1,180 @@
+//! What tokens and sessions have in common: being made, listed and revoked.
+
+use std::time::Duration;
+
+use console::Style;
+use http::Method;
+use knowledge_core::access::{CredentialKind, Narrowing};
+use knowledge_core::api::admin::{CredentialState, CredentialView};
+use knowledge_core::env::Clock;
+use knowledge_core::model::{CredentialId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::args::OutputFormat;
+use super::dashboard::moment;
+use super::failure::Failure;
+use super::operator::{OrgArgs, OrgOperator};
+use super::output::{draw, print, print_json};
+use super::table::{Cell, Fit, Table};
+use crate::system::SystemClock;
+
+/// The flags that the fields of a request come from.
+const FLAGS: &[(&str, &str)] = &[
+    ("member", "--member"),
+    ("name", "--name"),
+    ("expires_in_seconds", "--expires-in"),
+    ("narrowing.workspaces", "--workspace"),
+    ("narrowing.actions", "--action"),
+    ("narrowing.audience", "--audience"),
+];
+
+/// What is made.
+pub(super) struct NewCredential {
+    pub(super) kind: CredentialKind,
+    pub(super) member: String,
+    pub(super) name: String,
+    pub(super) expires_in: Duration,
+    /// What it is narrowed to; `null` for nothing.
+    pub(super) narrowing: Value,
+}
+
+/// A token or a session that was just made.
+#[derive(Deserialize, Serialize)]
+struct Issued {
+    secret: String,
+    credential: CredentialView,
+}
+
+/// What people call it.
+pub(super) fn noun(kind: CredentialKind) -> &'static str {
+    match kind {
+        CredentialKind::Bearer => "token",
+        CredentialKind::Session => "session",
+    }
+}
+
+/// Makes it. Standard output has the secret alone, or everything as JSON.
+pub(super) async fn create(
+    new: NewCredential,
+    org: OrgArgs,
+    output: OutputFormat,
+) -> Result<(), Failure> {
+    let operator = org.open().await?;
+    let mut body = json!({
+        "member": new.member,
+        "kind": new.kind,
+        "name": new.name,
+        "expires_in_seconds": new.expires_in.as_secs(),
+    });
+    if !new.narrowing.is_null() {
+        body["narrowing"] = new.narrowing;
+    }
+    let made = operator.call(Method::POST, &["credentials"], Some(&body), FLAGS);
+    let issued: Issued = made.await?;
+    let credential = &issued.credential;
+    eprintln!(
+        "{} {} for {} of {}, until {}; it is not shown again",
+        noun(credential.kind),
+        credential.id,
+        credential.member,
+        operator.org.slug,
+        credential.expires_at
+    );
+    match output {
+        OutputFormat::Text => print(&format!("{}\n", issued.secret)),
+        OutputFormat::Json => print_json(&issued),
+    }
+}
+
+/// Lists those of one kind, or all.
+pub(super) async fn list(
+    kind: Option<CredentialKind>,
+    org: OrgArgs,
+    output: OutputFormat,
+) -> Result<(), Failure> {
+    let operator = org.open().await?;
+    let filter: Vec<_> = kind.iter().map(|kind| ("kind", kind.as_str())).collect();
+    let listed: Vec<CredentialView> = operator.list("credentials", &filter).await?;
+    if output == OutputFormat::Json {
+        return print_json(&listed);
+    }
+    let mut table = Table::new(&[
+        ("ID", Fit::Whole),
+        ("KIND", Fit::Whole),
+        ("STATE", Fit::Whole),
+        ("MEMBER", Fit::Cut),
+        ("EXPIRES", Fit::Whole),
+        ("NARROWED TO", Fit::Optional),
+        ("NAME", Fit::Cut),
+    ]);
+    let now = SystemClock.now();
+    for credential in &listed {
+        table.row(cells(credential, now));
+    }
+    draw(&table)
+}
+
+/// Revokes one, of this kind where that is said.
+pub(super) async fn revoke(
+    id: CredentialId,
+    kind: Option<CredentialKind>,
+    org: OrgArgs,
+) -> Result<(), Failure> {
+    let operator: OrgOperator = org.open().await?;
+    let query: Vec<_> = kind.iter().map(|kind| ("kind", kind.as_str())).collect();
+    let id = id.to_string();
+    let segments = ["credentials", id.as_str()];
+    let revoked: CredentialView = operator
+        .change(Method::DELETE, &segments, &query, FLAGS)
+        .await?;
+    eprintln!(
+        "revoked {} of {}: {}",
+        revoked.id, revoked.member, revoked.name
+    );
+    Ok(())
+}
+
+fn cells(credential: &CredentialView, now: Timestamp) -> Vec<Cell> {
+    let state = match credential.state {
+        CredentialState::Valid => Style::new().green(),
+        _ => Style::new().dim(),
+    };
+    vec![
+        Cell::new(credential.id.to_string()),
+        Cell::new(credential.kind.as_str()),
+        Cell::new(credential.state.as_str()).styled(state),
+        Cell::new(&credential.member),
+        Cell::new(moment(Some(credential.expires_at), now)),
+        Cell::new(narrowed(&credential.narrowing)),
+        Cell::new(&credential.name),
+    ]
+}
+
+/// In short what a token is narrowed to.
+fn narrowed(narrowing: &Narrowing) -> String {
+    let count = |number: usize, what: &str| {
+        let plural = if number == 1 { "" } else { "s" };
+        format!("{number} {what}{plural}")
+    };
+    let Narrowing {
+        workspaces,
+        actions,
+        audience,
+    } = narrowing;
+    let parts: Vec<_> = [
+        workspaces
+            .as_ref()
+            .map(|list| count(list.len(), "workspace")),
+        actions.map(|set| count(set.iter().count(), "action")),
+        audience.as_ref().map(|list| count(list.len(), "label")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join(", ")
+    }
+}

@@ -1,0 +1,131 @@
+//! Commands over the admin socket of a running server.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::support::{Scratch, Server, get, knowledge, start};
+
+fn serve(scratch: &Scratch, more: &[&str]) -> Server {
+    let data_dir = scratch.data_dir();
+    let args = [
+        "serve",
+        &data_dir,
+        "--listen=127.0.0.1:0",
+        "--log-level=info",
+    ];
+    start(&[&args, more].concat())
+}
+
+fn list(scratch: &Scratch, more: &[&str]) -> Vec<Value> {
+    let data_dir = scratch.data_dir();
+    let args = ["token", "list", "--output=json", &data_dir];
+    let listed = knowledge(&[&args, more].concat()).ok();
+    serde_json::from_str(&listed.stdout).expect("a list")
+}
+
+/// The status of an answer to this token for something that is not there.
+fn status(url: &str, token: &str) -> u16 {
+    let missing = format!("{url}/v1/workspaces/none/dashboard-summary");
+    get(missing, format!("Authorization: Bearer {token}")).status
+}
+
+#[test]
+fn tokens_are_made_and_revoked_while_the_server_runs() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    let server = serve(&scratch, &[]);
+    let url = server.base_url();
+    let mode = fs::metadata(scratch.path("data.sock")).expect("the socket");
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    let made = knowledge(&["token", "create", "--member=maya", &data_dir]).ok();
+    let token = made.stdout.trim();
+    assert_eq!(status(&url, token), 404);
+    let listed = list(&scratch, &[]);
+    let id = listed[0]["id"].as_str().expect("an id");
+    knowledge(&["token", "revoke", id, &data_dir]).ok();
+    assert_eq!(status(&url, token), 401);
+    let line = server.error_with("/admin/v1/orgs/acme/credentials");
+    assert!(line.contains("POST") || line.contains("GET"), "{line}");
+    assert_eq!(server.terminate(), 0);
+    assert!(!scratch.path("data.sock").exists());
+    assert_eq!(list(&scratch, &[])[0]["state"], "revoked");
+}
+
+#[test]
+fn the_public_address_does_not_know_the_interface() {
+    let scratch = Scratch::with_org();
+    let server = serve(&scratch, &[]);
+    let answer = get(
+        format!("{}/admin/v1/orgs", server.base_url()),
+        "Accept: */*".to_owned(),
+    );
+    assert_eq!(answer.status, 404);
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn what_a_killed_server_left_is_replaced() {
+    let scratch = Scratch::with_org();
+    let server = serve(&scratch, &[]);
+    server.base_url();
+    server.kill();
+    assert!(scratch.path("data.sock").exists());
+    assert!(list(&scratch, &[]).is_empty(), "over the store");
+    let server = serve(&scratch, &[]);
+    server.base_url();
+    assert!(list(&scratch, &[]).is_empty(), "over the socket");
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn a_server_without_the_socket_is_named() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    let server = serve(&scratch, &["--admin-socket=off"]);
+    server.base_url();
+    let message = knowledge(&["token", "list", &data_dir]).failed();
+    let expected = format!(
+        "error: {} is in use by process {}, and no server listens on the admin socket {}: if that process is a server \
+         with another admin socket, name it with --admin-socket; else wait until it ends",
+        scratch.arg("data"),
+        server.pid(),
+        scratch.arg("data.sock")
+    );
+    assert_eq!(message, expected);
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn the_socket_may_be_elsewhere() {
+    let scratch = Scratch::with_org();
+    let elsewhere = format!("--admin-socket={}", scratch.arg("elsewhere.sock"));
+    let server = serve(&scratch, &[&elsewhere]);
+    server.base_url();
+    assert!(list(&scratch, &[&elsewhere]).is_empty());
+    let other = Scratch::with_org();
+    let args = [
+        "serve",
+        &other.data_dir(),
+        "--listen=127.0.0.1:0",
+        &elsewhere,
+    ];
+    let message = knowledge(&args).failed();
+    let taken = format!(
+        "another server listens on the admin socket {}",
+        scratch.arg("elsewhere.sock")
+    );
+    assert!(message.contains(&taken), "{message}");
+    assert_eq!(server.terminate(), 0);
+    let letter = scratch.write("letter", "dear");
+    let args = [
+        "serve",
+        &scratch.data_dir(),
+        "--listen=127.0.0.1:0",
+        &format!("--admin-socket={letter}"),
+    ];
+    let message = knowledge(&args).failed();
+    assert!(message.contains("is there and is no socket"), "{message}");
+    assert_eq!(fs::read_to_string(letter).expect("the letter"), "dear");
+}

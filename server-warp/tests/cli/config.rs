@@ -1,0 +1,34 @@
+//! `knowledge config`, and what a configuration does to the other commands.
+
+mod checked;
+mod in_force;
+mod shown;
+
+use serde_json::Value;
+
+use crate::support::{Scratch, knowledge_in};
+
+/// The settings as `knowledge config show` tells them to programs.
+fn shown(environment: &[(&str, &str)], args: &[&str]) -> Vec<Value> {
+    let args = [&["config", "show", "--output=json"], args].concat();
+    let run = knowledge_in(environment, &args).ok();
+    serde_json::from_str(&run.stdout).expect("a list")
+}
+
+/// One of them.
+fn setting<'s>(shown: &'s [Value], path: &str) -> &'s Value {
+    let found = shown.iter().find(|setting| setting["setting"] == path);
+    found.unwrap_or_else(|| panic!("there is no {path}"))
+}
+
+/// Every line of what a wrong configuration is refused with, the directory of the test left out.
+fn problems(scratch: &Scratch, stderr: &str) -> Vec<String> {
+    let directory = format!("{}/", scratch.arg("").trim_end_matches('/'));
+    let mut lines = stderr.lines().map(|line| line.replace(&directory, ""));
+    assert_eq!(
+        lines.next().as_deref(),
+        Some("error: the configuration cannot be used:"),
+        "{stderr}"
+    );
+    lines.collect()
+}

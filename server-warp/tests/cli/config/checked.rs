@@ -1,0 +1,167 @@
+//! What is wrong with a configuration is told with its place, all at once.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use super::problems;
+use crate::support::{Scratch, knowledge, knowledge_in};
+
+/// What `knowledge config check` says of a file with this text.
+fn check(text: &str) -> Vec<String> {
+    let scratch = Scratch::new();
+    let file = scratch.write("knowledge.toml", text);
+    let stderr = knowledge(&["config", "check", &file]).refused();
+    problems(&scratch, &stderr)
+}
+
+#[test]
+fn what_is_right_is_no_news() {
+    let scratch = Scratch::new();
+    let file = scratch.write(
+        "knowledge.toml",
+        "[server]\nlisten = \"[::1]:8080\"\n[limits]\nbody_bytes_max = 65_536\n",
+    );
+    let run = knowledge(&["config", "check", &file]).ok();
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_with_its_line() {
+    let scratch = Scratch::new();
+    let file = scratch.write(
+        "knowledge.toml",
+        r#"# Names that are not known, then values of another kind.
+listen = "127.0.0.1:80"
+[server]
+lisen = "127.0.0.1:80"
+listen = "localhost"
+request_timeout = 30
+[sever]
+[storage]
+cache_bytes = "2 potatoes"
+bulk_memories_max = 5
+verify_entries = "yes"
+data_dir = ["a", "b"]
+[limits]
+bulk_memories_max = 5_000
+content_bytes_max = -1
+connectors_per_workspace_max = "7"
+[log]
+format = "xml"
+colour = 2026-11-21
+"#,
+    );
+    let environment = [
+        ("KNOWLEDGE_LIMITS__BULK_MEMORIES_MAX", "0"),
+        ("KNOWLEDGE_SERVER__PORT", "80"),
+        ("KNOWLEDGE_LOG_LEVEL", "info"),
+        ("KNOWLEDGE_SERVICE_HOST", "somebody else's"),
+    ];
+    let args = ["config", "check", &file, "--max-connections=many"];
+    let stderr = knowledge_in(&environment, &args).refused();
+    insta::assert_snapshot!(problems(&scratch, &stderr).join("\n"), @r#"
+    knowledge.toml:2:1: listen stands outside every section; did you mean server.listen?
+    knowledge.toml:4:1: unknown setting server.lisen; did you mean server.listen?
+    knowledge.toml:5:10: server.listen must be an address with a port, such as 127.0.0.1:8080 or [::1]:8080, not the text "localhost"
+    knowledge.toml:6:19: server.request_timeout must be a time from 1ms to 24h, with its unit (ms, s, m, h, d), not the number 30
+    knowledge.toml:7:2: unknown section sever; did you mean server?
+    knowledge.toml:9:15: storage.cache_bytes must be a size from 1MiB to 1TiB, in bytes or with a unit (KiB, MiB, GiB), not the text "2 potatoes"
+    knowledge.toml:10:1: unknown setting storage.bulk_memories_max; did you mean limits.bulk_memories_max?
+    knowledge.toml:11:18: storage.verify_entries must be true or false, not the text "yes"
+    knowledge.toml:12:12: storage.data_dir must be a path, not a list
+    knowledge.toml:14:21: limits.bulk_memories_max must be a number of memories from 1 to 1300, not the number 5000
+    knowledge.toml:15:21: limits.content_bytes_max must be a size from 1 to 32KiB, in bytes or with a unit (KiB, MiB, GiB), not the number -1
+    knowledge.toml:16:32: limits.connectors_per_workspace_max must be a number of connectors from 0 to 2147483647, not the text "7"
+    knowledge.toml:18:10: log.format must be auto, text or json, not the text "xml"
+    knowledge.toml:19:1: unknown setting log.colour
+    KNOWLEDGE_LIMITS__BULK_MEMORIES_MAX: limits.bulk_memories_max must be a number of memories from 1 to 1300, not "0"
+    KNOWLEDGE_LOG_LEVEL: unknown variable; did you mean KNOWLEDGE_LOG__LEVEL?
+    KNOWLEDGE_SERVER__PORT: unknown variable
+    --max-connections: server.connections_max must be a number of connections from 1 to 2147483647, not "many"
+    "#);
+}
+
+#[test]
+fn what_is_no_toml_is_told_with_its_line() {
+    insta::assert_snapshot!(check("[server]\nlisten = \n\n[log\nlevel = \"info\"\n").join("\n"), @r#"
+    knowledge.toml:2:10: not TOML: string values must be quoted, expected literal string
+    knowledge.toml:4:5: not TOML: unclosed table, expected `]`
+    "#);
+    insta::assert_snapshot!(
+        check("[log]\nlevel = \"info\"\nformat = \"text\"\nlevel = \"warn\"\n").join("\n"), @r#"
+    knowledge.toml:4:1: not TOML: duplicate key
+    "#);
+}
+
+#[test]
+fn what_cannot_be_together_is_told_where_it_was_said() {
+    insta::assert_snapshot!(check("[server]\nbody_bytes_held_max = 1000\n").join("\n"), @r#"
+    knowledge.toml:2:23: server.body_bytes_held_max must be at least limits.body_bytes_max, 1MiB
+    "#);
+    insta::assert_snapshot!(check("[limits]\nbody_bytes_max = \"512MiB\"\n").join("\n"), @r#"
+    knowledge.toml:2:18: server.body_bytes_held_max must be at least limits.body_bytes_max, 512MiB
+    "#);
+    insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"
+    knowledge.toml:2:9: log.level is not a log level: "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
+    "#);
+}
+
+#[test]
+fn columns_are_counted_in_characters() {
+    let found = check("log = { \"größe\" = 1, level = 7 }\n");
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    knowledge.toml:1:9: unknown setting log.größe
+    knowledge.toml:1:30: log.level must be text, not the number 7
+    "#);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let scratch = Scratch::new();
+    let missing = scratch.arg("missing.toml");
+    let of = |file: &str| {
+        let stderr = knowledge(&["config", "check", file]).refused();
+        problems(&scratch, &stderr).join("\n")
+    };
+    insta::assert_snapshot!(of(&missing), @r#"
+    missing.toml: cannot be read: No such file or directory (os error 2)
+    "#);
+    std::fs::write(scratch.path("latin.toml"), b"# \xe4").expect("write a file");
+    insta::assert_snapshot!(of(&scratch.arg("latin.toml")), @r#"
+    latin.toml: cannot be read: stream did not contain valid UTF-8
+    "#);
+    let named = [("KNOWLEDGE_CONFIG", missing.as_str())];
+    let stderr = knowledge_in(&named, &["token", "list"]).refused();
+    insta::assert_snapshot!(problems(&scratch, &stderr).join("\n"), @r#"
+    missing.toml: cannot be read: No such file or directory (os error 2)
+    "#);
+}
+
+#[test]
+fn files_that_are_named_must_be_usable() {
+    let scratch = Scratch::new();
+    let key = scratch.write("sealing.key", &"ab".repeat(32));
+    let data = scratch.write("data", "");
+    let file = scratch.write(
+        "knowledge.toml",
+        &format!("[storage]\nsealing_key_file = {key:?}\ndata_dir = {data:?}\n"),
+    );
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("permissions");
+    let check = || knowledge(&["config", "check", &file]);
+    let found = problems(&scratch, &check().refused()).join("\n");
+    insta::assert_snapshot!(found, @r#"
+    knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing key: sealing.key may be read by others than its owner (mode 0644): chmod 600 sealing.key
+    knowledge.toml:3:12: storage.data_dir must be a directory: data is none
+    "#);
+
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("permissions");
+    std::fs::remove_file(&data).expect("remove a file");
+    check().ok();
+    assert!(!scratch.path("data").exists(), "a check makes nothing");
+
+    scratch.write("sealing.key", "too short");
+    let found = problems(&scratch, &check().refused()).join("\n");
+    insta::assert_snapshot!(found, @r#"
+    knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key does not have a sealing key: it must have 32 bytes, as base64 or as 64 hexadecimal digits
+    "#);
+}

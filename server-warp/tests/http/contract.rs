@@ -1,0 +1,163 @@
+//! That each answer in these tests is checked against the document, and by what.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use knowledge_core::api::openapi;
+use knowledge_core::limits::Limits;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Contract};
+
+const ROLE: &str = "/v1/orgs/acme/custom-roles/01890a5d-ac96-774b-bcce-b302099a8057";
+const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+fn contract() -> Contract {
+    Contract::new(openapi::document(&Limits::default()))
+}
+
+fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &Value) -> Answer {
+    let headers = headers.iter().map(|(name, value)| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    });
+    let body = match body {
+        Value::Null => Bytes::new(),
+        body => body.to_string().into(),
+    };
+    Answer {
+        status: StatusCode::from_u16(status).expect("a status"),
+        headers: headers.collect::<HeaderMap>(),
+        body,
+    }
+}
+
+/// A source as it is answered.
+fn source() -> Value {
+    json!({ "id": ID, "name": "Handbook", "kind": "wiki", "created_at": "2026-01-31T09:30:00.000Z" })
+}
+
+const JSON: [(&str, &str); 3] = [
+    ("content-type", "application/json"),
+    ("cache-control", "no-store"),
+    ("request-id", ID),
+];
+
+fn problem(method: Method, path: &str, answer: &Answer) -> String {
+    contract()
+        .check(&method, path, answer)
+        .expect_err("something is wrong")
+}
+
+#[test]
+fn a_right_answer_passes() {
+    let contract = contract();
+    let check = |method, path, answer| contract.check(&method, path, &answer);
+    let created = answer(201, &JSON, &source());
+    assert_eq!(check(Method::POST, "/v1/sources", created), Ok(()));
+    let page = json!({ "data": [source()], "next_cursor": null });
+    let page = answer(200, &JSON, &page);
+    assert_eq!(check(Method::GET, "/v1/sources?limit=1", page), Ok(()));
+    let deleted = answer(204, &[("request-id", ID)], &Value::Null);
+    assert_eq!(check(Method::DELETE, ROLE, deleted), Ok(()));
+}
+
+#[test]
+fn a_status_that_is_not_described_is_found() {
+    let found = problem(Method::POST, "/v1/sources", &answer(200, &JSON, &source()));
+    assert_eq!(found, "200 OK is not among its statuses");
+    let nowhere = answer(200, &JSON, &source());
+    assert_eq!(
+        problem(Method::GET, "/v1/nowhere", &nowhere),
+        "no operation is there, and it is 200 OK"
+    );
+    assert_eq!(
+        problem(Method::POST, ROLE, &answer(404, &JSON, &Value::Null)),
+        "no operation is there, and it is 404 Not Found"
+    );
+}
+
+#[test]
+fn headers_that_are_missing_wrong_or_not_described_are_found() {
+    let of = |headers: &[(&'static str, &'static str)]| {
+        problem(
+            Method::POST,
+            "/v1/sources",
+            &answer(201, headers, &source()),
+        )
+    };
+    assert_eq!(of(&JSON[..2]), "Request-Id is missing");
+    let wrong = [JSON[0], JSON[1], ("request-id", "7")];
+    assert!(
+        of(&wrong).starts_with("Request-Id: \"7\": "),
+        "{}",
+        of(&wrong)
+    );
+    let more = [JSON[0], JSON[1], JSON[2], ("etag", "\"1\"")];
+    assert_eq!(of(&more), "etag is not among its headers");
+    let text = [("content-type", "text/plain"), JSON[1], JSON[2]];
+    assert_eq!(of(&text), "the content type is not application/json");
+}
+
+#[test]
+fn bodies_that_are_not_what_is_described_are_found() {
+    let changed = |field: &str, value: Option<Value>| {
+        let mut body = source();
+        match value {
+            Some(value) => drop(
+                body.as_object_mut()
+                    .expect("an object")
+                    .insert(field.to_owned(), value),
+            ),
+            None => drop(body.as_object_mut().expect("an object").remove(field)),
+        }
+        problem(Method::POST, "/v1/sources", &answer(201, &JSON, &body))
+    };
+    let wrong = [
+        ("id", Some(json!("7")), "/id: \"7\" is not a \"uuid\""),
+        (
+            "name",
+            Some(Value::Null),
+            "/name: null is not of type \"string\"",
+        ),
+        ("name", None, "\"name\" is a required property"),
+        (
+            "created_at",
+            Some(json!("2026-01-31T09:30:00Z")),
+            "/created_at: ",
+        ),
+        ("colour", Some(json!("red")), "('colour' was unexpected)"),
+    ];
+    for (field, value, expected) in wrong {
+        let found = changed(field, value);
+        assert!(found.contains(expected), "{field}: {found}");
+    }
+    let body = answer(204, &[("request-id", ID)], &json!({}));
+    assert_eq!(
+        problem(Method::DELETE, ROLE, &body),
+        "there should be no body"
+    );
+}
+
+#[test]
+fn a_refusal_has_a_code_of_its_status() {
+    let refusal = |code: &str| json!({ "error": code, "message": "No.", "details": {} });
+    let forbidden = answer(403, &JSON, &refusal("forbidden"));
+    assert_eq!(contract().check(&Method::DELETE, ROLE, &forbidden), Ok(()));
+    let wrong = problem(
+        Method::DELETE,
+        ROLE,
+        &answer(403, &JSON, &refusal("not_found")),
+    );
+    assert!(wrong.contains("forbidden"), "{wrong}");
+    let silent = answer(
+        403,
+        &[("request-id", ID), ("cache-control", "no-store")],
+        &Value::Null,
+    );
+    assert_eq!(
+        problem(Method::POST, "/v1/citation-subscriptions", &silent),
+        "Error-Code is missing"
+    );
+}

@@ -1,0 +1,198 @@
+//! Rate limits, as callers meet them. Where nothing else is said the quota fills so slowly that no test sees it.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use knowledge_server::net::{NetConfig, RateLimitConfig};
+use serde_json::json;
+
+use crate::support::{
+    Answer, Call, InProcess, Operation, bulk, dashboard, list_roles, update_role,
+};
+
+/// A request becomes free every 20 minutes.
+const WINDOW: Duration = Duration::from_secs(60 * 60);
+
+async fn server(requests: u32, window: Duration) -> InProcess {
+    InProcess::behind(NetConfig {
+        rate_limit: Some(RateLimitConfig {
+            requests: requests.try_into().expect("some requests"),
+            window,
+        }),
+        ..NetConfig::default()
+    })
+    .await
+}
+
+/// The status, and what the answer says of the quota.
+fn told(answer: &Answer) -> (u16, &str, &str) {
+    (
+        answer.status.as_u16(),
+        answer.header("ratelimit-policy"),
+        answer.header("ratelimit"),
+    )
+}
+
+#[tokio::test]
+async fn every_answer_says_what_is_left() {
+    let server = server(3, WINDOW).await;
+    let org = server.org();
+    let policy = "\"default\";q=3;w=3600";
+    let call = dashboard(&org.members.viewer.token, org.main.id);
+    let answer = call.clone().send_to(&server.base_url).await;
+    assert_eq!(told(&answer), (200, policy, "\"default\";r=2;t=1200"));
+    // Refusals count too.
+    let unknown = dashboard(&org.members.viewer.token, uuid::Uuid::nil().into());
+    let answer = unknown.send_to(&server.base_url).await;
+    assert_eq!(told(&answer), (404, policy, "\"default\";r=1;t=2400"));
+    let answer = call.clone().send_to(&server.base_url).await;
+    assert_eq!(told(&answer), (200, policy, "\"default\";r=0;t=3600"));
+
+    let refused = call.send_to(&server.base_url).await;
+    let wait: u64 = refused.header("retry-after").parse().expect("seconds");
+    assert!((1..=1_200).contains(&wait), "{wait}");
+    let left = format!("\"default\";r=0;t={wait}");
+    assert_eq!(told(&refused), (429, policy, left.as_str()));
+}
+
+#[tokio::test]
+async fn a_refusal_has_the_shape_of_its_operation() {
+    let server = server(1, WINDOW).await;
+    let org = server.org();
+    let first = dashboard(&org.members.owner.token, org.main.id);
+    assert_eq!(first.send_to(&server.base_url).await.status, StatusCode::OK);
+    for operation in Operation::all(org) {
+        let answer = operation.call.clone().send_to(&server.base_url).await;
+        assert_eq!(
+            answer.status,
+            StatusCode::TOO_MANY_REQUESTS,
+            "{}",
+            operation.name
+        );
+        let wait = answer.header("retry-after");
+        let expected = format!("too many requests; try again in {wait} s");
+        assert_eq!(
+            operation.refusal(&answer),
+            ("rate_limited".to_owned(), expected)
+        );
+        if !operation.refuses_in_headers {
+            let told = answer.json()["details"]["retry_after_seconds"].to_string();
+            assert_eq!(told, wait, "{}", operation.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_not_done() {
+    let server = server(2, WINDOW).await;
+    let org = server.org();
+    let memory = org.main.memories.internal[0];
+    let relabel = |tag: &str| {
+        bulk(
+            &org.members.owner.token,
+            &json!({ "memoryIds": [memory], "audienceTag": tag }),
+        )
+    };
+    for _ in 0..2 {
+        let answer = relabel("team:first").send_to(&server.base_url).await;
+        assert_eq!(answer.status, StatusCode::OK);
+    }
+    let refused = relabel("team:second").send_to(&server.base_url).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    let review = json!({ "memoryIds": [memory], "reviewStatus": "approved" });
+    let answer = bulk(&org.members.admin.token, &review)
+        .send_to(&server.base_url)
+        .await;
+    let memory = &answer.json()["results"][0]["memory"];
+    assert_eq!(memory["audienceTag"], "team:first");
+}
+
+#[tokio::test]
+async fn all_credentials_of_a_principal_share_its_quota_and_others_have_their_own() {
+    let server = server(3, WINDOW).await;
+    let org = server.org();
+    let (owner, admin) = (&org.members.owner, &org.members.admin);
+    let status = async |call: Call| call.send_to(&server.base_url).await.status.as_u16();
+    assert_eq!(status(dashboard(&owner.token, org.main.id)).await, 200);
+    assert_eq!(
+        status(dashboard(&owner.second_token, org.main.id)).await,
+        200
+    );
+    assert_eq!(status(list_roles(&owner.session, &org.slug)).await, 200);
+    for call in [
+        dashboard(&owner.token, org.main.id),
+        dashboard(&owner.second_token, org.main.id),
+        update_role(&owner.session, &org.slug, org.roles.guest, &json!({})),
+    ] {
+        assert_eq!(status(call).await, 429);
+    }
+    assert_eq!(status(dashboard(&admin.token, org.main.id)).await, 200);
+}
+
+#[tokio::test]
+async fn who_is_not_recognised_is_counted_by_address() {
+    let server = server(3, WINDOW).await;
+    let org = server.org();
+    let revoked = &org.tokens.dead.revoked;
+    let status = async |call: Call| call.send_to(&server.base_url).await.status.as_u16();
+    assert_eq!(status(dashboard(revoked, org.main.id)).await, 401);
+    assert_eq!(status(dashboard("wkt_nothing", org.main.id)).await, 401);
+    assert_eq!(status(Call::new(Method::GET, "/nowhere")).await, 404);
+    let refused = dashboard(revoked, org.main.id)
+        .send_to(&server.base_url)
+        .await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.header("error-code"), "rate_limited");
+    // Who is recognised has a quota of its own, wherever it calls from.
+    assert_eq!(
+        status(dashboard(&org.members.viewer.token, org.main.id)).await,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_quota_fills_up_again() {
+    let server = server(1, Duration::from_secs(1)).await;
+    let org = server.org();
+    let call = dashboard(&org.members.viewer.token, org.main.id);
+    let (mut answered, mut refused) = (0, 0);
+    // On a machine that stands still for a second between two requests neither is refused: go on until both were seen.
+    while answered < 3 || refused == 0 {
+        match call.clone().send_to(&server.base_url).await.status {
+            StatusCode::OK => answered += 1,
+            StatusCode::TOO_MANY_REQUESTS => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn probes_are_not_counted() {
+    let server = server(1, WINDOW).await;
+    for _ in 0..3 {
+        for path in ["/healthz", "/readyz"] {
+            let answer = Call::new(Method::GET, path).send_to(&server.base_url).await;
+            assert_eq!(answer.status, StatusCode::OK);
+            assert!(!answer.headers.contains_key("ratelimit"));
+        }
+    }
+    let org = server.org();
+    let call = dashboard("wkt_nothing", org.main.id);
+    assert_eq!(
+        call.send_to(&server.base_url).await.status,
+        StatusCode::UNAUTHORIZED
+    );
+}
+
+#[tokio::test]
+async fn without_a_limit_nothing_is_said_of_one() {
+    let server = InProcess::behind(NetConfig::default()).await;
+    let org = server.org();
+    let call = dashboard(&org.members.viewer.token, org.main.id);
+    for _ in 0..10 {
+        let answer = call.clone().send_to(&server.base_url).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        assert!(!answer.headers.contains_key("ratelimit"));
+        assert!(!answer.headers.contains_key("ratelimit-policy"));
+    }
+}

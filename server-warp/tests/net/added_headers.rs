@@ -1,0 +1,131 @@
+//! What the server adds to answers, those included that no responder gives.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use knowledge_server::net::{CorsConfig, CorsOrigins, InvalidConfig, NetConfig, RateLimitConfig};
+
+use crate::support::{Answer, Running, SHORT, config, get, post};
+
+const APP: &str = "https://app.example.com";
+
+fn cors() -> CorsConfig {
+    CorsConfig::new(CorsOrigins::These(vec![APP.to_owned()]))
+}
+
+fn limit(requests: u32) -> RateLimitConfig {
+    RateLimitConfig {
+        requests: NonZeroU32::new(requests).expect("some requests"),
+        window: Duration::from_secs(60 * 60),
+    }
+}
+
+fn from_page(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: test\r\nOrigin: {APP}\r\n\r\n")
+}
+
+fn remaining(answer: &Answer) -> &str {
+    let text = answer.header("ratelimit").expect("a limit");
+    let rest = text.split(";r=").nth(1).expect("what is left");
+    rest.split(';').next().expect("a number")
+}
+
+#[tokio::test]
+async fn pages_can_read_what_the_server_refuses_by_itself() {
+    let server = Running::start(NetConfig {
+        cors: Some(cors()),
+        rate_limit: Some(limit(100)),
+        request_timeout: SHORT,
+        ..config()
+    })
+    .await;
+    for (number, (path, status)) in [("/", 200), ("/panic", 500), ("/never", 503)]
+        .into_iter()
+        .enumerate()
+    {
+        let answer = server.ask(from_page(path)).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("access-control-allow-origin"), Some(APP));
+        assert_eq!(remaining(&answer), (99 - number).to_string());
+    }
+    let answer = server.ask(from_page("/healthz")).await;
+    assert_eq!(answer.header("access-control-allow-origin"), Some(APP));
+    assert_eq!(answer.header("ratelimit"), None);
+}
+
+#[tokio::test]
+async fn a_body_that_is_refused_is_counted() {
+    let server = Running::start(NetConfig {
+        rate_limit: Some(limit(100)),
+        body_bytes_max: 10,
+        ..config()
+    })
+    .await;
+    let answer = server.ask(post("/echo", "longer than that")).await;
+    assert_eq!((answer.status, remaining(&answer)), (413, "99"));
+    let answer = server.ask(get("/")).await;
+    assert_eq!((answer.status, remaining(&answer)), (200, "98"));
+}
+
+#[tokio::test]
+async fn a_connection_outlives_a_request_that_is_one_too_many() {
+    let server = Running::start(NetConfig {
+        rate_limit: Some(limit(1)),
+        ..config()
+    })
+    .await;
+    let mut client = server.connect().await;
+    client.send(get("/")).await;
+    assert_eq!(client.answer().await.status, 200);
+    let body = "x".repeat(200 * 1_024);
+    for _ in 0..2 {
+        client.send(post("/never", &body)).await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.header("connection"), None);
+        let wait = answer.header("retry-after").expect("a time");
+        assert_eq!(
+            answer.body,
+            format!("POST /never RateLimited {{ retry_after: {wait}s }}")
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused() {
+    let refusal = |net: NetConfig| net.validate().expect_err("refused").to_string();
+    let with_cors = |origins, credentials| NetConfig {
+        cors: Some(CorsConfig {
+            credentials,
+            ..CorsConfig::new(origins)
+        }),
+        ..config()
+    };
+    assert_eq!(
+        refusal(with_cors(CorsOrigins::Any, true)),
+        "cors.credentials must be off where every origin may call: name the origins"
+    );
+    let path = CorsOrigins::These(vec![APP.to_owned(), format!("{APP}/")]);
+    assert!(refusal(with_cors(path, false)).starts_with("cors.origins must be a list of origins"));
+    let with_window = |window| NetConfig {
+        rate_limit: Some(RateLimitConfig { window, ..limit(1) }),
+        ..config()
+    };
+    for window in [
+        Duration::ZERO,
+        Duration::from_millis(1_500),
+        Duration::from_secs(24 * 60 * 60 + 1),
+    ] {
+        assert_eq!(
+            refusal(with_window(window)),
+            "rate_limit.window must be whole seconds, between 1 s and a day"
+        );
+    }
+    let InvalidConfig { field, .. } = NetConfig {
+        rate_limit: Some(limit(1_000_001)),
+        ..config()
+    }
+    .validate()
+    .expect_err("refused");
+    assert_eq!(field, "rate_limit.requests");
+}

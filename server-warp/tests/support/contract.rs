@@ -1,0 +1,230 @@
+//! Every answer that a test gets is one that the OpenAPI document describes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use flate2::read::GzDecoder;
+use http::{HeaderValue, Method, StatusCode};
+use jsonschema::Validator;
+use knowledge_core::api::openapi;
+use knowledge_core::limits::Limits;
+use serde_json::{Map, Value, json};
+
+use super::client::Answer;
+
+/// Headers of HTTP itself and of what stands between, which no operation describes.
+const PLAIN_HEADERS: &[&str] = &[
+    "access-control-allow-credentials",
+    "access-control-allow-origin",
+    "access-control-expose-headers",
+    "allow",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "transfer-encoding",
+    "vary",
+];
+
+/// Fails where an answer is not one that the document describes.
+pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
+    if let Err(problem) = CONTRACT.check(method, path, answer) {
+        panic!(
+            "{method} {path} is answered in a way that the document does not describe: {problem}\n{answer:?}"
+        );
+    }
+}
+
+static CONTRACT: LazyLock<Contract> =
+    LazyLock::new(|| Contract::new(openapi::document(&Limits::default())));
+
+/// What answers have to be like.
+pub(crate) struct Contract {
+    document: Value,
+    /// Compiled once, by their text.
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+impl Contract {
+    pub(crate) fn new(mut document: Value) -> Self {
+        // The document lets answers grow; a field that is there and not described is a gap all the same.
+        close(&mut document["components"]["schemas"]);
+        Self {
+            document,
+            validators: Mutex::default(),
+        }
+    }
+
+    /// Says what is wrong with an answer.
+    pub(crate) fn check(&self, method: &Method, path: &str, answer: &Answer) -> Result<(), String> {
+        let path = path.split('?').next().unwrap_or_default();
+        // A preflight request is the browser's, and no operation.
+        if !path.starts_with("/v1/") || method == Method::OPTIONS {
+            return Ok(());
+        }
+        let is_head = method == Method::HEAD;
+        let name = match is_head {
+            true => "get".to_owned(),
+            false => method.as_str().to_ascii_lowercase(),
+        };
+        let Some(operations) = self.operations_at(path) else {
+            return refused(answer, &[StatusCode::NOT_FOUND]);
+        };
+        let Some(operation) = operations.get(&name) else {
+            return refused(answer, &[StatusCode::METHOD_NOT_ALLOWED]);
+        };
+        let response = &operation["responses"][answer.status.as_str()];
+        if response.is_null() {
+            return Err(format!("{} is not among its statuses", answer.status));
+        }
+        let response = self.resolve(response);
+        self.check_headers(&response["headers"], answer)?;
+        if is_head {
+            return Ok(());
+        }
+        self.check_body(&response["content"], answer)
+    }
+
+    /// The operations of the path that a request goes to: of two that fit the one with fewer parameters.
+    fn operations_at(&self, path: &str) -> Option<&Map<String, Value>> {
+        let paths = self.document["paths"].as_object()?;
+        let fitting = paths.iter().filter(|(template, _)| fits(template, path));
+        let (_, operations) = fitting.min_by_key(|(template, _)| template.matches('{').count())?;
+        operations.as_object()
+    }
+
+    fn resolve<'v>(&'v self, value: &'v Value) -> &'v Value {
+        let target = value["$ref"]
+            .as_str()
+            .and_then(|target| target.strip_prefix('#'));
+        target.map_or(value, |pointer| {
+            self.document.pointer(pointer).expect("a component")
+        })
+    }
+
+    fn check_headers(&self, described: &Value, answer: &Answer) -> Result<(), String> {
+        let described = described.as_object().cloned().unwrap_or_default();
+        for (name, header) in &described {
+            let header = self.resolve(header);
+            match answer.headers.get(name) {
+                None if header["required"] == true => return Err(format!("{name} is missing")),
+                None => {}
+                Some(value) => {
+                    let schema = &header["schema"];
+                    let problems = self.problems(schema, &header_value(schema, value));
+                    if !problems.is_empty() {
+                        return Err(format!("{name}: {value:?}: {problems}"));
+                    }
+                }
+            }
+        }
+        let is_described = |name: &str| {
+            PLAIN_HEADERS.contains(&name)
+                || described
+                    .keys()
+                    .any(|other| other.eq_ignore_ascii_case(name))
+        };
+        match answer
+            .headers
+            .keys()
+            .find(|name| !is_described(name.as_str()))
+        {
+            Some(name) => Err(format!("{name} is not among its headers")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_body(&self, content: &Value, answer: &Answer) -> Result<(), String> {
+        let Some(schema) = content["application/json"].get("schema") else {
+            return match answer.body.is_empty() {
+                true => Ok(()),
+                false => Err("there should be no body".to_owned()),
+            };
+        };
+        if answer
+            .headers
+            .get("content-type")
+            .is_none_or(|value| value != "application/json")
+        {
+            return Err("the content type is not application/json".to_owned());
+        }
+        let body = if answer
+            .headers
+            .get("content-encoding")
+            .is_some_and(|value| value == "gzip")
+        {
+            serde_json::from_reader(GzDecoder::new(answer.body.as_ref()))
+        } else {
+            serde_json::from_slice(&answer.body)
+        };
+        let body = body.map_err(|error| error.to_string())?;
+        match self.problems(schema, &body) {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(problems),
+        }
+    }
+
+    fn problems(&self, schema: &Value, value: &Value) -> String {
+        let validator = self.validator(schema);
+        let problems = validator
+            .iter_errors(value)
+            .map(|error| format!("{}: {error}", error.instance_path()));
+        problems.collect::<Vec<_>>().join("; ")
+    }
+
+    fn validator(&self, schema: &Value) -> Arc<Validator> {
+        let mut validators = self.validators.lock().expect("not poisoned");
+        let validator = validators.entry(schema.to_string()).or_insert_with(|| {
+            let mut root = schema.clone();
+            root["components"] = self.document["components"].clone();
+            let options = jsonschema::draft202012::options().should_validate_formats(true);
+            Arc::new(options.build(&root).expect("a schema"))
+        });
+        Arc::clone(validator)
+    }
+}
+
+/// What is refused before there is an operation: with one of these statuses, or as everything can be.
+fn refused(answer: &Answer, statuses: &[StatusCode]) -> Result<(), String> {
+    let always = [400, 413, 429, 500, 503].contains(&answer.status.as_u16());
+    if statuses.contains(&answer.status) || always {
+        Ok(())
+    } else {
+        Err(format!(
+            "no operation is there, and it is {}",
+            answer.status
+        ))
+    }
+}
+
+fn fits(template: &str, path: &str) -> bool {
+    let (template, path) = (template.split('/'), path.split('/'));
+    template.clone().count() == path.clone().count()
+        && template.zip(path).all(|(wanted, found)| {
+            wanted == found || (wanted.starts_with('{') && !found.is_empty())
+        })
+}
+
+/// A header as the value that its schema speaks of.
+fn header_value(schema: &Value, value: &HeaderValue) -> Value {
+    let text = value.to_str().unwrap_or_default();
+    match schema["type"].as_str() {
+        Some("integer") => text.parse::<i64>().map_or(json!(text), Value::from),
+        _ => json!(text),
+    }
+}
+
+/// Lets objects have the fields that are described, and no others.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(close);
+            if fields.get("type") == Some(&json!("object")) && fields.contains_key("properties") {
+                fields.entry("additionalProperties").or_insert(false.into());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
