@@ -9,7 +9,7 @@
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
-//! - [`metrics`]: numbers for Prometheus.
+//! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
@@ -29,3 +29,4 @@ mod progress;
 pub mod responder;
 pub mod sealing;
 pub mod system;
+pub mod telemetry;

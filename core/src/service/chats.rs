@@ -63,7 +63,7 @@ impl KnowledgeService {
         title: &str,
     ) -> Result<Chat, Error> {
         let mut problems = Problems::default();
-        problems.name("title", title);
+        problems.name("title", title, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();

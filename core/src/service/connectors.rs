@@ -111,8 +111,8 @@ impl KnowledgeService {
         new: &NewConnector,
     ) -> Result<Connector, Error> {
         let mut problems = Problems::default();
-        problems.name("kind", &new.kind);
-        problems.name("account_label", &new.account_label);
+        problems.name("kind", &new.kind, self.limits());
+        problems.name("account_label", &new.account_label, self.limits());
         if !(SYNC_INTERVAL_MIN..=SYNC_INTERVAL_MAX).contains(&new.sync_interval) {
             problems.push(
                 "sync_interval_seconds",

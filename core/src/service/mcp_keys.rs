@@ -103,7 +103,7 @@ impl KnowledgeService {
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &new.name);
+        problems.name("name", &new.name, self.limits());
         problems.count("audience", new.audience.len(), AUDIENCE_MAX);
         if new.rotation.is_zero() || new.rotation > ROTATION_MAX {
             problems.push(

@@ -7,6 +7,7 @@ use super::{KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
 use crate::digest::etag;
 use crate::error::{Error, ProblemCode};
+use crate::limits::Limits;
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
 use crate::store::{StoreExt, Transaction, decode_value, keys};
 
@@ -41,11 +42,11 @@ fn tagged(role: CustomRole) -> Tagged<CustomRole> {
 }
 
 impl CustomRoleUpdate {
-    pub(crate) fn validate(&self) -> Result<(), Error> {
+    pub(crate) fn validate(&self, limits: &Limits) -> Result<(), Error> {
         let mut problems = Problems::default();
         self.name
             .iter()
-            .for_each(|name| problems.name("name", name));
+            .for_each(|name| problems.name("name", name, limits));
         self.slug
             .iter()
             .for_each(|slug| problems.slug("slug", slug));
@@ -144,7 +145,7 @@ impl KnowledgeService {
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &request.name);
+        problems.name("name", &request.name, self.limits());
         problems.slug("slug", &request.slug);
         problems.description("description", &request.description);
         check_actions(&mut problems, &request.actions);
@@ -215,7 +216,7 @@ impl KnowledgeService {
         update: &CustomRoleUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<Tagged<CustomRole>, Error> {
-        update.validate()?;
+        update.validate(self.limits())?;
         self.transact(|mut transaction| async move {
             let caller = self
                 .enter_org(&mut transaction, credential, org_slug, needs::UPDATE_ROLE)

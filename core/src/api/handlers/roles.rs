@@ -37,7 +37,8 @@ impl Call<'_> {
                 deny: actions.actions("deny"),
             }),
         };
-        body.problems().note(update.validate())?;
+        body.problems()
+            .note(update.validate(self.service.limits()))?;
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (org, role) = (self.org_slug(), self.role());
