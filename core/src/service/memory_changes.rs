@@ -68,7 +68,7 @@ impl MemoryUpdate {
     pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
         let mut problems = Problems::default();
         if let Some(title) = &self.title {
-            problems.name("title", title);
+            problems.name("title", title, limits);
         }
         if let Some(content) = &self.content {
             problems.content("content", content, limits.content_bytes_max);
