@@ -112,6 +112,13 @@ impl Body {
         Some(text)
     }
 
+    /// A description.
+    pub(super) fn description(&mut self, name: &'static str) -> Option<String> {
+        let text = self.text(name)?;
+        self.problems.description(name, &text);
+        Some(text)
+    }
+
     /// A list of strings.
     pub(super) fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
         self.list(name, "a list of strings", |value| {

@@ -173,7 +173,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    pub(super) fn add_member(
+    pub(in crate::service) fn add_member(
         &self,
         transaction: &mut Transaction,
         org: OrgId,
@@ -199,11 +199,15 @@ impl Provisioning<'_> {
     }
 }
 
-pub(super) fn check_member(problems: &mut Problems, member: &NewMember, limits: &Limits) {
+pub(crate) fn check_member(problems: &mut Problems, member: &NewMember, limits: &Limits) {
     problems.slug("handle", &member.handle);
     problems.name("name", &member.name, limits);
-    problems.at_most("teams", member.teams.len(), TEAMS_PER_MEMBER_MAX);
-    for (index, team) in member.teams.iter().enumerate() {
+    check_teams(problems, &member.teams);
+}
+
+pub(crate) fn check_teams(problems: &mut Problems, teams: &[String]) {
+    problems.at_most("teams", teams.len(), TEAMS_PER_MEMBER_MAX);
+    for (index, team) in teams.iter().enumerate() {
         if !is_label_name(team) {
             problems.push(
                 format!("teams[{index}]"),
