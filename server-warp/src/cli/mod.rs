@@ -11,6 +11,7 @@ mod dashboard;
 mod demo;
 mod dump;
 mod failure;
+mod healthcheck;
 mod import;
 mod init;
 mod operator;
@@ -53,6 +54,7 @@ enum Command {
     Verify(verify::Args),
     Compact(compact::Args),
     Config(config::Args),
+    Healthcheck(healthcheck::Args),
 }
 
 /// Runs the command line of this process.
@@ -88,6 +90,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Verify(args) => verify::run(args).await,
             Command::Compact(args) => compact::run(args).await,
             Command::Config(args) => config::run(args),
+            Command::Healthcheck(args) => healthcheck::run(args).await,
         }
     })
 }
