@@ -4,11 +4,13 @@
 //! codes: 0 for success, 1 where something failed, 2 where the command line or the configuration cannot be understood.
 
 mod args;
+mod compact;
 mod completions;
 mod config;
 mod credential;
 mod dashboard;
 mod demo;
+mod dump;
 mod failure;
 mod healthcheck;
 mod import;
@@ -18,6 +20,7 @@ mod org;
 mod output;
 mod refusal;
 mod relabel;
+mod restore;
 mod serve;
 mod session;
 mod settings;
@@ -25,6 +28,7 @@ mod table;
 mod tenant;
 mod token;
 mod user;
+mod verify;
 mod workspace;
 
 use std::process::ExitCode;
@@ -54,6 +58,10 @@ enum Command {
     Relabel(relabel::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
+    Dump(dump::Args),
+    Restore(restore::Args),
+    Verify(verify::Args),
+    Compact(compact::Args),
     Config(config::Args),
     Healthcheck(healthcheck::Args),
     Completions(completions::Args),
@@ -91,6 +99,10 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
+            Command::Dump(args) => dump::run(args).await,
+            Command::Restore(args) => restore::run(args).await,
+            Command::Verify(args) => verify::run(args).await,
+            Command::Compact(args) => compact::run(args).await,
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Completions(args) => completions::run(&args, Cli::command()),

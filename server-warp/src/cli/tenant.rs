@@ -27,12 +27,17 @@ pub(super) struct Tenant {
     members: Vec<Member>,
 }
 
-/// Opens the store for a command that does its work and ends: it logs what goes wrong and nothing else.
-async fn open_service(data: DataArgs) -> Result<KnowledgeService, Failure> {
-    logging::init(&LogConfig {
+/// The log of a command that does its work and ends: what goes wrong, and nothing else.
+pub(super) fn quiet_log() -> Result<(), Failure> {
+    Ok(logging::init(&LogConfig {
         level: "warn".to_owned(),
         format: LogFormat::Text,
-    })?;
+    })?)
+}
+
+/// Opens the store for a command that does its work and ends.
+async fn open_service(data: DataArgs) -> Result<KnowledgeService, Failure> {
+    quiet_log()?;
     let config = data.load()?.config;
     let data = config.data.open_existing().await?;
     let options = data.options(config.limits);

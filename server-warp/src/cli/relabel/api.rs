@@ -26,6 +26,7 @@ use url::Url;
 use crate::cli::failure::Failure;
 use crate::cli::operator::with_query;
 use crate::cli::refusal::Refusal;
+use crate::system::system_env;
 
 /// Time for one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -135,7 +136,7 @@ impl Api {
             }
             let wait = wait.unwrap_or(delay).clamp(delay, RETRY_DELAY_MAX);
             // Those who were refused together do not come again together.
-            tokio::time::sleep(wait.mul_f64(1.0 + fastrand::f64() / 4.0)).await;
+            tokio::time::sleep(wait + system_env().jitter(wait / 4)).await;
             delay = (delay * 2).min(RETRY_DELAY_MAX);
         }
         unreachable!("the last attempt returns")
