@@ -7,6 +7,7 @@
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
+//! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
 //! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
@@ -16,11 +17,13 @@
 
 pub mod admin;
 pub mod app;
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod data;
 pub mod demo;
 mod explain;
+mod http_client;
 pub mod logging;
 pub mod metrics;
 pub mod net;
