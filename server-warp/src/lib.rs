@@ -9,6 +9,7 @@
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
+//! - [`reference`]: what the server says of its own interface, at `/openapi.json` and `/docs`.
 //! - [`metrics`]: numbers for Prometheus.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
@@ -26,6 +27,7 @@ pub mod metrics;
 pub mod net;
 pub mod private_file;
 mod progress;
+pub mod reference;
 pub mod responder;
 pub mod sealing;
 pub mod system;

@@ -21,6 +21,7 @@ mod failures;
 mod idempotency;
 mod inbound;
 mod rate_limits;
+mod reference;
 mod roles;
 mod support;
 mod tenancy;
