@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::URL_CHARS_MAX;
+
 /// How many memories one bulk update may name.
 pub const BULK_MEMORIES_MAX: usize = 1_000;
 /// The largest content of a memory, in bytes.
@@ -54,6 +56,10 @@ pub struct Limits {
     pub content_bytes_max: usize,
     /// See [`BODY_BYTES_MAX`].
     pub body_bytes_max: usize,
+    /// See [`NAME_CHARS_MAX`]. At most that, so that a title fits into one value with its content.
+    pub name_chars_max: usize,
+    /// See [`URL_CHARS_MAX`]. At most that, which is what the type takes.
+    pub url_chars_max: usize,
     /// See [`WEBHOOKS_PER_WORKSPACE_MAX`].
     pub webhooks_per_workspace_max: u64,
     /// See [`INBOUND_WEBHOOKS_PER_WORKSPACE_MAX`].
@@ -105,6 +111,8 @@ impl Limits {
                 CONTENT_BYTES_MAX,
             ),
             ("body_bytes_max", self.body_bytes_max, usize::MAX),
+            ("name_chars_max", self.name_chars_max, NAME_CHARS_MAX),
+            ("url_chars_max", self.url_chars_max, URL_CHARS_MAX),
             ("idempotency_retention", retention_ms, usize::MAX),
         ];
         let wrong = checks
@@ -122,6 +130,8 @@ impl Default for Limits {
             bulk_memories_max: BULK_MEMORIES_MAX,
             content_bytes_max: CONTENT_BYTES_MAX,
             body_bytes_max: BODY_BYTES_MAX,
+            name_chars_max: NAME_CHARS_MAX,
+            url_chars_max: URL_CHARS_MAX,
             webhooks_per_workspace_max: WEBHOOKS_PER_WORKSPACE_MAX,
             inbound_webhooks_per_workspace_max: INBOUND_WEBHOOKS_PER_WORKSPACE_MAX,
             connectors_per_workspace_max: CONNECTORS_PER_WORKSPACE_MAX,
@@ -160,6 +170,14 @@ mod tests {
         assert_eq!(
             refused(|limits| limits.body_bytes_max = 0),
             "body_bytes_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.name_chars_max = 129),
+            "name_chars_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.url_chars_max = 2_049),
+            "url_chars_max"
         );
         assert_eq!(
             refused(|limits| limits.idempotency_retention = Duration::ZERO),

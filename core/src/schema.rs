@@ -14,7 +14,9 @@ use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::model::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, Timestamp, URL_CHARS_MAX, WebhookUrl,
 };
-use crate::service::Cursor;
+use crate::service::{
+    Cursor, ROTATION_DEFAULT, ROTATION_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
+};
 
 /// Gives a type a schema that stands where the type is used.
 macro_rules! inline_schema {
@@ -91,6 +93,21 @@ rules! {
         "minLength": 1,
         "x-limit": "content_bytes_max",
         "examples": ["Refunds take five working days."],
+    });
+    /// How often a connector syncs.
+    SyncIntervalSeconds: json_schema!({
+        "type": "integer",
+        "minimum": SYNC_INTERVAL_MIN.as_secs(),
+        "maximum": SYNC_INTERVAL_MAX.as_secs(),
+        "examples": [3_600],
+    });
+    /// In what time an MCP key has to be replaced.
+    RotationSeconds: json_schema!({
+        "type": "integer",
+        "minimum": 1,
+        "maximum": ROTATION_MAX.as_secs(),
+        "default": ROTATION_DEFAULT.as_secs(),
+        "examples": [ROTATION_DEFAULT.as_secs()],
     });
     /// A signing secret, as Standard Webhooks 1.0.0 writes it.
     SigningSecret: json_schema!({

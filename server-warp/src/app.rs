@@ -47,6 +47,7 @@ use crate::explain::explain;
 use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
 use crate::responder::ApiResponder;
+use crate::telemetry::RequestTracer;
 
 /// Time between two looks for what is due in the background.
 pub const MAINTENANCE_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
@@ -109,6 +110,14 @@ impl App {
             #[cfg(unix)]
             admin: None,
         })
+    }
+
+    /// Makes a span of each request from here on. Those of the store are made where the service was opened over a
+    /// [traced](crate::telemetry::Telemetry::trace_store) one.
+    #[must_use]
+    pub fn traced_by(mut self, tracer: RequestTracer) -> Self {
+        self.server = self.server.traced_by(tracer);
+        self
     }
 
     /// Looks this often for what is due in the background; [`MAINTENANCE_INTERVAL_DEFAULT`] unless told.

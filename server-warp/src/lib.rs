@@ -10,7 +10,7 @@
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
 //! - [`reference`]: what the server says of its own interface, at `/openapi.json` and `/docs`.
-//! - [`metrics`]: numbers for Prometheus.
+//! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
 //! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
@@ -31,3 +31,4 @@ pub mod reference;
 pub mod responder;
 pub mod sealing;
 pub mod system;
+pub mod telemetry;

@@ -91,7 +91,13 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
         .with_writer(std::io::stderr)
         .with_ansi(terminal);
     let set_up = if json {
-        lines.json().flatten_event(true).finish().try_init()
+        lines
+            .json()
+            .flatten_event(true)
+            // The one span that there is, that of the request: a list of it would say it twice.
+            .with_span_list(false)
+            .finish()
+            .try_init()
     } else {
         lines.finish().try_init()
     };

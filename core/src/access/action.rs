@@ -27,11 +27,11 @@ crate::model::names::string_enum! {
         MemoryReview = "memory:review",
         /// Delete memories.
         MemoryDelete = "memory:delete",
-        /// See the dashboard of a workspace.
+        /// See the dashboard of a workspace, and one by one what it shows: connectors, MCP keys, chats.
         DashboardRead = "dashboard:read",
         /// Report the syncs of a connector.
         ConnectorReport = "connector:report",
-        /// Make, pause and remove connectors; make sources.
+        /// Make, change and delete connectors; make sources.
         ConnectorManage = "connector:manage",
         /// Make, rotate and revoke MCP keys.
         McpKeyManage = "mcp_key:manage",
@@ -45,11 +45,11 @@ crate::model::names::string_enum! {
         WebhookManage = "webhook:manage",
         /// Register and remove inbound webhooks.
         InboundWebhookManage = "inbound_webhook:manage",
-        /// See the custom roles.
+        /// See the custom roles, and the members with the roles that they hold.
         RoleRead = "role:read",
         /// Make, change and delete custom roles.
         RoleManage = "role:manage",
-        /// Add members and workspaces, and assign roles.
+        /// Add, change and remove members, and assign roles.
         MemberManage = "member:manage",
         /// Read the audit log.
         AuditRead = "audit:read",

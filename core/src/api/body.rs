@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::json;
 use crate::access::{Action, ActionSet};
 use crate::error::{Error, ProblemCode};
+use crate::limits::Limits;
 use crate::service::Problems;
 
 /// The JSON object of a request, as it is read field by field.
@@ -96,10 +97,10 @@ impl Body {
     }
 
     /// A name or a title, which has to be there.
-    pub(super) fn name(&mut self, name: &'static str) -> Option<String> {
+    pub(super) fn name(&mut self, name: &'static str, limits: &Limits) -> Option<String> {
         self.require(name);
         let text = self.text(name)?;
-        self.problems.name(name, &text);
+        self.problems.name(name, &text, limits);
         Some(text)
     }
 
@@ -108,6 +109,13 @@ impl Body {
         self.require(name);
         let text = self.text(name)?;
         self.problems.slug(name, &text);
+        Some(text)
+    }
+
+    /// A description.
+    pub(super) fn description(&mut self, name: &'static str) -> Option<String> {
+        let text = self.text(name)?;
+        self.problems.description(name, &text);
         Some(text)
     }
 

@@ -169,6 +169,50 @@ operations! {
         /// Summarises a workspace for its dashboard.
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", Bearer, Headers, Specified, 200, [404];
     }
+    "Connectors" {
+        /// Makes a connector.
+        CreateConnector: POST "/v1/workspaces/{id}/connectors", Bearer, Body, Addition, 201, [400, 404];
+        /// Lists the connectors of a workspace, with how they are.
+        ListConnectors: GET "/v1/workspaces/{id}/connectors", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a connector, with how it is.
+        GetConnector: GET "/v1/workspaces/{id}/connectors/{connectorId}", Bearer, Body, Addition, 200, [404];
+        /// Changes a connector.
+        UpdateConnector: PATCH "/v1/workspaces/{id}/connectors/{connectorId}", Bearer, Body, Addition, 200,
+            [400, 404];
+        /// Deletes a connector.
+        DeleteConnector: DELETE "/v1/workspaces/{id}/connectors/{connectorId}", Bearer, Body, Addition, 204, [404];
+        /// Reports what a sync of a connector came to.
+        ReportSync: POST "/v1/workspaces/{id}/connectors/{connectorId}/sync-reports", Bearer, Body, Addition, 204,
+            [400, 404];
+    }
+    "MCP keys" {
+        /// Makes an MCP key.
+        CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 201, [400, 404];
+        /// Lists the MCP keys of a workspace.
+        ListMcpKeys: GET "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads an MCP key.
+        GetMcpKey: GET "/v1/workspaces/{id}/mcp-keys/{keyId}", Bearer, Body, Addition, 200, [404];
+        /// Replaces the secret of an MCP key.
+        RotateMcpKey: POST "/v1/workspaces/{id}/mcp-keys/{keyId}/rotate", Bearer, Body, Addition, 200, [400, 404];
+        /// Revokes an MCP key.
+        RevokeMcpKey: DELETE "/v1/workspaces/{id}/mcp-keys/{keyId}", Bearer, Body, Addition, 204, [404];
+        /// Notes that the MCP key that is presented is used.
+        NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses", Bearer, Body, Addition, 204, [400, 404];
+    }
+    "Chats" {
+        /// Opens a chat.
+        CreateChat: POST "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 201, [400, 404];
+        /// Lists the chats of a workspace.
+        ListChats: GET "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a chat.
+        GetChat: GET "/v1/workspaces/{id}/chats/{sessionId}", Bearer, Body, Addition, 200, [404];
+        /// Writes a message into a chat.
+        PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages", Bearer, Body, Addition, 201,
+            [400, 404];
+        /// Lists the messages of a chat.
+        ListChatMessages: GET "/v1/workspaces/{id}/chats/{sessionId}/messages", Bearer, Body, Addition, 200,
+            [400, 404];
+    }
     "Custom roles" {
         /// Deletes a custom role.
         DeleteCustomRole: DELETE "/v1/orgs/{orgSlug}/custom-roles/{roleId}", Session, Body, Specified, 204,
@@ -178,6 +222,28 @@ operations! {
             [400, 404, 409, 412];
         /// Lists the custom roles of an organisation.
         ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles", Session, Body, Specified, 200, [404];
+        /// Makes a custom role.
+        CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles", Session, Body, Addition, 201, [400, 404, 409];
+        /// Reads a custom role.
+        GetCustomRole: GET "/v1/orgs/{orgSlug}/custom-roles/{roleId}", Session, Body, Addition, 200, [404];
+    }
+    "Members" {
+        /// Lists the members of an organisation.
+        ListMembers: GET "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 200, [400, 404];
+        /// Adds a member.
+        AddMember: POST "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 201, [400, 404, 409];
+        /// Reads a member, with the roles that it holds in workspaces.
+        GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [404];
+        /// Changes a member.
+        UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [400, 404, 412];
+        /// Removes a member.
+        RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 204, [400, 404];
+        /// Gives a member a role in a workspace.
+        AssignWorkspaceRole: PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
+            Addition, 204, [400, 404];
+        /// Ends the role that a member holds in a workspace.
+        EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
+            Addition, 204, [404];
     }
     "Citation subscriptions" {
         /// Subscribes to the citations of a recall.
@@ -319,9 +385,11 @@ mod tests {
         let error = Routes::new()
             .find(&Method::POST, "/v1/orgs/acme/custom-roles/x")
             .unwrap_err();
-        assert!(matches!(error, Error::MethodNotAllowed { allow } if allow == "DELETE, PATCH"));
+        assert!(
+            matches!(error, Error::MethodNotAllowed { allow } if allow == "DELETE, GET, HEAD, PATCH")
+        );
         let error = Routes::new()
-            .find(&Method::POST, "/v1/orgs/acme/custom-roles")
+            .find(&Method::POST, "/v1/sources/x")
             .unwrap_err();
         assert!(matches!(error, Error::MethodNotAllowed { allow } if allow == "GET, HEAD"));
     }

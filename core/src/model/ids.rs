@@ -19,6 +19,8 @@ super::names::identifiers! {
     ConnectorId
     /// A chat session.
     ChatId
+    /// A message of a chat.
+    ChatMessageId
     /// A recall: one answer of an assistant, with the memories that it cites.
     RecallId
     /// A citation subscription.

@@ -20,8 +20,9 @@ pub use self::delivery::{
     NewWebhook, Recall, Webhook,
 };
 pub use self::ids::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, EventId, InboundWebhookId, MemberId, MemoryId,
-    OperationId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,
+    MemberId, MemoryId, OperationId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId,
+    WorkspaceId,
 };
 pub use self::labels::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, InvalidAudienceLabel, ReviewStatus,

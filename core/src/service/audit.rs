@@ -52,8 +52,16 @@ crate::model::names::string_enum! {
         ConnectorCreate = "connector.create",
         /// A connector was paused or resumed.
         ConnectorPause = "connector.pause",
+        /// The configuration of a connector was changed.
+        ConnectorUpdate = "connector.update",
+        /// A connector was deleted.
+        ConnectorDelete = "connector.delete",
         /// An MCP key was made.
         McpKeyCreate = "mcp_key.create",
+        /// The secret of an MCP key was replaced.
+        McpKeyRotate = "mcp_key.rotate",
+        /// An MCP key was revoked.
+        McpKeyRevoke = "mcp_key.revoke",
         /// A chat was opened.
         ChatCreate = "chat.create",
         /// A recall was registered.
@@ -64,6 +72,8 @@ crate::model::names::string_enum! {
         WorkspaceCreate = "workspace.create",
         /// A member was added.
         MemberCreate = "member.create",
+        /// The name or the teams of a member were changed.
+        MemberUpdate = "member.update",
         /// A member was removed.
         MemberRemove = "member.remove",
         /// A token or a session was made.

@@ -4,23 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
+use super::page::{Listing, Page, PageRequest};
 use super::validate::Problems;
-use crate::access::{Credential, CredentialKind, Principal, needs};
+use crate::access::{Credential, needs};
 use crate::error::Error;
-use crate::model::{ChatId, ChatSummary, MemberId, Timestamp, WorkspaceId};
-use crate::store::keys;
+use crate::model::{ChatId, ChatMessageId, ChatSummary, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::store::{Direction, Transaction, keys};
 
 /// The longest snippet of a chat on the dashboard, in characters.
 pub const SNIPPET_CHARS_MAX: usize = 160;
 
 /// A chat session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Chat {
     /// The identifier.
     pub id: ChatId,
     /// The workspace.
     pub workspace_id: WorkspaceId,
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub title: String,
     /// Who opened it.
     pub created_by: MemberId,
@@ -32,14 +35,16 @@ pub struct Chat {
 
 /// One message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChatMessage {
     /// The identifier.
-    pub id: uuid::Uuid,
+    pub id: ChatMessageId,
     /// The chat.
     pub chat_id: ChatId,
     /// Who wrote it.
     pub author_id: MemberId,
     /// The text.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Content"))]
     pub content: String,
     /// When it was written.
     pub created_at: Timestamp,
@@ -63,15 +68,12 @@ impl KnowledgeService {
         title: &str,
     ) -> Result<Chat, Error> {
         let mut problems = Problems::default();
-        problems.name("title", title);
+        problems.name("title", title, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
-            let caller =
-                Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller
-                .enter(&mut transaction, workspace, needs::CREATE_CHAT)
+            let (caller, _) = self
+                .enter_workspace(&mut transaction, credential, workspace, needs::CREATE_CHAT)
                 .await?;
             let org = caller.org_id();
             let chat = Chat {
@@ -97,6 +99,81 @@ impl KnowledgeService {
         .await
     }
 
+    /// The chats of a workspace, the last one opened first.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
+    /// workspace; [`Error::Forbidden`] without `dashboard:read` there.
+    pub async fn list_chats(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        page: &PageRequest,
+    ) -> Result<Page<Chat>, Error> {
+        self.transact(|mut reading| async move {
+            let (caller, _) = self
+                .enter_workspace(&mut reading, credential, workspace, needs::LIST_CHATS)
+                .await?;
+            let range = keys::chats(caller.org_id(), workspace);
+            let listing = Listing::new("chats", &(), range, Direction::Reverse);
+            let found = listing.page(self.store(), page, |_, chat| Ok(Some(chat)));
+            reading.done(found.await?)
+        })
+        .await
+    }
+
+    /// One chat.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or chat; [`Error::Forbidden`] without
+    /// `dashboard:read` there.
+    pub async fn chat(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        chat: ChatId,
+    ) -> Result<Chat, Error> {
+        self.transact(|mut reading| async move {
+            let (caller, _) = self
+                .enter_workspace(&mut reading, credential, workspace, needs::READ_CHAT)
+                .await?;
+            let found = read_chat(&mut reading, caller.org_id(), workspace, chat).await?;
+            reading.done(found)
+        })
+        .await
+    }
+
+    /// The messages of a chat, in the order they were written.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
+    /// workspace or chat; [`Error::Forbidden`] without `dashboard:read` there.
+    pub async fn list_chat_messages(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        chat: ChatId,
+        page: &PageRequest,
+    ) -> Result<Page<ChatMessage>, Error> {
+        self.transact(|mut reading| async move {
+            let (caller, _) = self
+                .enter_workspace(
+                    &mut reading,
+                    credential,
+                    workspace,
+                    needs::LIST_CHAT_MESSAGES,
+                )
+                .await?;
+            let org = caller.org_id();
+            read_chat(&mut reading, org, workspace, chat).await?;
+            let range = keys::chat_messages(org, chat);
+            let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
+            let found = listing.page(self.store(), page, |_, message| Ok(Some(message)));
+            reading.done(found.await?)
+        })
+        .await
+    }
+
     /// Writes a message into a chat.
     ///
     /// # Errors
@@ -114,20 +191,19 @@ impl KnowledgeService {
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
-            let caller =
-                Principal::recognise(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller
-                .enter(&mut transaction, workspace, needs::POST_CHAT_MESSAGE)
+            let (caller, _) = self
+                .enter_workspace(
+                    &mut transaction,
+                    credential,
+                    workspace,
+                    needs::POST_CHAT_MESSAGE,
+                )
                 .await?;
             let org = caller.org_id();
             let key = keys::chat(org, workspace, chat);
-            let before = transaction
-                .read::<Chat>(&key)
-                .await?
-                .ok_or(Error::NotFound { what: "chat" })?;
+            let before = read_chat(&mut transaction, org, workspace, chat).await?;
             let message = ChatMessage {
-                id: transaction.unique(),
+                id: ChatMessageId(transaction.unique()),
                 chat_id: chat,
                 author_id: caller.member_id(),
                 content: content.to_owned(),
@@ -155,6 +231,18 @@ impl KnowledgeService {
         })
         .await
     }
+}
+
+async fn read_chat(
+    transaction: &mut Transaction,
+    org: OrgId,
+    workspace: WorkspaceId,
+    chat: ChatId,
+) -> Result<Chat, Error> {
+    let found = transaction
+        .read::<Chat>(&keys::chat(org, workspace, chat))
+        .await?;
+    found.ok_or(Error::NotFound { what: "chat" })
 }
 
 fn summary(chat: &Chat, snippet: String) -> ChatSummary {

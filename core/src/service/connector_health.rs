@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::connectors::{Connector, SyncOutcome, SyncReport};
+use super::connectors::{Connector, ConnectorDetails};
+use super::syncs::{SyncOutcome, SyncReport};
 use crate::model::{ConnectorHealth, ConnectorStatus, Timestamp};
 
 /// One bucket of the error window.
@@ -117,6 +118,20 @@ impl ConnectorState {
         match self.errors.iter_mut().find(|bucket| bucket.hour == hour) {
             Some(bucket) => bucket.count = bucket.count.saturating_add(1),
             None => self.errors.push(ErrorBucket { hour, count: 1 }),
+        }
+    }
+
+    /// The connector with how it is now.
+    pub(super) fn details(&self, connector: Connector, now: Timestamp) -> ConnectorDetails {
+        let health = self.health(&connector, now);
+        ConnectorDetails {
+            connector,
+            status: health.status,
+            last_sync: self.last_sync,
+            last_error: self.last_error.clone(),
+            last_success_at: self.last_success_at,
+            next_sync_at: self.next_sync_at,
+            error_count_24h: health.error_count_24h,
         }
     }
 

@@ -23,7 +23,7 @@ impl KnowledgeService {
         request: &NewInboundWebhook,
     ) -> Result<InboundWebhook, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &request.name);
+        problems.name("name", &request.name, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();

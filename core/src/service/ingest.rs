@@ -71,7 +71,7 @@ impl NewMemory {
 
     fn check(&self, prefix: &str, limits: &Limits, problems: &mut Problems) {
         let path = |field: &str| format!("{prefix}{field}");
-        problems.name(&path("title"), &self.title);
+        problems.name(&path("title"), &self.title, limits);
         problems.content(&path("content"), &self.content, limits.content_bytes_max);
         if let Some(key) = &self.source_key
             && (key.is_empty() || key.chars().count() > SOURCE_KEY_CHARS_MAX)

@@ -26,7 +26,7 @@ impl KnowledgeService {
     /// workspace, or where the last owner would be gone; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// organisation that is not the caller's, an unknown member or workspace; [`Error::Forbidden`] without
     /// `member:manage`, for a role that may do what the caller may not (also the one in the organisation, where one in
-    /// a workspace ends), or where anyone but an owner makes or unmakes an owner.
+    /// a workspace ends), or where anyone but an owner makes, restricts or unmakes an owner.
     pub async fn assign_role(
         &self,
         credential: &Credential,
@@ -76,25 +76,10 @@ impl KnowledgeService {
                 (old, role, Some(workspace))
             }
         };
-        let held = match old {
-            Some(old) => Some(current_role(transaction, org, old).await?),
-            None => None,
-        };
-        if held == new {
+        let Some(held) = change_role(transaction, authority, &found, (old, new), workspace).await?
+        else {
             return Ok(());
-        }
-        match new {
-            Some(new) => check_grant(transaction, authority, new, workspace).await?,
-            // The role in the organisation counts there again: that grants what it allows.
-            None => check_return(transaction, authority, found.role).await?,
-        }
-        check_owners(transaction, authority, held, new).await?;
-        if let (Some(old), Some(counted)) = (old, held) {
-            leave_role(transaction, org, (old, counted), member, workspace);
-        }
-        if let Some(new) = new {
-            hold_role(transaction, org, new, member, workspace);
-        }
+        };
         match (workspace, new) {
             (None, Some(role)) => {
                 found.role = role;
@@ -115,7 +100,7 @@ impl KnowledgeService {
             authority.actor(),
             AuditAction::RoleAssign,
             (ResourceKind::Member, member.0),
-            Some(state(&shown(held))),
+            Some(state(&shown(held.0))),
             Some(state(&shown(new))),
         );
         Ok(())
@@ -153,15 +138,53 @@ impl Authority {
     pub(super) fn require_owner(&self) -> Result<(), Error> {
         match self {
             Self::Caller(caller) if !caller.is_owner() => Err(Error::forbidden(
-                "owners are made and unmade by owners alone",
+                "owners are made, changed and unmade by owners alone",
             )),
             _ => Ok(()),
         }
     }
 }
 
+/// What a member held before a change of its role; nothing where there was no role in the workspace.
+pub(super) struct Held(pub(super) Option<RoleRef>);
+
+/// Gives a member another role there, in all but its own record. `None` where it holds that role already.
+pub(super) async fn change_role(
+    transaction: &mut Transaction,
+    authority: &Authority,
+    member: &Member,
+    (old, new): (Option<RoleRef>, Option<RoleRef>),
+    workspace: Option<WorkspaceId>,
+) -> Result<Option<Held>, Error> {
+    let org = authority.org();
+    let held = match old {
+        Some(old) => Some(current_role(transaction, org, old).await?),
+        None => None,
+    };
+    if held == new {
+        return Ok(None);
+    }
+    if member.role == OWNER {
+        // In a workspace too: a role there would take from what an owner may do.
+        authority.require_owner()?;
+    }
+    match new {
+        Some(new) => check_grant(transaction, authority, new, workspace).await?,
+        // The role in the organisation counts there again: that grants what it allows.
+        None => check_return(transaction, authority, member.role).await?,
+    }
+    check_owners(transaction, authority, held, new).await?;
+    if let (Some(old), Some(counted)) = (old, held) {
+        leave_role(transaction, org, (old, counted), member.id, workspace);
+    }
+    if let Some(new) = new {
+        hold_role(transaction, org, new, member.id, workspace);
+    }
+    Ok(Some(Held(held)))
+}
+
 /// Refuses a role that cannot be held there, or that may do what the caller may not.
-async fn check_grant(
+pub(super) async fn check_grant(
     transaction: &mut Transaction,
     authority: &Authority,
     role: RoleRef,
@@ -197,7 +220,7 @@ async fn check_grant(
 }
 
 /// Refuses that anyone but an owner makes or unmakes an owner, and that the last one goes.
-async fn check_owners(
+pub(super) async fn check_owners(
     transaction: &mut Transaction,
     authority: &Authority,
     old: Option<RoleRef>,

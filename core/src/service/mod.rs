@@ -14,6 +14,7 @@ mod inbound;
 mod ingest;
 mod maintain;
 mod mcp_keys;
+mod member_changes;
 mod member_removal;
 mod members;
 mod memories;
@@ -25,6 +26,8 @@ mod role_deletion;
 mod roles;
 mod sealing;
 mod sources;
+mod syncs;
+mod tagged;
 mod validate;
 mod verify;
 mod webhooks;
@@ -39,29 +42,39 @@ use serde::{Deserialize, Serialize};
 pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
 pub(crate) use self::bulk::{CHANGE_RULE, check_memory_ids};
 pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
-pub use self::connectors::{Connector, NewConnector, SyncOutcome, SyncReport};
+pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
+#[cfg(feature = "openapi")]
+pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::ingest::{IngestOutcome, IngestedMemory, NewMemory};
 pub use self::maintain::Maintained;
-pub use self::mcp_keys::{IssuedMcpKey, NewMcpKey};
+#[cfg(feature = "openapi")]
+pub(crate) use self::mcp_keys::ROTATION_MAX;
+pub(crate) use self::mcp_keys::{AUDIENCE_MAX, check_rotation};
+pub use self::mcp_keys::{IssuedMcpKey, NewMcpKey, ROTATION_DEFAULT};
+pub use self::member_changes::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::MemberAssignment;
 pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
+pub(crate) use self::provision::check_teams;
 pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisioning};
 pub use self::recalls::NewRecall;
-pub use self::roles::{DeleteRole, IfMatch};
+pub use self::roles::DeleteRole;
+pub(crate) use self::roles::check_actions;
 use self::sealing::Sealer;
 pub use self::sealing::{RotatedSecret, SealingKey};
 pub use self::sources::NewSource;
+pub use self::syncs::{SyncOutcome, SyncOutcomeKind, SyncReport};
+pub use self::tagged::{IfMatch, Tagged};
 pub(crate) use self::validate::Problems;
 pub use self::validate::{SLUG_RULE, name_problem};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
-use crate::access::{Credential, CredentialKind, CredentialRecord, Principal};
+use crate::access::{Credential, CredentialKind, CredentialRecord, Need, Principal};
 use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::MemberId;
+use crate::model::{MemberId, Workspace, WorkspaceId};
 use crate::store::{
     Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
@@ -282,6 +295,21 @@ impl KnowledgeService {
         .await
     }
 
+    /// Recognises the holder of a token, and refuses one that may not do in the workspace what is needed.
+    async fn enter_workspace(
+        &self,
+        transaction: &mut Transaction,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        need: Need,
+    ) -> Result<(Principal, Workspace), Error> {
+        let now = self.env().now();
+        let caller =
+            Principal::recognise(transaction, credential, CredentialKind::Bearer, now).await?;
+        let workspace = caller.enter(transaction, workspace, need).await?;
+        Ok((caller, workspace))
+    }
+
     /// The member that a credential of this kind belongs to, while it is valid; `None` also where the store does not
     /// answer. One read, which nothing is decided by.
     pub(crate) async fn holder(
@@ -316,13 +344,4 @@ impl KnowledgeService {
     fn reading(&self) -> Transaction {
         Transaction::begin(Arc::clone(&self.inner.store))
     }
-}
-
-/// Something with the version it was read at or written with, as its entity tag (RFC 9110, 8.8.3).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tagged<T> {
-    /// The thing.
-    pub value: T,
-    /// Its entity tag, quotes and `W/` included.
-    pub etag: String,
 }

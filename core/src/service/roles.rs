@@ -1,23 +1,13 @@
 //! Custom roles: made, listed, read and changed. Their deletion has a file of its own.
 
 use super::audit::{Actor, AuditAction, Operation, ResourceKind};
-use super::idempotency::fingerprint;
 use super::validate::{Problems, take_place};
-use super::{KnowledgeService, Tagged};
+use super::{IfMatch, KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs};
-use crate::digest::etag;
 use crate::error::{Error, ProblemCode};
+use crate::limits::Limits;
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
 use crate::store::{StoreExt, Transaction, decode_value, keys};
-
-/// What a change of a role is conditional on: the entity tag of the version that its caller knows (RFC 9110, 13.1.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IfMatch {
-    /// `*`: any version.
-    Any,
-    /// One of these entity tags, quotes included.
-    Tags(Vec<String>),
-}
 
 /// The request to delete a custom role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,24 +18,12 @@ pub struct DeleteRole {
     pub reassign_to: Option<RoleRef>,
 }
 
-/// The strong entity tag of a role: it follows from what the role is, `updated_at` included.
-fn role_etag(role: &CustomRole) -> String {
-    etag(fingerprint(role))
-}
-
-fn tagged(role: CustomRole) -> Tagged<CustomRole> {
-    Tagged {
-        etag: role_etag(&role),
-        value: role,
-    }
-}
-
 impl CustomRoleUpdate {
-    pub(crate) fn validate(&self) -> Result<(), Error> {
+    pub(crate) fn validate(&self, limits: &Limits) -> Result<(), Error> {
         let mut problems = Problems::default();
         self.name
             .iter()
-            .for_each(|name| problems.name("name", name));
+            .for_each(|name| problems.name("name", name, limits));
         self.slug
             .iter()
             .for_each(|slug| problems.slug("slug", slug));
@@ -72,7 +50,8 @@ impl CustomRoleUpdate {
     }
 }
 
-fn check_actions(problems: &mut Problems, actions: &RoleActions) {
+/// Notes the actions that stand in both lists.
+pub(crate) fn check_actions(problems: &mut Problems, actions: &RoleActions) {
     for both in (actions.allow & actions.deny).iter() {
         problems.push(
             "actions",
@@ -125,7 +104,7 @@ impl KnowledgeService {
             let found = found.ok_or(Error::NotFound {
                 what: "custom role",
             })?;
-            reading.done(tagged(found))
+            reading.done(Tagged::strong(found))
         })
         .await
     }
@@ -144,7 +123,7 @@ impl KnowledgeService {
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &request.name);
+        problems.name("name", &request.name, self.limits());
         problems.slug("slug", &request.slug);
         problems.description("description", &request.description);
         check_actions(&mut problems, &request.actions);
@@ -215,7 +194,7 @@ impl KnowledgeService {
         update: &CustomRoleUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<Tagged<CustomRole>, Error> {
-        update.validate()?;
+        update.validate(self.limits())?;
         self.transact(|mut transaction| async move {
             let caller = self
                 .enter_org(&mut transaction, credential, org_slug, needs::UPDATE_ROLE)
@@ -227,14 +206,10 @@ impl KnowledgeService {
                 .ok_or(Error::NotFound {
                     what: "custom role",
                 })?;
-            if let Some(IfMatch::Tags(tags)) = if_match
-                && !tags.contains(&role_etag(&before))
-            {
-                return Err(Error::PreconditionFailed);
-            }
+            IfMatch::require(if_match, &before)?;
             let mut after = update.applied_to(&before);
             if after == before {
-                return transaction.done(tagged(before));
+                return transaction.done(Tagged::strong(before));
             }
             let mut problems = Problems::default();
             check_actions(&mut problems, &after.actions);
@@ -254,7 +229,7 @@ impl KnowledgeService {
                 &before,
                 &after,
             );
-            transaction.done(tagged(after))
+            transaction.done(Tagged::strong(after))
         })
         .await
     }

@@ -33,8 +33,8 @@ impl KnowledgeService {
         new: &NewSource,
     ) -> Result<Source, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &new.name);
-        problems.name("kind", &new.kind);
+        problems.name("name", &new.name, self.limits());
+        problems.name("kind", &new.kind, self.limits());
         problems.into_result()?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();

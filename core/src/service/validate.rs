@@ -1,25 +1,25 @@
 //! The rules for names, slugs and texts, enforced where they come in.
 
 use crate::error::{Error, FieldProblem, ProblemCode};
-use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
+use crate::limits::{DESCRIPTION_CHARS_MAX, Limits};
 use crate::model::is_label_name;
 use crate::store::{Key, Transaction};
 
 /// What a slug, a handle and the name of a team have to be.
 pub const SLUG_RULE: &str = "must have 1 to 64 characters of a-z 0-9 - _ .";
 
-/// What is wrong with a name or a title: it has 1 to 128 characters, and not white space alone.
+/// What is wrong with a name or a title: it has 1 to [`Limits::name_chars_max`] characters, and not white space alone.
 #[must_use]
-pub fn name_problem(path: &str, name: &str) -> Option<FieldProblem> {
-    let chars = name.chars().count();
-    let code = match chars {
-        _ if chars > NAME_CHARS_MAX => ProblemCode::TooLarge,
+pub fn name_problem(path: &str, name: &str, limits: &Limits) -> Option<FieldProblem> {
+    let chars_max = limits.name_chars_max;
+    let code = match name.chars().count() {
+        chars if chars > chars_max => ProblemCode::TooLarge,
         _ if name.trim().is_empty() => ProblemCode::TooSmall,
         _ if name.chars().any(char::is_control) => ProblemCode::InvalidValue,
         _ => return None,
     };
     let message = format!(
-        "must have 1 to {NAME_CHARS_MAX} characters, not white space alone and no control characters"
+        "must have 1 to {chars_max} characters, not white space alone and no control characters"
     );
     Some(FieldProblem::new(path, code, message))
 }
@@ -62,8 +62,8 @@ impl Problems {
         self.0.len() >= PROBLEMS_MAX
     }
 
-    pub(crate) fn name(&mut self, path: &str, name: &str) {
-        name_problem(path, name)
+    pub(crate) fn name(&mut self, path: &str, name: &str, limits: &Limits) {
+        name_problem(path, name, limits)
             .into_iter()
             .for_each(|problem| self.add(problem));
     }
@@ -199,18 +199,28 @@ mod tests {
 
     #[test]
     fn names_are_counted_in_characters() {
-        assert_eq!(name_problem("name", &"ä".repeat(128)), None);
+        let limits = Limits::default();
+        assert_eq!(name_problem("name", &"ä".repeat(128), &limits), None);
         assert_eq!(
-            name_problem("name", &"ä".repeat(129)).unwrap().code,
+            name_problem("name", &"ä".repeat(129), &limits)
+                .unwrap()
+                .code,
             ProblemCode::TooLarge
         );
         assert_eq!(
-            name_problem("name", " \t").unwrap().code,
+            name_problem("name", " \t", &limits).unwrap().code,
             ProblemCode::TooSmall
         );
         assert_eq!(
-            name_problem("name", "a\u{7}b").unwrap().code,
+            name_problem("name", "a\u{7}b", &limits).unwrap().code,
             ProblemCode::InvalidValue
         );
+        let short = Limits {
+            name_chars_max: 3,
+            ..limits
+        };
+        assert_eq!(name_problem("name", "äöü", &short), None);
+        let problem = name_problem("name", "äöüß", &short).unwrap();
+        assert!(problem.message.starts_with("must have 1 to 3 characters"));
     }
 }

@@ -63,8 +63,13 @@ impl KnowledgeService {
         .await
     }
 
-    /// Refuses an address that deliveries may not go to.
+    /// Refuses an address that is too long, or that deliveries may not go to.
     pub(crate) fn check_webhook_url(&self, path: &str, url: &WebhookUrl) -> Result<(), Error> {
+        let chars_max = self.limits().url_chars_max;
+        if url.as_str().len() > chars_max {
+            let message = format!("must have at most {chars_max} characters");
+            return Err(Error::invalid(path, ProblemCode::TooLarge, message));
+        }
         if url.as_url().scheme() == "https" || self.inner.allow_http_webhooks {
             return Ok(());
         }

@@ -64,8 +64,9 @@ use super::{Key, KeyRange};
 use crate::access::{RoleRef, SecretHash};
 use crate::digest::sha256;
 use crate::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, EventId, InboundWebhookId, MemberId, MemoryId,
-    OrgId, RecallId, RoleId, SourceId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,
+    MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, Timestamp, WebhookId,
+    WorkspaceId,
 };
 
 const DIVIDER: char = '/';
@@ -200,6 +201,7 @@ families! {
     mcp_key_use(workspace: WorkspaceId, credential: CredentialId);
     mcp_key_count(workspace: WorkspaceId);
     chat(workspace: WorkspaceId, chat: ChatId);
+    chat_message(chat: ChatId, message: ChatMessageId);
     recall(recall: RecallId);
     cited_by(memory: MemoryId, recall: RecallId);
     subscription(recall: RecallId, subscription: SubscriptionId);
@@ -227,6 +229,8 @@ ranges! {
     connector_states = connector_state(workspace: WorkspaceId);
     mcp_keys = mcp_key(workspace: WorkspaceId);
     mcp_key_uses = mcp_key_use(workspace: WorkspaceId);
+    chats = chat(workspace: WorkspaceId);
+    chat_messages = chat_message(chat: ChatId);
     recalls = recall();
     citing_recalls = cited_by(memory: MemoryId);
     subscriptions = subscription(recall: RecallId);
@@ -316,16 +320,6 @@ pub fn source_key(org: OrgId, workspace: WorkspaceId, source: SourceId, name: &s
         .id(workspace.0)
         .id(source.0)
         .digest(name.as_bytes())
-        .key()
-}
-
-/// `chat_message`: messages are in the order of their time-ordered identifiers.
-#[must_use]
-pub fn chat_message(org: OrgId, chat: ChatId, message: Uuid) -> Key {
-    Builder::new("chat_message")
-        .id(org.0)
-        .id(chat.0)
-        .id(message)
         .key()
 }
 

@@ -23,6 +23,14 @@ pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
     entries
 }
 
+/// The one entry of an action.
+pub(crate) async fn entry_of(world: &World, action: AuditAction) -> AuditEntry {
+    let mut found = entries(world).await;
+    found.retain(|entry| entry.action == action);
+    assert_eq!(found.len(), 1, "{action}");
+    found.remove(0)
+}
+
 #[tokio::test]
 async fn whatever_is_made_or_changed_has_an_entry() {
     let world = World::new().await;

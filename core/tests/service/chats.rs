@@ -2,7 +2,7 @@
 
 use knowledge_core::limits::CONTENT_BYTES_MAX;
 use knowledge_core::model::{ChatId, WorkspaceId};
-use knowledge_core::service::ChatMessage;
+use knowledge_core::service::{ChatMessage, PageRequest};
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
@@ -122,4 +122,72 @@ async fn a_message_of_an_earlier_time_moves_its_chat_too() {
     post(&world, chat, "Earlier.").await.unwrap();
     let shown = world.dashboard().await.recent_chats;
     assert_eq!((shown.len(), &*shown[0].snippet), (1, "Earlier."));
+}
+
+#[tokio::test]
+async fn chats_are_listed_from_the_newest_and_messages_from_the_oldest() {
+    let world = World::new().await;
+    let workspace = world.workspace.id;
+    let mut chats = Vec::new();
+    for _ in 0..3 {
+        chats.push(new_chat(&world).await);
+        world.time.pass(MINUTE);
+    }
+    let mut written = Vec::new();
+    for number in 0..5 {
+        let message = post(&world, chats[0], &format!("Message {number}")).await;
+        written.push(message.unwrap());
+        world.time.pass(MINUTE);
+    }
+    let request = |limit: usize, cursor| PageRequest {
+        limit: Some(limit),
+        cursor,
+    };
+    let listed = world
+        .service
+        .list_chats(&world.owner, workspace, &request(2, None))
+        .await
+        .unwrap();
+    let rest = request(2, listed.next_cursor.clone());
+    let rest = world.service.list_chats(&world.owner, workspace, &rest);
+    let all = [listed.data, rest.await.unwrap().data].concat();
+    chats.reverse();
+    assert_eq!(all.iter().map(|chat| chat.id).collect::<Vec<_>>(), chats);
+    let read = world.service.chat(&world.owner, workspace, chats[2]).await;
+    assert_eq!(read.unwrap(), all[2]);
+    assert_eq!(all[2].last_message_at, written[4].created_at);
+
+    let messages = async |page: PageRequest| {
+        let listed = world
+            .service
+            .list_chat_messages(&world.owner, workspace, chats[2], &page);
+        listed.await.unwrap()
+    };
+    let first = messages(request(3, None)).await;
+    let rest = messages(request(3, first.next_cursor.clone())).await;
+    assert_eq!(rest.next_cursor, None);
+    assert_eq!([first.data, rest.data].concat(), written);
+    let page = PageRequest::default();
+    let silent = world
+        .service
+        .list_chat_messages(&world.owner, workspace, chats[1], &page);
+    assert_eq!(silent.await.unwrap().data, []);
+}
+
+#[tokio::test]
+async fn a_chat_is_found_in_its_own_workspace_alone() {
+    let world = World::new().await;
+    let (chat, sales) = (new_chat(&world).await, world.workspace("sales").await);
+    let page = PageRequest::default();
+    let read = world.service.chat(&world.owner, sales, chat).await;
+    assert_eq!(code(read), "not_found");
+    let listed = world
+        .service
+        .list_chat_messages(&world.owner, sales, chat, &page)
+        .await;
+    assert_eq!(code(listed), "not_found");
+    // A viewer reads what the dashboard shows the beginning of.
+    let viewer = world.caller(VIEWER).await;
+    let read = world.service.chat(&viewer, world.workspace.id, chat).await;
+    assert_eq!(read.unwrap().id, chat);
 }

@@ -7,7 +7,7 @@ use knowledge_core::model::{
     EventType, NewCitationSubscription, NewInboundWebhook, NewWebhook, ReviewStatus,
     SensitivityLabel,
 };
-use knowledge_core::service::{DeleteRole, NewMemory, SyncOutcome, SyncReport};
+use knowledge_core::service::{ConnectorUpdate, DeleteRole, NewMemory, SyncOutcome, SyncReport};
 use knowledge_core::store::{Commit, Mutation, keys};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
@@ -19,6 +19,34 @@ use crate::world::World;
 
 /// A word that stands in the content of every memory and message here, and in nothing else.
 const CONTENT: &str = "xylophone";
+
+/// Changes and removes what [`everything`] makes in the workspace. Returns the secrets that it was shown.
+async fn changes_in_the_workspace(world: &World) -> Vec<String> {
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let new = new_connector(HOUR);
+    let connector = service.create_connector(owner, workspace, &new).await;
+    let connector = connector.unwrap().id;
+    let update = ConnectorUpdate {
+        account_label: Some("other@acme".to_owned()),
+        ..ConnectorUpdate::default()
+    };
+    let updated = service.update_connector(owner, workspace, connector, &update);
+    updated.await.unwrap();
+    let deleted = service.delete_connector(owner, workspace, connector);
+    deleted.await.unwrap();
+    let new = new_mcp_key("org:acme");
+    let key = service
+        .create_mcp_key(owner, workspace, &new)
+        .await
+        .unwrap();
+    let rotated = service.rotate_mcp_key(owner, workspace, key.summary.id, None);
+    let rotated = rotated.await.unwrap();
+    let revoked = service.revoke_mcp_key(owner, workspace, key.summary.id);
+    revoked.await.unwrap();
+    [key.secret, rotated.secret]
+        .map(|secret| secret.expose().to_owned())
+        .to_vec()
+}
 
 /// Does everything that can be done. Returns every secret that was shown.
 pub(crate) async fn everything(world: &World) -> Vec<String> {
@@ -136,6 +164,8 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .post_chat_message(owner, workspace, chat.id, CONTENT)
         .await
         .unwrap();
+
+    secrets.extend(changes_in_the_workspace(world).await);
 
     let role = world
         .role(BaseRole::Viewer, actions(&[]), actions(&[]))
@@ -348,7 +378,7 @@ async fn content_stands_in_its_own_records_alone() {
 async fn no_secret_stands_in_the_store() {
     let world = World::new().await;
     let secrets = everything(&world).await;
-    assert_eq!(secrets.len(), 8);
+    assert_eq!(secrets.len(), 10);
     let contents = world.contents().await;
     // The written secret, its random part, and the bytes that this stands for, in hexadecimal digits too.
     for secret in secrets {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, RoleRef};
 use knowledge_core::model::{EventType, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId};
-use knowledge_core::service::DeleteRole;
+use knowledge_core::service::{ConnectorUpdate, DeleteRole};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
@@ -22,6 +22,7 @@ struct Stage {
     role: RoleId,
     chat: knowledge_core::model::ChatId,
     connector: knowledge_core::model::ConnectorId,
+    mcp_key: knowledge_core::model::CredentialId,
 }
 
 impl Stage {
@@ -42,7 +43,11 @@ impl Stage {
         let connector = service
             .create_connector(owner, workspace, &new_connector(HOUR))
             .await;
+        let mcp_key = service
+            .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+            .await;
         Self {
+            mcp_key: mcp_key.unwrap().summary.id,
             memories,
             member,
             role,
@@ -143,6 +148,24 @@ impl Stage {
                 .pause_connector(owner, workspace, self.connector, true)
                 .await
                 .map(drop),
+            "update_connector" => {
+                let update = ConnectorUpdate {
+                    account_label: Some("other".to_owned()),
+                    ..ConnectorUpdate::default()
+                };
+                let updated = service.update_connector(owner, workspace, self.connector, &update);
+                updated.await.map(drop)
+            }
+            "delete_connector" => {
+                service
+                    .delete_connector(owner, workspace, self.connector)
+                    .await
+            }
+            "rotate_mcp_key" => service
+                .rotate_mcp_key(owner, workspace, self.mcp_key, None)
+                .await
+                .map(drop),
+            "revoke_mcp_key" => service.revoke_mcp_key(owner, workspace, self.mcp_key).await,
             "create_workspace" => {
                 let new = new_workspace("sales");
                 provisioning
@@ -182,6 +205,10 @@ const OPERATIONS: &[&str] = &[
     "post_chat_message",
     "create_connector",
     "pause_connector",
+    "update_connector",
+    "delete_connector",
+    "rotate_mcp_key",
+    "revoke_mcp_key",
     "create_workspace",
     "create_member",
 ];

@@ -210,7 +210,7 @@ async fn bad_values_are_refused() {
         rotation: Duration::ZERO,
         ..new_mcp_key("org:acme")
     };
-    let expected = "name too_small, audience too_small, rotation invalid_value";
+    let expected = "name too_small, audience too_small, rotationSeconds invalid_value";
     assert_eq!(problem(create(&world, &bad).await), expected);
     let long = NewMcpKey {
         audience: vec!["org:acme".parse().unwrap(); 33],
@@ -219,7 +219,7 @@ async fn bad_values_are_refused() {
     };
     assert_eq!(
         problem(create(&world, &long).await),
-        "audience too_large, rotation invalid_value"
+        "audience too_large, rotationSeconds invalid_value"
     );
 }
 

@@ -3,11 +3,13 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, Credential, NEEDS, Need};
 use knowledge_core::model::{
-    AuditLogId, CustomRoleUpdate, EventType, MemoryFilter, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemoryFilter,
+    NewCitationSubscription, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel,
+    SourceId,
 };
 use knowledge_core::service::{
-    DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest, SyncOutcome, SyncReport,
+    ConnectorUpdate, DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest, SyncOutcome,
+    SyncReport,
 };
 use uuid::Uuid;
 
@@ -156,7 +158,7 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
             .await
             .map(drop),
         "report_sync" => {
-            let connector = knowledge_core::model::ConnectorId(nothing);
+            let connector = ConnectorId(nothing);
             let report = SyncReport {
                 outcome: SyncOutcome::Success,
                 next_sync_at: None,
@@ -166,12 +168,19 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .await
         }
         "pause_connector" => {
-            let connector = knowledge_core::model::ConnectorId(nothing);
+            let connector = ConnectorId(nothing);
             service
                 .pause_connector(caller, workspace, connector, true)
                 .await
                 .map(drop)
         }
+        "list_connectors" | "connector" | "update_connector" | "delete_connector" => {
+            connectors(world, caller, need.operation).await
+        }
+        "list_mcp_keys" | "mcp_key" | "rotate_mcp_key" | "revoke_mcp_key" => {
+            mcp_keys(world, caller, need.operation).await
+        }
+        "list_chats" | "chat" | "list_chat_messages" => chats(world, caller, need.operation).await,
         "create_mcp_key" => {
             let new = new_mcp_key("org:acme");
             service
@@ -181,7 +190,7 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
         }
         "create_chat" => service.create_chat(caller, workspace, "Hi").await.map(drop),
         "post_chat_message" => {
-            let chat = knowledge_core::model::ChatId(nothing);
+            let chat = ChatId(nothing);
             service
                 .post_chat_message(caller, workspace, chat, "Hi")
                 .await
@@ -207,6 +216,54 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
         }
         Ok(()) | Err(Error::NotFound { .. }) => true,
         Err(error) => panic!("{}: {error:?}", need.operation),
+    }
+}
+
+async fn connectors(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let (page, none) = (PageRequest::default(), ConnectorId(Uuid::nil()));
+    match operation {
+        "list_connectors" => service
+            .list_connectors(caller, workspace, &page)
+            .await
+            .map(drop),
+        "connector" => service.connector(caller, workspace, none).await.map(drop),
+        "update_connector" => {
+            let update = ConnectorUpdate::default();
+            let updated = service.update_connector(caller, workspace, none, &update);
+            updated.await.map(drop)
+        }
+        _ => service.delete_connector(caller, workspace, none).await,
+    }
+}
+
+async fn mcp_keys(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let (page, none) = (PageRequest::default(), CredentialId(Uuid::nil()));
+    match operation {
+        "list_mcp_keys" => service
+            .list_mcp_keys(caller, workspace, &page)
+            .await
+            .map(drop),
+        "mcp_key" => service.mcp_key(caller, workspace, none).await.map(drop),
+        "rotate_mcp_key" => {
+            let rotated = service.rotate_mcp_key(caller, workspace, none, None);
+            rotated.await.map(drop)
+        }
+        _ => service.revoke_mcp_key(caller, workspace, none).await,
+    }
+}
+
+async fn chats(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let (page, none) = (PageRequest::default(), ChatId(Uuid::nil()));
+    match operation {
+        "list_chats" => service.list_chats(caller, workspace, &page).await.map(drop),
+        "chat" => service.chat(caller, workspace, none).await.map(drop),
+        _ => {
+            let listed = service.list_chat_messages(caller, workspace, none, &page);
+            listed.await.map(drop)
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
-    ChatId, ConnectorId, CustomRoleUpdate, EventType, MemberId, MemoryChange, MemoryFilter,
-    MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId,
-    RoleId, SourceId, SubscriptionId, WorkspaceId,
+    ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemberId, MemoryChange,
+    MemoryFilter, MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook,
+    RecallId, RoleId, SourceId, SubscriptionId, WorkspaceId,
 };
-use knowledge_core::service::{DeleteRole, MemberAssignment, PageRequest};
+use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberAssignment, PageRequest};
 use knowledge_core::store::Key;
 use uuid::Uuid;
 
@@ -30,6 +30,7 @@ struct Ids {
     subscription: SubscriptionId,
     chat: ChatId,
     connector: ConnectorId,
+    mcp_key: CredentialId,
 }
 
 impl Ids {
@@ -46,6 +47,9 @@ impl Ids {
             .create_chat(owner, workspace, "Plans")
             .await
             .unwrap();
+        let mcp_key = service
+            .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+            .await;
         Self {
             slug: ACME.to_owned(),
             workspace,
@@ -60,6 +64,7 @@ impl Ids {
             subscription: world.subscription().await,
             chat: chat.id,
             connector: connector.unwrap().id,
+            mcp_key: mcp_key.unwrap().summary.id,
         }
     }
 
@@ -76,6 +81,7 @@ impl Ids {
             subscription: SubscriptionId(id),
             chat: ChatId(id),
             connector: ConnectorId(id),
+            mcp_key: CredentialId(id),
         }
     }
 }
@@ -168,7 +174,39 @@ impl Stranger {
                 .map(drop),
         );
 
-        // In their workspace.
+        // In their workspace, and with what it has in one's own.
+        for place in [theirs, own] {
+            let update = ConnectorUpdate::default();
+            note(
+                service
+                    .connector(caller, place, ids.connector)
+                    .await
+                    .map(drop),
+            );
+            let updated = service.update_connector(caller, place, ids.connector, &update);
+            note(updated.await.map(drop));
+            note(service.delete_connector(caller, place, ids.connector).await);
+            note(
+                service
+                    .report_sync(caller, place, ids.connector, &SUCCESS)
+                    .await,
+            );
+            note(service.mcp_key(caller, place, ids.mcp_key).await.map(drop));
+            let rotated = service.rotate_mcp_key(caller, place, ids.mcp_key, None);
+            note(rotated.await.map(drop));
+            note(service.revoke_mcp_key(caller, place, ids.mcp_key).await);
+            note(service.chat(caller, place, ids.chat).await.map(drop));
+            let listed = service.list_chat_messages(caller, place, ids.chat, &page);
+            note(listed.await.map(drop));
+        }
+        note(
+            service
+                .list_connectors(caller, theirs, &page)
+                .await
+                .map(drop),
+        );
+        note(service.list_mcp_keys(caller, theirs, &page).await.map(drop));
+        note(service.list_chats(caller, theirs, &page).await.map(drop));
         note(service.workspace(caller, theirs).await.map(drop));
         note(
             service
@@ -188,11 +226,6 @@ impl Stranger {
                 .create_connector(caller, theirs, &new_connector(HOUR))
                 .await
                 .map(drop),
-        );
-        note(
-            service
-                .report_sync(caller, theirs, ids.connector, &SUCCESS)
-                .await,
         );
         note(
             service

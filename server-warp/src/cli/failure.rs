@@ -12,6 +12,7 @@ use crate::explain::explain;
 use crate::logging::LogError;
 use crate::net::BindError;
 use crate::private_file::PrivateFileError;
+use crate::telemetry::TelemetryError;
 
 /// Something failed; the message says what, and where it can what to do.
 #[derive(Debug)]
@@ -54,6 +55,12 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::new(explain(&error))
+    }
+}
+
+impl From<TelemetryError> for Failure {
+    fn from(error: TelemetryError) -> Self {
+        Self::new(error.to_string())
     }
 }
 

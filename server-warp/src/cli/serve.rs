@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 #[cfg(unix)]
 use knowledge_core::api::AdminApi;
@@ -15,13 +16,15 @@ use crate::admin::AdminSocket;
 use crate::app::App;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
+use crate::net::Certificates;
 use crate::system::{OsRandomness, SystemClock};
+use crate::telemetry::Telemetry;
 
 /// Serve the interface over HTTP, until SIGTERM or SIGINT
 ///
 /// The first start makes the store and its sealing key. A signal lets the requests in work finish; a second one ends
-/// the process at once, and loses nothing that was acknowledged.
+/// the process at once, and loses nothing that was acknowledged. SIGHUP has a certificate read again.
 ///
 /// Every setting can stand in the file, `name = value` under `[section]`, and in the environment, as
 /// KNOWLEDGE_SECTION__NAME; a flag comes before the environment, and that before the file. `knowledge config show` shows
@@ -43,20 +46,41 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let metrics = Metrics::new();
     let mut data = config.data.open().await?;
     data.measure(&metrics);
+    let telemetry = Telemetry::start(&config.telemetry, &metrics)?;
+    if let Some(telemetry) = &telemetry {
+        data.store = telemetry.trace_store(data.store);
+    }
     let mut options = data.options(config.limits.clone());
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;
     #[cfg(unix)]
     let admin = admin_socket(&config, &service).await?;
-    let app = App::bind_measured(service, config.net(), metrics).await?;
+    let app = App::bind_measured(service, config.net(), Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
-    let app = app.maintain_every(config.maintenance_interval);
+    let mut app = app.maintain_every(config.maintenance_interval);
+    if let Some(telemetry) = &telemetry {
+        app = app.traced_by(telemetry.requests());
+    }
+    let scraped = match config.metrics_listen {
+        Some(address) => Some(metrics::serve(address, metrics).await?),
+        None => None,
+    };
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
+    if let Some(certificates) = app.certificates() {
+        reload_on_hangup(certificates)?;
+    }
     announce(&app, &config.log);
     app.run(shutdown).await;
+    // To the end: how a server drains is worth a look too.
+    if let Some(endpoint) = scraped {
+        endpoint.stop().await;
+    }
+    if let Some(telemetry) = telemetry {
+        telemetry.shut_down().await;
+    }
     Ok(())
 }
 
@@ -105,6 +129,27 @@ pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
             std::process::exit(1);
         });
     })
+}
+
+/// Reads the certificate again at every SIGHUP, for as long as the process lives.
+#[cfg(unix)]
+fn reload_on_hangup(certificates: Arc<Certificates>) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
+    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            certificates.reload_and_log().await;
+        }
+    });
+    Ok(())
+}
+
+/// Elsewhere there is no such signal: the interval has to do.
+#[cfg(not(unix))]
+fn reload_on_hangup(_: Arc<Certificates>) -> Result<(), Failure> {
+    Ok(())
 }
 
 #[cfg(unix)]

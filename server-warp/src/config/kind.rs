@@ -38,7 +38,11 @@ impl fmt::Display for Raw<'_> {
             Self::Integer(number) => write!(f, "the number {number}"),
             Self::Float(number) => write!(f, "the number {number}"),
             Self::Boolean(value) => write!(f, "{value}"),
-            Self::List(_) => f.write_str("a list"),
+            Self::List(items) if items.is_empty() => f.write_str("an empty list"),
+            Self::List(items) => {
+                let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+                write!(f, "the list of {}", items.join(", "))
+            }
             Self::Other(name) => f.write_str(name),
         }
     }

@@ -19,12 +19,14 @@ mod describe;
 mod file;
 mod kind;
 mod load;
+mod network;
 mod sections;
 mod setting;
 mod suggest;
 mod textual;
 mod units;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use knowledge_core::limits::Limits;
@@ -34,6 +36,9 @@ pub(crate) use self::describe::{
 };
 pub(crate) use self::load::{Check, settings};
 pub use self::load::{Loaded, Origin, Position, Problem, Problems, Sources};
+pub use self::network::{
+    AllowedOrigin, CompressionSettings, CorsSettings, RateLimitSettings, TlsSettings,
+};
 pub(crate) use self::sections::SECTIONS;
 pub(crate) use self::setting::Setting;
 pub use self::textual::BaseUrl;
@@ -43,6 +48,7 @@ use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
 use crate::data::DataConfig;
 use crate::logging::LogConfig;
 use crate::net::NetConfig;
+use crate::telemetry::TelemetryConfig;
 
 /// The environment variable that names the configuration file where no flag does.
 pub const CONFIG_VARIABLE: &str = "KNOWLEDGE_CONFIG";
@@ -50,8 +56,17 @@ pub const CONFIG_VARIABLE: &str = "KNOWLEDGE_CONFIG";
 /// Everything that a server is told. [`Default`] gives what is in force when nothing is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How the server meets the network. Its `body_bytes_max` follows from the limits, see [`Config::net`].
+    /// How the server meets the network. Its `body_bytes_max` follows from the limits and its parts from the settings
+    /// below, see [`Config::net`].
     pub net: NetConfig,
+    /// The certificate.
+    pub tls: TlsSettings,
+    /// Which pages may call.
+    pub cors: CorsSettings,
+    /// Which answers are compressed.
+    pub compression: CompressionSettings,
+    /// How many requests one principal may make.
+    pub rate_limit: RateLimitSettings,
     /// Where clients find the server.
     pub public_url: Option<BaseUrl>,
     /// The store and the key of its secrets.
@@ -64,28 +79,43 @@ pub struct Config {
     pub log: LogConfig,
     /// Time between two looks for what is due in the background.
     pub maintenance_interval: Duration,
+    /// Where the metrics are served, if they are.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Which traces go where.
+    pub telemetry: TelemetryConfig,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             net: NetConfig::default(),
+            tls: TlsSettings::default(),
+            cors: CorsSettings::default(),
+            compression: CompressionSettings::default(),
+            rate_limit: RateLimitSettings::default(),
             public_url: None,
             data: DataConfig::default(),
             admin_socket: SocketPlace::default(),
             limits: Limits::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+            metrics_listen: None,
+            telemetry: TelemetryConfig::default(),
         }
     }
 }
 
 impl Config {
-    /// How the server meets the network, with the limits that it shares with the service.
+    /// How the server meets the network, with the limits that it shares with the service, and with the parts that it
+    /// was told of.
     #[must_use]
     pub fn net(&self) -> NetConfig {
         NetConfig {
             body_bytes_max: self.limits.body_bytes_max,
+            tls: self.tls.part(),
+            cors: self.cors.part(),
+            compression: self.compression.part(),
+            rate_limit: self.rate_limit.part(),
             ..self.net.clone()
         }
     }

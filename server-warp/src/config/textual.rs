@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use knowledge_storage_sled::Mode;
 use url::Url;
 
+use super::network::AllowedOrigin;
 use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
+use crate::net::is_origin;
 
 /// What is written as text.
 pub(crate) trait Textual: Clone {
@@ -104,6 +106,22 @@ impl Textual for SocketAddr {
 
     fn write(&self) -> Option<String> {
         Some(self.to_string())
+    }
+}
+
+impl Textual for AllowedOrigin {
+    const EXPECTS: &'static str =
+        "an origin such as https://app.example.com, in lower case and without a path, or *";
+    const PLACEHOLDER: &'static str = "ORIGIN";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        let text = text.to_str()?;
+        let is_one = text == Self::ANY || is_origin(text);
+        is_one.then(|| Self(text.to_owned()))
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.0.clone())
     }
 }
 

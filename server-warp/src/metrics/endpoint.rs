@@ -8,9 +8,11 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use prometheus::TEXT_FORMAT;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::Metrics;
-use crate::net::{BindError, NetConfig, Refusal, Responder, Server};
+use crate::net::{BindError, NetConfig, Refusal, Responder, Server, ShutdownReport};
 
 /// The path of the metrics.
 pub const METRICS_PATH: &str = "/metrics";
@@ -26,18 +28,40 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers scrapes.
 #[derive(Clone, Debug)]
-pub struct MetricsResponder {
+struct MetricsResponder {
     metrics: Arc<Metrics>,
 }
 
-/// Binds the address on which the metrics are served. The server of the metrics counts nothing of itself.
+/// Metrics that are being served. Dropping it ends that too, without waiting for it.
+#[derive(Debug)]
+pub struct Endpoint {
+    local_addr: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<ShutdownReport>,
+}
+
+impl Endpoint {
+    /// The address that it listens on, with the port that it was given.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Finishes the scrape that is in work, and ends.
+    pub async fn stop(self) {
+        // A server that has ended already wants no more.
+        let _ = self.stop.send(());
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "serving the metrics panicked");
+        }
+    }
+}
+
+/// Serves the metrics on an address of their own, from now on. What serves them counts nothing of itself.
 ///
 /// # Errors
 /// Those of [`Server::bind`].
-pub async fn bind(
-    address: SocketAddr,
-    metrics: Arc<Metrics>,
-) -> Result<Server<MetricsResponder>, BindError> {
+pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> Result<Endpoint, BindError> {
     let config = NetConfig {
         address,
         connections_max: CONNECTIONS_MAX,
@@ -46,7 +70,19 @@ pub async fn bind(
         shutdown_timeout: SHUTDOWN_TIMEOUT,
         ..NetConfig::default()
     };
-    Server::bind(config, MetricsResponder { metrics }).await
+    let server = Server::bind(config, MetricsResponder { metrics }).await?;
+    let local_addr = server.local_addr();
+    tracing::info!("metrics on http://{local_addr}{METRICS_PATH}");
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(server.run(async {
+        // Dropped is told too.
+        let _ = stopped.await;
+    }));
+    Ok(Endpoint {
+        local_addr,
+        stop,
+        task,
+    })
 }
 
 impl Responder for MetricsResponder {

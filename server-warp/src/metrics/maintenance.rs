@@ -76,3 +76,24 @@ impl MaintenanceMetrics {
 fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lag_is_that_of_the_oldest_due_entry() {
+        let metrics = MaintenanceMetrics::new();
+        let now = Timestamp::from_millis(100_000);
+        for (oldest_due, lag) in [
+            (Some(Timestamp::from_millis(40_999)), 59),
+            (Some(now), 0),
+            // The clock was set back.
+            (Some(Timestamp::from_millis(200_000)), 0),
+            (None, 0),
+        ] {
+            metrics.began(now, oldest_due);
+            assert_eq!(metrics.lag.get(), lag, "{oldest_due:?}");
+        }
+    }
+}

@@ -13,8 +13,10 @@
 //! use knowledge_server::metrics::{self, Metrics};
 //!
 //! let numbers = Metrics::new();
-//! let server = metrics::bind("127.0.0.1:0".parse().expect("an address"), numbers.clone()).await?;
-//! println!("http://{}/metrics", server.local_addr());
+//! let address = "127.0.0.1:0".parse().expect("an address");
+//! let endpoint = metrics::serve(address, numbers.clone()).await?;
+//! println!("http://{}/metrics", endpoint.local_addr());
+//! endpoint.stop().await;
 //! assert!(numbers.render().contains("# TYPE knowledge_http_requests_in_work gauge\n"));
 //! # Ok(())
 //! # }
@@ -37,10 +39,12 @@ use knowledge_storage_sled::SledStore;
 use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
-pub use self::endpoint::{METRICS_PATH, MetricsResponder, bind};
+pub use self::endpoint::{Endpoint, METRICS_PATH, serve};
+pub(crate) use self::http::method_label;
 pub(crate) use self::http::{Answered, CloseReason};
 pub use self::http::{HttpMetrics, ROUTE_UNMATCHED};
 pub use self::maintenance::MaintenanceMetrics;
+pub(crate) use self::store::label as store_error_label;
 use self::store::{MeteredClock, MeteredStore, StoreMetrics};
 
 /// The numbers of one server and of what is behind it.

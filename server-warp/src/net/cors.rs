@@ -125,7 +125,7 @@ impl CorsConfig {
 }
 
 /// Whether a text is an origin as browsers send it. Another spelling would match none, and say nothing.
-fn is_origin(text: &str) -> bool {
+pub(crate) fn is_origin(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
         let is_as_sent = url.origin().ascii_serialization() == text;
         // A name with an asterisk is one to the parser; whoever writes it means a pattern, which it is not.

@@ -14,8 +14,10 @@ use http::header::ORIGIN;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
+use opentelemetry::context::FutureExt as _;
 use tokio::time::Instant;
 use tower_service::Service;
+use tracing::{Instrument, Span};
 use warp::Reply;
 use warp::reply::Response;
 
@@ -25,6 +27,7 @@ use super::responder::{Refusal, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::server::Shared;
 use crate::metrics::{Answered, HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
+use crate::telemetry::RequestSpan;
 
 /// The header that identifies an exchange, in the answer and in the log.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -34,6 +37,9 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 
 /// The target of the lines that requests make in the log.
 const ACCESS: &str = "knowledge_server::access";
+
+/// The target of the span that the other lines of a request stand in.
+const REQUEST: &str = "knowledge_server::request";
 
 /// What is known of a request apart from what is handed on with it.
 #[derive(Debug)]
@@ -72,32 +78,30 @@ where
         bytes_in: AtomicU64::new(0),
         standing: OnceLock::new(),
     });
+    let mut record = Record::begin(&shared, &exchange, &request);
     request.extensions_mut().insert(Arc::clone(&exchange));
-    let mut record = Record {
-        exchange: &exchange,
-        metrics: &shared.metrics,
-        answered: false,
-    };
 
     if let Some(cors) = &shared.cors
         && Cors::is_preflight(request.method(), request.headers())
     {
         let mut response = cors.preflight(request.headers()).await;
-        identify(&shared, &mut response);
-        record.answer(&response);
+        record.answer(&mut response);
         return Ok(response);
     }
 
     // The routes own everything that the panic could have left half done, but for what the responder shares between
     // requests; that is its own to keep whole.
-    let outcome = AssertUnwindSafe(async { routes.call(request).await })
-        .catch_unwind()
-        .await;
-    let mut panic = None;
+    let work = AssertUnwindSafe(async { routes.call(request).await }).catch_unwind();
+    let work = work.instrument(record.log_span());
+    let outcome = match &record.span {
+        None => work.await,
+        Some(span) => work.with_context(span.context()).await,
+    };
     let mut response = match outcome {
         Ok(Ok(response)) => response,
         Err(payload) => {
-            panic = Some(payload);
+            let (request_id, panic) = (&record.request_id, panic_message(payload.as_ref()));
+            tracing::error!(request_id, panic, "answering a request panicked");
             shared.refuse(&exchange, &Refusal::Panicked).into_response()
         }
     };
@@ -108,68 +112,92 @@ where
     if let Some(cors) = &shared.cors {
         response = cors.apply(&exchange, response).await;
     }
-    let request_id = identify(&shared, &mut response);
-    if let Some(payload) = panic {
-        let message = panic_message(payload.as_ref());
-        tracing::error!(request_id, panic = message, "answering a request panicked");
-    }
-    record.answer(&response);
+    record.answer(&mut response);
     Ok(response)
 }
 
-/// Gives an answer without an identifier one, and tells it.
-fn identify<'r, R>(shared: &Shared<R>, response: &'r mut Response) -> &'r str {
-    let request_id = response.headers_mut().entry(REQUEST_ID).or_insert_with(|| {
-        HeaderValue::try_from(shared.env.uuid().to_string()).expect("a UUID is visible ASCII")
-    });
-    request_id.to_str().unwrap_or_default()
+/// Health checks and scrapes come every few seconds for ever: among what is asked they would drown the rest.
+fn is_probe(path: &str) -> bool {
+    matches!(path, HEALTH_PATH | READY_PATH | METRICS_PATH)
 }
 
-/// Writes the line of an exchange in the log: when it is answered, or when it is dropped unanswered because the client
-/// has gone or the server was stopped.
+/// Writes the line of an exchange in the log, counts it and ends its span: when it is answered, or when it is dropped
+/// unanswered because the client has gone or the server was stopped.
 struct Record<'a> {
     exchange: &'a Exchange,
     metrics: &'a HttpMetrics,
+    span: Option<RequestSpan>,
+    request_id: String,
+    trace_id: Option<String>,
     answered: bool,
 }
 
-impl Record<'_> {
-    fn answer(&mut self, response: &Response) {
+impl<'a> Record<'a> {
+    fn begin<R>(
+        shared: &'a Shared<R>,
+        exchange: &'a Exchange,
+        request: &Request<Incoming>,
+    ) -> Self {
+        let request_id = shared.env.uuid().to_string();
+        let tracer = shared.tracer.as_ref();
+        let span = tracer
+            .filter(|_| !is_probe(exchange.uri.path()))
+            .map(|tracer| tracer.begin(request, shared.scheme(), &request_id));
+        Self {
+            exchange,
+            metrics: &shared.metrics,
+            trace_id: span.as_ref().map(RequestSpan::trace_id),
+            span,
+            request_id,
+            answered: false,
+        }
+    }
+
+    /// Whatever is logged within it carries the identifiers of the request. At the highest level, so that it is there
+    /// for a line of any.
+    fn log_span(&self) -> Span {
+        let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
+        tracing::error_span!(target: REQUEST, "request", request_id, trace_id)
+    }
+
+    /// Names the request in its answer, and notes what was answered.
+    fn answer(&mut self, response: &mut Response) {
         self.answered = true;
+        let request_id = HeaderValue::try_from(&self.request_id);
+        let request_id = request_id.expect("a UUID is visible ASCII");
+        response.headers_mut().insert(REQUEST_ID, request_id);
         let Exchange { method, uri, .. } = self.exchange;
-        let path = uri.path();
-        let status = response.status().as_u16();
-        let duration = self.exchange.started.elapsed();
-        let duration_ms = milliseconds(duration);
-        let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
+        let (path, route) = (uri.path(), response.extensions().get::<MatchedRoute>());
         let bytes_out = response.body().size_hint().exact();
-        let route = response.extensions().get::<MatchedRoute>();
-        self.metrics.answered(&Answered {
+        let answered = Answered {
             route: route.map_or(ROUTE_UNMATCHED, |route| route.0),
             method,
             status: response.status(),
-            duration,
-            bytes_in,
+            duration: self.exchange.started.elapsed(),
+            bytes_in: self.exchange.bytes_in.load(Ordering::Relaxed),
             bytes_out: bytes_out.unwrap_or(0),
             is_replay: response.headers().contains_key(IDEMPOTENT_REPLAYED),
-        });
-        let request_id = response
-            .headers()
-            .get(REQUEST_ID)
-            .and_then(|id| id.to_str().ok());
+        };
+        self.metrics.answered(&answered);
+        if let Some(span) = &self.span {
+            span.answered(&answered);
+        }
+        let Answered { bytes_in, .. } = answered;
+        let (status, duration_ms) = (answered.status.as_u16(), milliseconds(answered.duration));
+        let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
                     target: ACCESS,
-                    %method, path, status, duration_ms, request_id, bytes_in, bytes_out,
+                    %method, path, status, duration_ms, request_id, trace_id, bytes_in, bytes_out,
                     "request"
                 )
             };
         }
-        // Probes and scrapes come every few seconds for ever: they would drown the rest.
-        match path {
-            HEALTH_PATH | READY_PATH | METRICS_PATH => line!(debug),
-            _ => line!(info),
+        if is_probe(path) {
+            line!(debug);
+        } else {
+            line!(info);
         }
     }
 }
@@ -181,18 +209,23 @@ fn milliseconds(duration: Duration) -> f64 {
 
 impl Drop for Record<'_> {
     fn drop(&mut self) {
-        if !self.answered {
-            let Exchange { method, uri, .. } = self.exchange;
-            let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
-            self.metrics.dropped(bytes_in);
-            let path = uri.path();
-            let duration_ms = milliseconds(self.exchange.started.elapsed());
-            tracing::info!(
-                target: ACCESS,
-                %method, path, duration_ms, bytes_in,
-                "request dropped unanswered"
-            );
+        if self.answered {
+            return;
         }
+        let Exchange { method, uri, .. } = self.exchange;
+        let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
+        self.metrics.dropped(bytes_in);
+        if let Some(span) = &self.span {
+            span.dropped();
+        }
+        let path = uri.path();
+        let duration_ms = milliseconds(self.exchange.started.elapsed());
+        let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
+        tracing::info!(
+            target: ACCESS,
+            %method, path, duration_ms, request_id, trace_id, bytes_in,
+            "request dropped unanswered"
+        );
     }
 }
 

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 /// What answers requests: core's router in the server, a stub in tests.
 ///
-/// The server calls it for every request but those to `/healthz` and `/readyz`. It gives every answer a `Request-Id`
-/// that has none.
+/// The server calls it for every request but those to `/healthz` and `/readyz`. It gives every answer its `Request-Id`,
+/// the one that the log names, in place of any that the answer has.
 pub trait Responder: Send + Sync + 'static {
     /// The answer to a request whose body has arrived whole.
     ///

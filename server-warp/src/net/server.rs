@@ -25,6 +25,7 @@ use super::responder::{Refusal, Responder};
 use super::tls::{Certificates, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::system::system_env;
+use crate::telemetry::RequestTracer;
 
 /// How long accepting rests after the process or the machine has run out of files or memory. Trying again at once
 /// would burn a processor and free nothing.
@@ -93,6 +94,7 @@ pub(super) struct Shared<R> {
     pub(super) responder: R,
     pub(super) env: Env,
     pub(super) metrics: HttpMetrics,
+    pub(super) tracer: Option<RequestTracer>,
     pub(super) phases: watch::Receiver<Phase>,
     pub(super) requests_in_work: Semaphore,
     pub(super) body_room: Arc<Room>,
@@ -137,6 +139,7 @@ impl<R: Responder> Server<R> {
             cors: config.cors.as_ref().map(Cors::new),
             rate_limiter: config.rate_limit.as_ref().map(RateLimiter::new),
             metrics: HttpMetrics::default(),
+            tracer: None,
             config,
             responder,
             phases,
@@ -154,10 +157,22 @@ impl<R: Responder> Server<R> {
     /// Counts with these metrics what happens from here on.
     #[must_use]
     pub fn measured_by(mut self, metrics: HttpMetrics) -> Self {
-        let shared = Arc::get_mut(&mut self.shared).expect("nothing runs yet that could share it");
-        metrics.set_capacity(self.connections_max, shared.config.requests_in_work_max);
+        let connections_max = self.connections_max;
+        let shared = self.unshared();
+        metrics.set_capacity(connections_max, shared.config.requests_in_work_max);
         shared.metrics = metrics;
         self
+    }
+
+    /// Makes a span of each request from here on.
+    #[must_use]
+    pub fn traced_by(mut self, tracer: RequestTracer) -> Self {
+        self.unshared().tracer = Some(tracer);
+        self
+    }
+
+    fn unshared(&mut self) -> &mut Shared<R> {
+        Arc::get_mut(&mut self.shared).expect("nothing runs yet that could share it")
     }
 
     /// The address that the server listens on, with the port that it was given.
@@ -226,6 +241,14 @@ impl<R: Responder> Server<R> {
 }
 
 impl<R> Shared<R> {
+    /// Of the URLs under which clients find this server; a proxy in front of it may have another.
+    pub(super) fn scheme(&self) -> &'static str {
+        match self.certificates {
+            Some(_) => "https",
+            None => "http",
+        }
+    }
+
     pub(super) fn is_shutting_down(&self) -> bool {
         *self.phases.borrow() != Phase::Serving
     }

@@ -59,6 +59,14 @@ impl TlsConfig {
             handshake_timeout: TLS_HANDSHAKE_TIMEOUT_DEFAULT,
         }
     }
+
+    /// Reads the files as a server does when it is bound, and changes nothing.
+    ///
+    /// # Errors
+    /// One by one at [`TlsError`].
+    pub fn try_files(&self) -> Result<(), TlsError> {
+        Files::read(self)?.server_config(self).map(drop)
+    }
 }
 
 /// Why a certificate and its key cannot be used.

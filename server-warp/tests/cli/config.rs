@@ -2,6 +2,7 @@
 
 mod checked;
 mod in_force;
+mod network;
 mod shown;
 
 use serde_json::Value;

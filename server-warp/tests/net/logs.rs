@@ -44,9 +44,13 @@ fn every_request_and_every_panic_is_one_line_of_json() {
         .find(|line| line["message"] == "answering a request panicked")
         .expect("the server's line");
     assert_eq!(answered["request_id"], access[1]["request_id"]);
+    // Whatever else is said on behalf of a request names it too.
+    assert_eq!(panic["span"]["request_id"], access[1]["request_id"]);
+    assert_eq!(panic["span"]["name"], "request");
 
     assert_eq!(access[2]["message"], "request dropped unanswered");
     assert_eq!(access[2]["path"], "/never");
+    assert!(access[2]["request_id"].is_string());
     assert!(
         !errors.contains("secret"),
         "queries are not logged: {errors}"

@@ -9,6 +9,7 @@ mod exchanges;
 mod health;
 mod load;
 mod logs;
+mod metrics;
 mod shutdown;
 mod support;
 mod timeouts;

@@ -90,7 +90,7 @@ impl Call<'_> {
         let member = body.text("member");
         body.require("kind");
         let kind = body.parsed("kind");
-        let name = body.name("name");
+        let name = body.name("name", self.service.limits());
         body.require("expires_in_seconds");
         let lifetime = body.number("expires_in_seconds").map(Duration::from_secs);
         let narrow_to = body.object("narrowing", |narrowing| NarrowTo {

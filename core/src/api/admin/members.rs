@@ -71,7 +71,10 @@ impl Call<'_> {
 
     pub(super) async fn create_member(&self) -> Handled {
         let mut body = Body::parse(self.request.body())?;
-        let (handle, name) = (body.slug("handle"), body.name("name"));
+        let (handle, name) = (
+            body.slug("handle"),
+            body.name("name", self.service.limits()),
+        );
         let kind = body.parsed("kind").unwrap_or(MemberKind::User);
         body.require("role");
         let role = body.text("role");

@@ -29,10 +29,13 @@ impl Call<'_> {
 
     pub(super) async fn create_organization(&self) -> Handled {
         let mut body = Body::parse(self.request.body())?;
-        let (slug, name) = (body.slug("slug"), body.name("name"));
+        let (slug, name) = (body.slug("slug"), body.name("name", self.service.limits()));
         body.require("owner");
         let owner = body.object("owner", |owner| {
-            let (handle, name) = (owner.slug("handle"), owner.name("name"));
+            let (handle, name) = (
+                owner.slug("handle"),
+                owner.name("name", self.service.limits()),
+            );
             Some(NewMember {
                 kind: MemberKind::User,
                 handle: handle?,
@@ -64,7 +67,7 @@ impl Call<'_> {
 
     pub(super) async fn create_workspace(&self) -> Handled {
         let mut body = Body::parse(self.request.body())?;
-        let (slug, name) = (body.slug("slug"), body.name("name"));
+        let (slug, name) = (body.slug("slug"), body.name("name", self.service.limits()));
         let audience = body.parsed("audience");
         let (slug, name) = body.finish(slug.zip(name))?;
         let new = NewWorkspace {

@@ -1,7 +1,11 @@
 //! From the parts of a request to a typed call, and from its result to an answer.
 
+mod chats;
 mod citations;
+mod connectors;
 mod dashboard;
+mod mcp_keys;
+mod members;
 mod memories;
 mod roles;
 mod sources;
@@ -110,6 +114,32 @@ impl Call<'_> {
             Operation::ListSources => self.list_sources(credential).await,
             Operation::GetSource => self.source(credential).await,
             Operation::CreateInboundWebhook => self.create_inbound_webhook(credential).await,
+            Operation::CreateCustomRole => self.create_custom_role(credential).await,
+            Operation::GetCustomRole => self.custom_role(credential).await,
+            Operation::CreateConnector => self.create_connector(credential).await,
+            Operation::ListConnectors => self.list_connectors(credential).await,
+            Operation::GetConnector => self.connector(credential).await,
+            Operation::UpdateConnector => self.update_connector(credential).await,
+            Operation::DeleteConnector => self.delete_connector(credential).await,
+            Operation::ReportSync => self.report_sync(credential).await,
+            Operation::CreateMcpKey => self.create_mcp_key(credential).await,
+            Operation::ListMcpKeys => self.list_mcp_keys(credential).await,
+            Operation::GetMcpKey => self.mcp_key(credential).await,
+            Operation::RotateMcpKey => self.rotate_mcp_key(credential).await,
+            Operation::RevokeMcpKey => self.revoke_mcp_key(credential).await,
+            Operation::NoteMcpKeyUse => self.note_mcp_key_use(credential).await,
+            Operation::ListMembers => self.list_members(credential).await,
+            Operation::AddMember => self.add_member(credential).await,
+            Operation::GetMember => self.member(credential).await,
+            Operation::UpdateMember => self.update_member(credential).await,
+            Operation::RemoveMember => self.remove_member(credential).await,
+            Operation::AssignWorkspaceRole => self.assign_workspace_role(credential).await,
+            Operation::EndWorkspaceRole => self.end_workspace_role(credential).await,
+            Operation::CreateChat => self.create_chat(credential).await,
+            Operation::ListChats => self.list_chats(credential).await,
+            Operation::GetChat => self.chat(credential).await,
+            Operation::PostChatMessage => self.post_chat_message(credential).await,
+            Operation::ListChatMessages => self.list_chat_messages(credential).await,
         }
     }
 

@@ -8,10 +8,54 @@ use crate::api::Handled;
 use crate::api::body::Body;
 use crate::api::headers;
 use crate::api::response::Answer;
-use crate::model::{CustomRoleUpdate, RoleActionsUpdate};
-use crate::service::{DeleteRole, Tagged};
+use crate::model::{CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
+use crate::service::{DeleteRole, Tagged, check_actions};
+
+/// The lists of a role's actions, each of which may be left out.
+fn actions(body: &mut Body) -> Option<RoleActionsUpdate> {
+    body.object("actions", |actions| RoleActionsUpdate {
+        allow: actions.actions("allow"),
+        deny: actions.actions("deny"),
+    })
+}
 
 impl Call<'_> {
+    pub(super) async fn create_custom_role(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        body.require("base_role");
+        let (name, slug) = (body.name("name", self.service.limits()), body.slug("slug"));
+        let base_role = body.parsed("base_role");
+        let description = body.description("description");
+        let workspace_id = body.id("workspace_id");
+        let lists = actions(&mut body).unwrap_or_default();
+        let actions = lists.applied_to(RoleActions::default());
+        check_actions(body.problems(), &actions);
+        let new = name.zip(slug).zip(base_role);
+        let ((name, slug), base_role) = body.finish(new)?;
+        let new = NewCustomRole {
+            name,
+            slug,
+            base_role,
+            description: description.unwrap_or_default(),
+            workspace_id,
+            actions,
+        };
+        let role = self
+            .service
+            .create_custom_role(credential, self.org_slug(), &new)
+            .await?;
+        let Tagged { value, etag } = Tagged::strong(role);
+        Ok(Answer::json(StatusCode::CREATED, &Data { data: value }).etag(&etag))
+    }
+
+    pub(super) async fn custom_role(&self, credential: &Credential) -> Handled {
+        let Tagged { value, etag } = self
+            .service
+            .custom_role(credential, self.org_slug(), self.role())
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &Data { data: value }).etag(&etag))
+    }
+
     pub(super) async fn delete_custom_role(&self, credential: &Credential) -> Handled {
         let mut body = Body::parse_optional(self.request.body())?;
         let request = DeleteRole {
@@ -32,12 +76,10 @@ impl Call<'_> {
             description: body.text("description"),
             base_role: body.parsed("base_role"),
             is_active: body.boolean("is_active"),
-            actions: body.object("actions", |actions| RoleActionsUpdate {
-                allow: actions.actions("allow"),
-                deny: actions.actions("deny"),
-            }),
+            actions: actions(&mut body),
         };
-        body.problems().note(update.validate())?;
+        body.problems()
+            .note(update.validate(self.service.limits()))?;
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (org, role) = (self.org_slug(), self.role());

@@ -13,7 +13,8 @@ use crate::service::NewSource;
 impl Call<'_> {
     pub(super) async fn create_source(&self, credential: &Credential) -> Handled {
         let mut body = Body::parse(self.request.body())?;
-        let (name, kind) = (body.name("name"), body.name("kind"));
+        let limits = self.service.limits();
+        let (name, kind) = (body.name("name", limits), body.name("kind", limits));
         let (name, kind) = body.finish(name.zip(kind))?;
         let new = NewSource { name, kind };
         let made = self.service.create_source(credential, &new).await?;

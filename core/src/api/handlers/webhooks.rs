@@ -27,11 +27,7 @@ impl Call<'_> {
 
     pub(super) async fn create_inbound_webhook(&self, credential: &Credential) -> Handled {
         let mut body = Body::parse(self.request.body())?;
-        body.require("name");
-        let name = body.text("name");
-        if let Some(name) = &name {
-            body.problems().name("name", name);
-        }
+        let name = body.name("name", self.service.limits());
         let request = NewInboundWebhook {
             name: body.finish(name)?,
         };

@@ -26,7 +26,7 @@ impl Provisioning<'_> {
     /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown member.
     pub async fn issue(&self, org: OrgId, new: &NewToken) -> Result<Issued, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &new.name);
+        problems.name("name", &new.name, self.service.limits());
         if new.lifetime.is_zero() || new.lifetime > LIFETIME_MAX {
             problems.push(
                 "lifetime",

@@ -3,7 +3,7 @@
 use super::{NewMember, Provisioning};
 use crate::access::{ResolvedRole, RoleRef, follow_role};
 use crate::error::{Error, ProblemCode};
-use crate::limits::TEAMS_PER_MEMBER_MAX;
+use crate::limits::{Limits, TEAMS_PER_MEMBER_MAX};
 use crate::model::{
     CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
 };
@@ -22,7 +22,7 @@ impl Provisioning<'_> {
     /// organisation; [`Error::SlugTaken`] for a handle that another member has.
     pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
         let mut problems = Problems::default();
-        check_member(&mut problems, new);
+        check_member(&mut problems, new, self.service.limits());
         problems.into_result()?;
         let env = self.service.env();
         self.service
@@ -173,7 +173,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    pub(super) fn add_member(
+    pub(in crate::service) fn add_member(
         &self,
         transaction: &mut Transaction,
         org: OrgId,
@@ -199,11 +199,15 @@ impl Provisioning<'_> {
     }
 }
 
-pub(super) fn check_member(problems: &mut Problems, member: &NewMember) {
+pub(crate) fn check_member(problems: &mut Problems, member: &NewMember, limits: &Limits) {
     problems.slug("handle", &member.handle);
-    problems.name("name", &member.name);
-    problems.at_most("teams", member.teams.len(), TEAMS_PER_MEMBER_MAX);
-    for (index, team) in member.teams.iter().enumerate() {
+    problems.name("name", &member.name, limits);
+    check_teams(problems, &member.teams);
+}
+
+pub(crate) fn check_teams(problems: &mut Problems, teams: &[String]) {
+    problems.at_most("teams", teams.len(), TEAMS_PER_MEMBER_MAX);
+    for (index, team) in teams.iter().enumerate() {
         if !is_label_name(team) {
             problems.push(
                 format!("teams[{index}]"),

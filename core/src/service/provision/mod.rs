@@ -7,6 +7,8 @@ mod credentials;
 mod members;
 mod organizations;
 
+pub(crate) use self::members::{check_member, check_teams};
+
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -36,16 +38,24 @@ pub struct NewWorkspace {
 
 /// A new member.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewMember {
     /// A person or a program.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<MemberKind>"))]
     pub kind: MemberKind,
     /// 1 to 64 characters of `a-z 0-9 - _ .`; unique in the organisation.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub handle: String,
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// The role in the organisation.
     pub role: RoleRef,
     /// The teams, each named as a slug is.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<Vec<crate::schema::Slug>>")
+    )]
     pub teams: Vec<String>,
 }
 

@@ -25,12 +25,12 @@ impl Provisioning<'_> {
         owner: &NewMember,
     ) -> Result<(Organization, Member), Error> {
         let mut problems = Problems::default();
-        problems.name("name", name);
+        problems.name("name", name, self.service.limits());
         problems.slug("slug", slug);
         if owner.role != RoleRef::BuiltIn(BuiltInRole::Owner) {
             problems.push("owner.role", ProblemCode::InvalidValue, "must be owner");
         }
-        check_member(&mut problems, owner);
+        check_member(&mut problems, owner, self.service.limits());
         problems.into_result()?;
         let env = self.service.env();
         self.service
@@ -111,7 +111,7 @@ impl Provisioning<'_> {
         new: &NewWorkspace,
     ) -> Result<Workspace, Error> {
         let mut problems = Problems::default();
-        problems.name("name", &new.name);
+        problems.name("name", &new.name, self.service.limits());
         problems.slug("slug", &new.slug);
         problems.into_result()?;
         let env = self.service.env();

@@ -222,7 +222,7 @@ impl Answer {
             Self::Subscription(subscription) => Some(subscription.id.0),
             Self::Connector(connector) => Some(connector.id.0),
             Self::Chat(chat) => Some(chat.id.0),
-            Self::Message(message) => Some(message.id),
+            Self::Message(message) => Some(message.id.0),
             Self::McpKey(key, _) => Some(key.id.0),
             _ => None,
         }

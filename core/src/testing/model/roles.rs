@@ -320,7 +320,7 @@ impl Model {
         if org.exceeds(&who, &org.role_actions(new.unwrap_or(found.role))) {
             refusals.push(Refusal::Forbidden);
         }
-        if old == Some(OWNER) || new == Some(OWNER) {
+        if [old, new, Some(found.role)].contains(&Some(OWNER)) {
             if org.members[&who.member].role != OWNER {
                 refusals.push(Refusal::Forbidden);
             }

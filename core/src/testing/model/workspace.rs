@@ -8,8 +8,8 @@ use super::{Answer, Caller, Expected, Model, Refusal, Shape, none_of};
 use crate::access::{Action, ActionSet, CredentialKind, Narrowing};
 use crate::error::ProblemCode;
 use crate::model::{
-    AuditLogId, ChatId, ConnectorId, ConnectorStatus, CredentialId, McpKeySummary, Timestamp,
-    WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, ConnectorStatus, CredentialId, McpKeySummary,
+    Timestamp, WorkspaceId,
 };
 use crate::service::{Chat, ChatMessage, Connector, NewConnector, NewMcpKey, SyncReport};
 
@@ -172,7 +172,7 @@ impl Model {
         found.last_message_at = now;
         *newest = content.to_owned();
         Ok(Answer::Message(ChatMessage {
-            id,
+            id: ChatMessageId(id),
             chat_id: chat,
             author_id: who.member,
             content: content.to_owned(),
@@ -193,7 +193,7 @@ impl Model {
         shape.count("audience", new.audience.len(), 32);
         let year = Duration::from_secs(366 * 24 * 60 * 60);
         let is_rotation = !new.rotation.is_zero() && new.rotation <= year;
-        shape.when(!is_rotation, "rotation", ProblemCode::InvalidValue);
+        shape.when(!is_rotation, "rotationSeconds", ProblemCode::InvalidValue);
         let who = shape.then(self.enter(by, workspace, Action::McpKeyManage, now))?;
         let org = self.org(who.org);
         let mut refusals = Vec::new();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use knowledge_core::limits::{BULK_MEMORIES_CEILING, CONTENT_BYTES_MAX};
+use knowledge_core::limits::{BULK_MEMORIES_CEILING, CONTENT_BYTES_MAX, NAME_CHARS_MAX};
+use knowledge_core::model::URL_CHARS_MAX;
 
 use super::super::kind::{Bytes, Count, Time, field};
 use super::super::setting::{Section, Setting};
@@ -43,6 +44,26 @@ pub(super) static SECTION: Section = Section {
                 max: HELD_BYTES_MAX,
             },
             "The body of a request; a longer one is answered 413",
+        ),
+        Setting::new(
+            "limits.name_chars_max",
+            &Count {
+                at: field!(limits.name_chars_max),
+                unit: "characters",
+                min: 1,
+                max: NAME_CHARS_MAX as u64,
+            },
+            "A name or a title",
+        ),
+        Setting::new(
+            "limits.url_chars_max",
+            &Count {
+                at: field!(limits.url_chars_max),
+                unit: "characters",
+                min: 1,
+                max: URL_CHARS_MAX as u64,
+            },
+            "The address of a webhook or a citation subscription",
         ),
         Setting::new(
             "limits.webhooks_per_workspace_max",

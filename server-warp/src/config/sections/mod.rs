@@ -1,11 +1,17 @@
 //! All sections, in the order in which they are shown.
 
 mod admin;
+mod compression;
+mod cors;
 mod limits;
 mod log;
 mod maintenance;
+mod metrics;
+mod rate_limit;
 mod server;
 mod storage;
+mod telemetry;
+mod tls;
 
 use std::time::Duration;
 
@@ -14,11 +20,17 @@ use super::setting::Section;
 /// All sections, in the order in which they are shown.
 pub(crate) static SECTIONS: &[&Section] = &[
     &server::SECTION,
+    &tls::SECTION,
+    &cors::SECTION,
+    &compression::SECTION,
+    &rate_limit::SECTION,
     &storage::SECTION,
     &admin::SECTION,
     &limits::SECTION,
     &log::SECTION,
     &maintenance::SECTION,
+    &metrics::SECTION,
+    &telemetry::SECTION,
 ];
 
 /// The most of anything that is counted: 31 bits, what the kernel takes as a backlog and a semaphore counts everywhere.

@@ -6,6 +6,7 @@ use super::super::kind::{Bytes, Count, Text, Time, field};
 use super::super::setting::{Section, Setting};
 use super::super::{Check, Config, format_size};
 use super::{A_DAY, COUNT_MAX, HELD_BYTES_MAX, SIZE_MAX, TIME_MIN};
+use crate::net::NetConfig;
 
 pub(super) static SECTION: Section = Section {
     name: "server",
@@ -171,7 +172,14 @@ fn check(config: &Config, check: &mut Check<'_>) {
             &["limits.body_bytes_max"],
             &format!("must be at least limits.body_bytes_max, {most}"),
         );
-    } else if let Err(invalid) = config.net().validate() {
+        return;
+    }
+    // The parts that have sections of their own are checked there.
+    let net = NetConfig {
+        body_bytes_max,
+        ..config.net.clone()
+    };
+    if let Err(invalid) = net.validate() {
         // Not reached as long as the ranges above are those of the network.
         check.refuse("server", &[], &invalid.to_string());
     }

@@ -68,7 +68,7 @@ colour = 2026-11-21
     knowledge.toml:9:15: storage.cache_bytes must be a size from 1MiB to 1TiB, in bytes or with a unit (KiB, MiB, GiB), not the text "2 potatoes"
     knowledge.toml:10:1: unknown setting storage.bulk_memories_max; did you mean limits.bulk_memories_max?
     knowledge.toml:11:18: storage.verify_entries must be true or false, not the text "yes"
-    knowledge.toml:12:12: storage.data_dir must be a path, not a list
+    knowledge.toml:12:12: storage.data_dir must be a path, not the list of the text "a", the text "b"
     knowledge.toml:14:21: limits.bulk_memories_max must be a number of memories from 1 to 1300, not the number 5000
     knowledge.toml:15:21: limits.content_bytes_max must be a size from 1 to 32KiB, in bytes or with a unit (KiB, MiB, GiB), not the number -1
     knowledge.toml:16:32: limits.connectors_per_workspace_max must be a number of connectors from 0 to 2147483647, not the text "7"

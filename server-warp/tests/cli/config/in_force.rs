@@ -125,6 +125,23 @@ fn a_workspace_has_as_many_webhooks_as_configured_under_the_url_configured() {
 }
 
 #[test]
+fn names_and_urls_are_as_long_as_configured() {
+    let knowledge = Configured::start("[limits]\nname_chars_max = 30\nurl_chars_max = 20");
+    let path = |kind: &str| format!("/v1/workspaces/{}/{kind}", knowledge.workspace);
+    let inbound = |chars: usize| {
+        let body = json!({"name": "ä".repeat(chars)});
+        knowledge.call("POST", &path("inbound-webhooks"), &body).0
+    };
+    assert_eq!((inbound(30), inbound(31)), (201, 400));
+    let outbound = |url: &str| {
+        let body = json!({"event_type": "chunk.created", "url": url});
+        knowledge.call("POST", &path("webhooks"), &body).0
+    };
+    let (fits, does_not) = ("https://example.com/", "https://example.com/1");
+    assert_eq!((outbound(fits), outbound(does_not)), (201, 400));
+}
+
+#[test]
 fn a_result_is_kept_for_replays_as_long_as_configured() {
     let knowledge = Configured::start("[limits]\nidempotency_retention = \"1ms\"");
     let (_, first) = knowledge.relabel(1);

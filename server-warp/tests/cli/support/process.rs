@@ -152,7 +152,7 @@ impl Server {
 
     /// Where the server says that it listens, in a line of any log format.
     pub(crate) fn base_url(&self) -> String {
-        let line = self.error_with("listening on http://");
+        let line = self.error_with("listening on http");
         let (_, url) = line.split_once("listening on ").expect("the mark");
         url.split('"').next().unwrap_or_default().trim().to_owned()
     }

@@ -4,11 +4,15 @@ mod child;
 mod client;
 mod stub;
 
+#[path = "../../support/exposition.rs"]
+pub(crate) mod exposition;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use knowledge_server::metrics::Metrics;
 use knowledge_server::net::{Certificates, NetConfig, Server, ShutdownReport};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -43,6 +47,7 @@ pub(crate) fn config() -> NetConfig {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) stub: Arc<Stub>,
+    pub(crate) metrics: Arc<Metrics>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<ShutdownReport>,
 }
@@ -64,6 +69,8 @@ impl Running {
 
     fn run(server: Server<Arc<Stub>>, stub: Arc<Stub>) -> Self {
         let address = server.local_addr();
+        let metrics = Metrics::new();
+        let server = server.measured_by(metrics.http().clone());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
@@ -71,6 +78,7 @@ impl Running {
         Self {
             address,
             stub,
+            metrics,
             stop: Some(stop),
             task,
         }

@@ -1,7 +1,11 @@
 //! What the document says of each operation: one file for each file of `handlers`.
 
+mod chats;
 mod citations;
+mod connectors;
 mod dashboard;
+mod mcp_keys;
+mod members;
 mod memories;
 mod roles;
 mod sources;
@@ -16,7 +20,11 @@ pub(super) fn describe(all: &mut Descriptions) {
     workspaces::describe(all);
     sources::describe(all);
     dashboard::describe(all);
+    connectors::describe(all);
+    mcp_keys::describe(all);
+    chats::describe(all);
     roles::describe(all);
+    members::describe(all);
     citations::describe(all);
     webhooks::describe(all);
 }

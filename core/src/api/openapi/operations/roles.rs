@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
 use crate::error::Error;
-use crate::model::{CustomRole, CustomRoleUpdate};
+use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole};
 use crate::service::DeleteRole;
 
 const SLUG_TAKEN: Error = Error::SlugTaken { what: "role" };
@@ -35,6 +35,26 @@ pub(super) fn describe(all: &mut Descriptions) {
     .answers_data::<CustomRole>()
     .etag()
     .refuses(&SLUG_TAKEN);
+    all.describe(
+        Operation::CreateCustomRole,
+        "Nobody can grant what they do not hold.",
+    )
+    .needs("create_custom_role")
+    .body::<NewCustomRole>()
+    .answers_data::<CustomRole>()
+    .etag()
+    .refuses(&SLUG_TAKEN)
+    .leads_to(
+        Operation::GetCustomRole,
+        &[
+            ("orgSlug", "$request.path.orgSlug"),
+            ("roleId", "$response.body#/data/id"),
+        ],
+    );
+    all.describe(Operation::GetCustomRole, "")
+        .needs("custom_role")
+        .answers_data::<CustomRole>()
+        .etag();
     all.describe(
         Operation::ListCustomRoles,
         "All of them at once, by name, then by identifier.",

@@ -83,7 +83,7 @@ pub(super) fn chat(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>)
 /// Messages sort behind all chats.
 pub(super) fn chat_message(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let message: ChatMessage = value(entry)?;
-    parts.agree(&[(2, message.chat_id.0), (3, message.id)])?;
+    parts.agree(&[(2, message.chat_id.0), (3, message.id.0)])?;
     if !verifier.chats.contains(&(parts.org()?, message.chat_id)) {
         let expected = format!("the chat {}", message.chat_id);
         return Err(Problem::new(DifferenceCode::Missing, expected, "nothing"));

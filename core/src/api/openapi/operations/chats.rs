@@ -1,0 +1,56 @@
+//! Chats and their messages.
+
+use schemars::JsonSchema;
+
+use crate::api::openapi::description::Descriptions;
+use crate::api::route::Operation;
+use crate::schema::{Content, Name};
+use crate::service::{Chat, ChatMessage};
+
+/// A new chat.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "nothing but its schema")]
+struct NewChat {
+    /// 1 to 128 characters.
+    title: Name,
+}
+
+/// A new message.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "nothing but its schema")]
+struct NewChatMessage {
+    /// The text: at most 32 KiB.
+    content: Content,
+}
+
+/// The parameters of the operations on one chat, from the answer to its creation.
+const MADE: &[(&str, &str)] = &[
+    ("id", "$request.path.id"),
+    ("sessionId", "$response.body#/id"),
+];
+
+pub(super) fn describe(all: &mut Descriptions) {
+    all.describe(Operation::CreateChat, "")
+        .needs("create_chat")
+        .body::<NewChat>()
+        .answers::<Chat>()
+        .leads_to(Operation::GetChat, MADE)
+        .leads_to(Operation::PostChatMessage, MADE)
+        .leads_to(Operation::ListChatMessages, MADE);
+    all.describe(Operation::ListChats, "The last one opened first.")
+        .needs("list_chats")
+        .answers_page::<Chat>();
+    all.describe(Operation::GetChat, "")
+        .needs("chat")
+        .answers::<Chat>();
+    all.describe(Operation::PostChatMessage, "")
+        .needs("post_chat_message")
+        .body::<NewChatMessage>()
+        .answers::<ChatMessage>();
+    all.describe(
+        Operation::ListChatMessages,
+        "In the order in which they were written.",
+    )
+    .needs("list_chat_messages")
+    .answers_page::<ChatMessage>();
+}

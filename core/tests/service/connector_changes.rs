@@ -1,0 +1,195 @@
+//! Connectors: listed, read, changed and deleted.
+
+use knowledge_core::Error;
+use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, EventType};
+use knowledge_core::service::{AuditAction, ConnectorDetails, ConnectorUpdate, PageRequest};
+use knowledge_core::store::keys;
+
+use crate::audit::{entries, entry_of};
+use crate::make::{HOUR, MEMBER, MINUTE, SUCCESS, code, failure, new_connector, problem};
+use crate::world::World;
+
+async fn connector(world: &World) -> ConnectorId {
+    let new = new_connector(HOUR);
+    let made = world
+        .service
+        .create_connector(&world.owner, world.workspace.id, &new);
+    made.await.unwrap().id
+}
+
+async fn update(
+    world: &World,
+    connector: ConnectorId,
+    update: ConnectorUpdate,
+) -> Result<ConnectorDetails, Error> {
+    let workspace = world.workspace.id;
+    world
+        .service
+        .update_connector(&world.owner, workspace, connector, &update)
+        .await
+}
+
+#[tokio::test]
+async fn a_list_shows_each_with_how_it_is() {
+    let world = World::new().await;
+    let (first, second) = (connector(&world).await, connector(&world).await);
+    let workspace = world.workspace.id;
+    let failed = failure("no answer");
+    let reported = world
+        .service
+        .report_sync(&world.owner, workspace, first, &failed);
+    reported.await.unwrap();
+    let page = PageRequest::default();
+    let listed = world
+        .service
+        .list_connectors(&world.owner, workspace, &page)
+        .await
+        .unwrap();
+    assert_eq!(listed.next_cursor, None);
+    let mut expected = [first, second];
+    expected.sort();
+    let ids: Vec<_> = listed.data.iter().map(|found| found.connector.id).collect();
+    assert_eq!(ids, expected);
+    for found in listed.data {
+        let id = found.connector.id;
+        let (status, errors) = if id == first {
+            (ConnectorStatus::Degraded, 1)
+        } else {
+            (ConnectorStatus::Pending, 0)
+        };
+        assert_eq!((found.status, found.error_count_24h), (status, errors));
+        let read = world.service.connector(&world.owner, workspace, id).await;
+        assert_eq!(read.unwrap(), found);
+    }
+    // Those of another workspace are its own.
+    let sales = world.workspace("sales").await;
+    let elsewhere = world.service.list_connectors(&world.owner, sales, &page);
+    assert_eq!(elsewhere.await.unwrap().data, []);
+    let elsewhere = world.service.connector(&world.owner, sales, first).await;
+    assert_eq!(code(elsewhere), "not_found");
+}
+
+#[tokio::test]
+async fn an_update_sets_what_it_names_and_nothing_else() {
+    let world = World::new().await;
+    let id = connector(&world).await;
+    let before = update(&world, id, ConnectorUpdate::default())
+        .await
+        .unwrap();
+    let everything = ConnectorUpdate {
+        account_label: Some("other@acme".to_owned()),
+        scope: Some(ConnectorScope::Organization),
+        sync_interval: Some(5 * MINUTE),
+        is_paused: Some(true),
+    };
+    let after = update(&world, id, everything).await.unwrap();
+    assert_eq!(after.connector.account_label, "other@acme");
+    assert_eq!(after.connector.scope, ConnectorScope::Organization);
+    assert_eq!(after.connector.sync_interval_seconds, 300);
+    assert_eq!(after.status, ConnectorStatus::Paused);
+    assert_eq!(after.connector.kind, before.connector.kind);
+    let label = ConnectorUpdate {
+        account_label: Some("third".to_owned()),
+        ..ConnectorUpdate::default()
+    };
+    let last = update(&world, id, label).await.unwrap();
+    assert_eq!(last.connector.scope, ConnectorScope::Organization);
+    assert!(last.connector.is_paused);
+
+    let actions: Vec<_> = entries(&world)
+        .await
+        .iter()
+        .map(|entry| entry.action)
+        .collect();
+    let changes = actions
+        .iter()
+        .filter(|action| **action == AuditAction::ConnectorUpdate);
+    assert_eq!(changes.count(), 2, "the empty update is none");
+    assert!(world.service.verify().await.unwrap().differences.is_empty());
+}
+
+#[tokio::test]
+async fn a_shorter_interval_makes_it_stale_and_says_so() {
+    let world = World::new().await;
+    let (id, workspace) = (connector(&world).await, world.workspace.id);
+    let reported = world
+        .service
+        .report_sync(&world.owner, workspace, id, &SUCCESS);
+    reported.await.unwrap();
+    world.time.pass(30 * MINUTE);
+    let shorter = ConnectorUpdate {
+        sync_interval: Some(MINUTE),
+        ..ConnectorUpdate::default()
+    };
+    assert_eq!(
+        update(&world, id, shorter).await.unwrap().status,
+        ConnectorStatus::Stale
+    );
+    let announced = world.events_of(EventType::ConnectorStatusChanged).await;
+    assert!(announced.iter().any(|event| event.data["to"] == "stale"));
+}
+
+#[tokio::test]
+async fn bad_values_are_refused_all_at_once() {
+    let world = World::new().await;
+    let id = connector(&world).await;
+    let bad = ConnectorUpdate {
+        account_label: Some(String::new()),
+        sync_interval: Some(MINUTE / 2),
+        ..ConnectorUpdate::default()
+    };
+    assert_eq!(
+        problem(update(&world, id, bad).await),
+        "account_label too_small, sync_interval_seconds invalid_value"
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_connector_is_gone_and_its_place_is_free() {
+    let world = World::with(|options| options.limits.connectors_per_workspace_max = 1).await;
+    let (id, workspace) = (connector(&world).await, world.workspace.id);
+    let delete = async || {
+        world
+            .service
+            .delete_connector(&world.owner, workspace, id)
+            .await
+    };
+    let reported = world
+        .service
+        .report_sync(&world.owner, workspace, id, &SUCCESS);
+    reported.await.unwrap();
+    delete().await.unwrap();
+    assert_eq!(code(delete().await), "not_found");
+    assert_eq!(world.dashboard().await.connector_health, []);
+    let counter = keys::connector_count(world.org.id, workspace);
+    assert_eq!(world.counter(counter).await, 0);
+    let entry = entry_of(&world, AuditAction::ConnectorDelete).await;
+    assert_eq!((entry.before.is_some(), entry.after), (true, None));
+    // The looks at it that were planned find nothing, and end.
+    world.time.pass(3 * HOUR);
+    world.maintain().await;
+    assert!(world.service.verify().await.unwrap().differences.is_empty());
+    connector(&world).await;
+}
+
+#[tokio::test]
+async fn members_do_not_manage_connectors() {
+    let world = World::new().await;
+    let (id, workspace) = (connector(&world).await, world.workspace.id);
+    let member = world.caller(MEMBER).await;
+    let none = ConnectorUpdate::default();
+    let updated = world
+        .service
+        .update_connector(&member, workspace, id, &none)
+        .await;
+    assert_eq!(code(updated), "forbidden");
+    let deleted = world.service.delete_connector(&member, workspace, id).await;
+    assert_eq!(code(deleted), "forbidden");
+    assert!(
+        world
+            .service
+            .connector(&member, workspace, id)
+            .await
+            .is_ok()
+    );
+}

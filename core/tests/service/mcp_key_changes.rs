@@ -1,0 +1,204 @@
+//! MCP keys: listed, rotated and revoked.
+
+use knowledge_core::Error;
+use knowledge_core::access::{ActionSet, Credential, CredentialKind, Secret};
+use knowledge_core::model::{CredentialId, McpKeySummary};
+use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
+use knowledge_core::store::keys;
+
+use crate::audit::entry_of;
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_mcp_key, problem};
+use crate::world::World;
+
+async fn create(world: &World, audience: &str) -> IssuedMcpKey {
+    let new = new_mcp_key(audience);
+    let made = world
+        .service
+        .create_mcp_key(&world.owner, world.workspace.id, &new);
+    made.await.unwrap()
+}
+
+async fn rotate(
+    world: &World,
+    caller: &Credential,
+    key: CredentialId,
+) -> Result<IssuedMcpKey, Error> {
+    let workspace = world.workspace.id;
+    world
+        .service
+        .rotate_mcp_key(caller, workspace, key, None)
+        .await
+}
+
+async fn list(world: &World) -> Vec<McpKeySummary> {
+    let page = PageRequest::default();
+    let listed = world
+        .service
+        .list_mcp_keys(&world.owner, world.workspace.id, &page);
+    listed.await.unwrap().data
+}
+
+/// Whether the key is taken.
+async fn is_taken(world: &World, secret: &Secret) -> bool {
+    let key = Credential::from(secret.clone());
+    let seen = world.service.authenticate(&key, CredentialKind::Bearer);
+    seen.await.is_ok()
+}
+
+async fn assert_whole(world: &World) {
+    let differences = world.service.verify().await.unwrap().differences;
+    assert!(differences.is_empty(), "{differences:?}");
+}
+
+#[tokio::test]
+async fn a_list_shows_keys_with_their_uses_until_they_expire() {
+    let world = World::new().await;
+    let (first, second) = (
+        create(&world, "org:acme").await,
+        create(&world, "org:acme").await,
+    );
+    world.time.pass(HOUR);
+    let caller = first.secret.clone().into();
+    let used = world.service.note_mcp_key_use(&caller, world.workspace.id);
+    used.await.unwrap();
+    let shown = list(&world).await;
+    assert_eq!(shown.len(), 2);
+    for key in shown {
+        let used = (key.id == first.summary.id).then(|| world.time.now());
+        assert_eq!(key.last_used_at, used);
+        let read = world
+            .service
+            .mcp_key(&world.owner, world.workspace.id, key.id)
+            .await;
+        assert_eq!(read.unwrap(), key);
+    }
+    world.time.pass(97 * DAY);
+    assert_eq!(list(&world).await, []);
+    let read = world
+        .service
+        .mcp_key(&world.owner, world.workspace.id, second.summary.id)
+        .await;
+    assert_eq!(code(read), "not_found");
+}
+
+#[tokio::test]
+async fn a_rotated_key_keeps_its_name_and_changes_its_secret_at_once() {
+    let world = World::new().await;
+    let old = create(&world, "org:acme").await;
+    world.time.pass(DAY);
+    let new = rotate(&world, &world.owner, old.summary.id).await.unwrap();
+    assert_eq!(new.summary.id, old.summary.id);
+    assert_ne!(new.secret, old.secret);
+    assert_eq!(
+        new.summary.rotates_at,
+        Some(world.time.now().plus(90 * DAY))
+    );
+    assert!(!is_taken(&world, &old.secret).await);
+    assert!(is_taken(&world, &new.secret).await);
+    assert_eq!(list(&world).await, [new.summary.clone()]);
+    let counter = keys::mcp_key_count(world.org.id, world.workspace.id);
+    assert_eq!(world.counter(counter.clone()).await, 1);
+    assert_whole(&world).await;
+    let entry = entry_of(&world, AuditAction::McpKeyRotate).await;
+    assert_eq!(entry.resource.id, new.summary.id.0);
+
+    // What was planned for the old secret does not touch the new one.
+    world.time.pass(96 * DAY + HOUR);
+    world.maintain().await;
+    assert!(is_taken(&world, &new.secret).await);
+    assert_eq!(world.counter(counter.clone()).await, 1);
+    assert_whole(&world).await;
+    world.time.pass(DAY);
+    world.maintain().await;
+    assert!(!is_taken(&world, &new.secret).await);
+    assert_eq!(world.counter(counter).await, 0);
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn another_time_to_the_next_rotation_can_be_set() {
+    let world = World::new().await;
+    let (key, workspace) = (
+        create(&world, "org:acme").await.summary.id,
+        world.workspace.id,
+    );
+    let rotate = async |rotation| {
+        world
+            .service
+            .rotate_mcp_key(&world.owner, workspace, key, rotation)
+            .await
+    };
+    let weekly = rotate(Some(7 * DAY)).await.unwrap().summary;
+    assert_eq!(weekly.rotates_at, Some(world.time.now().plus(7 * DAY)));
+    let again = rotate(None).await.unwrap().summary;
+    assert_eq!(again.rotates_at, weekly.rotates_at);
+    assert_eq!(
+        problem(rotate(Some(400 * DAY)).await),
+        "rotationSeconds invalid_value"
+    );
+}
+
+/// Otherwise a rotation would hand out what its caller does not hold: the secret of another member's key.
+#[tokio::test]
+async fn whoever_rotates_a_key_answers_for_it() {
+    let world = World::new().await;
+    let (workspace, key) = (world.workspace.id, create(&world, "org:acme").await);
+    let id = world.member(ADMIN).await;
+    let admin = world.trusted(id);
+    let rotated = rotate(&world, &admin, key.summary.id).await;
+    let caller = Credential::from(rotated.unwrap().secret);
+    let principal = world.service.authenticate(&caller, CredentialKind::Bearer);
+    assert_eq!(principal.await.unwrap().member_id(), id);
+
+    let private = create(&world, "user:ada").await.summary.id;
+    let refused = rotate(&world, &admin, private).await;
+    assert_eq!(
+        code(refused),
+        "forbidden",
+        "the audience is not the administrator's"
+    );
+    // Revoking takes away: that needs no audience.
+    let revoked = world.service.revoke_mcp_key(&admin, workspace, private);
+    revoked.await.unwrap();
+
+    let keeper = world
+        .caller_who_may(ActionSet::of(&[
+            knowledge_core::access::Action::McpKeyManage,
+        ]))
+        .await;
+    let mut narrowed = rotate(&world, &keeper, key.summary.id).await.unwrap();
+    narrowed.summary.name.clear();
+    let caller = Credential::from(narrowed.secret);
+    let chat = world.service.create_chat(&caller, workspace, "Hi").await;
+    assert_eq!(
+        code(chat),
+        "forbidden",
+        "the key may do what its keeper may"
+    );
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_taken_no_more_and_its_place_is_free() {
+    let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
+    let key = create(&world, "org:acme").await;
+    let revoke = async |caller: &Credential| {
+        world
+            .service
+            .revoke_mcp_key(caller, world.workspace.id, key.summary.id)
+            .await
+    };
+    let member = world.caller(MEMBER).await;
+    assert_eq!(code(revoke(&member).await), "forbidden");
+    revoke(&world.owner).await.unwrap();
+    assert!(!is_taken(&world, &key.secret).await);
+    assert_eq!(code(revoke(&world.owner).await), "not_found");
+    let rotated = rotate(&world, &world.owner, key.summary.id).await;
+    assert_eq!(code(rotated), "not_found");
+    let entry = entry_of(&world, AuditAction::McpKeyRevoke).await;
+    assert_eq!(entry.after, None);
+    assert_whole(&world).await;
+    create(&world, "org:acme").await;
+    world.time.pass(98 * DAY);
+    world.maintain().await;
+    assert_whole(&world).await;
+}

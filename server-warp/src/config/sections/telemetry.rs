@@ -1,0 +1,100 @@
+//! `[telemetry]`: traces for OpenTelemetry.
+
+use std::time::Duration;
+
+use super::super::kind::{Count, Ratio, Text, Time, field};
+use super::super::setting::{Section, Setting};
+use super::super::{Check, Config};
+use super::{A_DAY, TIME_MIN};
+use crate::private_file;
+
+/// The most spans that may wait: each takes about a kilobyte.
+const QUEUE_SPANS_MAX: u64 = 1_000_000;
+
+/// The longest time that a stop of the server waits for the collector.
+const FLUSH_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+pub(super) static SECTION: Section = Section {
+    name: "telemetry",
+    about: "Traces for OpenTelemetry, sent to a collector by OTLP over HTTP",
+    settings: &[
+        Setting::new(
+            "telemetry.otlp_endpoint",
+            &Text(field!(telemetry.otlp_endpoint)),
+            "The collector, such as http://127.0.0.1:4318, to which /v1/traces is added; without it that of \
+             OTEL_EXPORTER_OTLP_ENDPOINT; without that there are no traces",
+        ),
+        Setting::new(
+            "telemetry.otlp_headers_file",
+            &Text(field!(telemetry.otlp_headers_file)),
+            "Headers for the collector, such as its token: a file with `name: value` on each line, readable by its \
+             owner alone",
+        ),
+        Setting::new(
+            "telemetry.otlp_ca_file",
+            &Text(field!(telemetry.otlp_ca_file)),
+            "The certificates (PEM) of the authorities that vouch for a collector whose address is https",
+        ),
+        Setting::new(
+            "telemetry.sample_ratio",
+            &Ratio(field!(telemetry.sample_ratio)),
+            "The share of traces that are kept, of those whose caller has not decided it",
+        ),
+        Setting::new(
+            "telemetry.service_name",
+            &Text(field!(telemetry.service_name)),
+            "The service that traces name; without it that of OTEL_SERVICE_NAME, or knowledge",
+        ),
+        Setting::new(
+            "telemetry.queue_spans_max",
+            &Count {
+                at: field!(telemetry.queue_spans_max),
+                unit: "spans",
+                min: 1,
+                max: QUEUE_SPANS_MAX,
+            },
+            "Spans that wait for their export; further ones are dropped",
+        ),
+        Setting::new(
+            "telemetry.export_interval",
+            &Time {
+                at: field!(telemetry.export_interval),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time between two exports; a full batch goes at once",
+        ),
+        Setting::new(
+            "telemetry.export_timeout",
+            &Time {
+                at: field!(telemetry.export_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time for one export, all attempts together",
+        ),
+        Setting::new(
+            "telemetry.flush_timeout",
+            &Time {
+                at: field!(telemetry.flush_timeout),
+                min: TIME_MIN,
+                max: FLUSH_TIMEOUT_MAX,
+            },
+            "Time for the last spans to be exported when the server stops",
+        ),
+    ],
+    check: super::super::setting::nothing,
+    inspect,
+};
+
+fn inspect(config: &Config, check: &mut Check<'_>) {
+    if let Some(path) = &config.telemetry.otlp_headers_file {
+        let problem = match private_file::read(path) {
+            Ok(Some(_)) => return,
+            Ok(None) => format!("{}: there is no such file", path.display()),
+            Err(error) => error.to_string(),
+        };
+        let reason = format!("cannot be used: {problem}");
+        check.refuse("telemetry.otlp_headers_file", &[], &reason);
+    }
+}

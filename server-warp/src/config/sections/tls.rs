@@ -1,0 +1,64 @@
+//! `[tls]`: the certificate of the server.
+
+use std::time::Duration;
+
+use super::super::kind::{Text, Time, field};
+use super::super::setting::{Section, Setting};
+use super::super::{Check, Config};
+use super::{A_DAY, TIME_MIN};
+
+const CERTIFICATE: &str = "tls.certificate_file";
+const KEY: &str = "tls.private_key_file";
+
+pub(super) static SECTION: Section = Section {
+    name: "tls",
+    about: "The certificate of the server; without one it speaks plain HTTP",
+    settings: &[
+        Setting::new(
+            CERTIFICATE,
+            &Text(field!(tls.certificate_file)),
+            "The certificate chain as PEM, the server's own certificate first",
+        ),
+        Setting::new(
+            KEY,
+            &Text(field!(tls.private_key_file)),
+            "The private key of the first certificate as PEM, readable by its owner alone",
+        ),
+        Setting::new(
+            "tls.reload_interval",
+            &Time {
+                at: field!(tls.reload_interval),
+                min: Duration::from_secs(1),
+                max: A_DAY,
+            },
+            "Time between two looks at the two files; what changed is shown to new connections, at once on SIGHUP",
+        ),
+        Setting::new(
+            "tls.handshake_timeout",
+            &Time {
+                at: field!(tls.handshake_timeout),
+                min: TIME_MIN,
+                max: A_DAY,
+            },
+            "Time for the handshake of a new connection; then it is closed",
+        ),
+    ],
+    check,
+    inspect,
+};
+
+fn check(config: &Config, check: &mut Check<'_>) {
+    match (&config.tls.certificate_file, &config.tls.private_key_file) {
+        (Some(_), None) => check.refuse(KEY, &[CERTIFICATE], "is missing beside a certificate"),
+        (None, Some(_)) => check.refuse(CERTIFICATE, &[KEY], "is missing beside a private key"),
+        _ => {}
+    }
+}
+
+fn inspect(config: &Config, check: &mut Check<'_>) {
+    if let Some(tls) = config.tls.part()
+        && let Err(error) = tls.try_files()
+    {
+        check.refuse(CERTIFICATE, &[], &format!("cannot be used: {error}"));
+    }
+}

@@ -1,0 +1,104 @@
+//! The span of a request, as OpenTelemetry's conventions for HTTP servers want it.
+
+use http::Request;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracer;
+
+use crate::metrics::{Answered, ROUTE_UNMATCHED, method_label};
+
+/// Makes the spans of requests.
+#[derive(Clone, Debug)]
+pub struct RequestTracer {
+    tracer: SdkTracer,
+    propagator: TraceContextPropagator,
+}
+
+impl RequestTracer {
+    pub(super) fn new(tracer: SdkTracer) -> Self {
+        Self {
+            tracer,
+            propagator: TraceContextPropagator::new(),
+        }
+    }
+
+    /// Begins the span of a request, beneath the one that its `traceparent` names.
+    pub(crate) fn begin<B>(
+        &self,
+        request: &Request<B>,
+        scheme: &'static str,
+        request_id: &str,
+    ) -> RequestSpan {
+        let parent = self
+            .propagator
+            .extract_with_context(&Context::new(), &HeaderExtractor(request.headers()));
+        let method = method_label(request.method()).to_owned();
+        let span = SpanBuilder::from_name(method.clone())
+            .with_kind(SpanKind::Server)
+            .with_attributes([
+                KeyValue::new("http.request.method", method),
+                KeyValue::new("url.path", request.uri().path().to_owned()),
+                KeyValue::new("url.scheme", scheme),
+                KeyValue::new("knowledge.request.id", request_id.to_owned()),
+            ]);
+        let span = self.tracer.build_with_context(span, &parent);
+        RequestSpan {
+            context: parent.with_span(span),
+        }
+    }
+}
+
+/// The span of one request. It ends with the answer, or when it is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestSpan {
+    context: Context,
+}
+
+impl RequestSpan {
+    /// In this context, what is done for the request is beneath its span.
+    pub(crate) fn context(&self) -> Context {
+        self.context.clone()
+    }
+
+    /// The trace that the span is a part of, for the log.
+    pub(crate) fn trace_id(&self) -> String {
+        self.context.span().span_context().trace_id().to_string()
+    }
+
+    /// Ends the span with what was answered.
+    pub(crate) fn answered(&self, answered: &Answered<'_>) {
+        let span = self.context.span();
+        let status = answered.status;
+        if answered.route != ROUTE_UNMATCHED {
+            span.update_name(format!(
+                "{} {}",
+                method_label(answered.method),
+                answered.route
+            ));
+            span.set_attribute(KeyValue::new("http.route", answered.route));
+        }
+        let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        span.set_attributes([
+            KeyValue::new("http.response.status_code", i64::from(status.as_u16())),
+            KeyValue::new("http.request.body.size", bytes(answered.bytes_in)),
+            KeyValue::new("http.response.body.size", bytes(answered.bytes_out)),
+        ]);
+        // What clients do wrong is no error of the server.
+        if status.is_server_error() {
+            span.set_attribute(KeyValue::new("error.type", status.as_str().to_owned()));
+            span.set_status(Status::error(""));
+        }
+        span.end();
+    }
+
+    /// Ends the span of a request that nobody waits for any more.
+    pub(crate) fn dropped(&self) {
+        let span = self.context.span();
+        span.set_attribute(KeyValue::new("error.type", "dropped"));
+        span.set_status(Status::error("dropped unanswered"));
+        span.end();
+    }
+}

@@ -1,0 +1,96 @@
+//! The calls of the store, as spans beneath that of the request for which they are made.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+};
+use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
+
+use crate::metrics::store_error_label;
+
+/// A store that makes spans. Keys and values are not in them.
+pub(super) struct TracedStore {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) tracer: SdkTracer,
+}
+
+impl TracedStore {
+    /// A span, where the call is made for a request whose trace is kept.
+    fn begin(&self, name: &'static str, size: (&'static str, usize)) -> Option<SdkSpan> {
+        let parent = Context::current();
+        if !parent.span().is_recording() {
+            return None;
+        }
+        let span = SpanBuilder::from_name(name)
+            .with_kind(SpanKind::Internal)
+            .with_attributes([count(size.0, size.1)]);
+        Some(self.tracer.build_with_context(span, &parent))
+    }
+}
+
+fn count(name: &'static str, count: usize) -> KeyValue {
+    KeyValue::new(name, i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Ends a span, where there is one, with what came of the call.
+fn end<T>(
+    span: Option<SdkSpan>,
+    result: &Result<T, StoreError>,
+    attribute: impl FnOnce(&T) -> KeyValue,
+) {
+    let Some(mut span) = span else {
+        return;
+    };
+    match result {
+        Ok(found) => span.set_attribute(attribute(found)),
+        Err(error) => {
+            span.set_attribute(KeyValue::new("error.type", store_error_label(error.kind())));
+            span.set_status(Status::error(""));
+        }
+    }
+    span.end();
+}
+
+#[async_trait]
+impl Store for TracedStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let span = self.begin("store.get", ("store.keys", keys.len()));
+        let result = self.store.get(keys).await;
+        end(span, &result, |entries| {
+            count("store.entries", entries.iter().flatten().count())
+        });
+        result
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let span = self.begin("store.scan", ("store.limit", limit));
+        let result = self.store.scan(range, limit, direction).await;
+        end(span, &result, |entries| {
+            count("store.entries", entries.len())
+        });
+        result
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let mutations = commit.mutations().len();
+        let span = self.begin("store.commit", ("store.mutations", mutations));
+        let result = self.store.commit(commit).await;
+        end(span, &result, |outcome| {
+            let outcome = match outcome {
+                CommitOutcome::Committed(_) => "committed",
+                CommitOutcome::Conflict => "conflict",
+            };
+            KeyValue::new("store.outcome", outcome)
+        });
+        result
+    }
+}

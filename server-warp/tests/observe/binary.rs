@@ -1,0 +1,135 @@
+//! The real binary: its settings, its log, and its end.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use serde_json::Value;
+
+use crate::receiver::Receiver;
+use crate::support::{Call, Exposition, GUARD};
+
+/// A running `knowledge serve` that logs JSON.
+struct Serving {
+    process: Child,
+    lines: mpsc::Receiver<Value>,
+    read: Vec<Value>,
+}
+
+impl Serving {
+    fn start(data_dir: &std::path::Path, settings: &[(&str, &str)]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+            .arg("--data-dir")
+            .arg(data_dir)
+            .envs(settings.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the binary");
+        let errors = BufReader::new(process.stderr.take().expect("a pipe"));
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                let _ = sender.send(line);
+            }
+        });
+        Self {
+            process,
+            lines,
+            read: Vec::new(),
+        }
+    }
+
+    /// What follows this in a message of the log.
+    fn message(&mut self, beginning: &str) -> String {
+        let rest = |line: &Value| {
+            let message = line["message"].as_str()?;
+            Some(message.strip_prefix(beginning)?.to_owned())
+        };
+        if let Some(rest) = self.read.iter().find_map(rest) {
+            return rest;
+        }
+        loop {
+            let line = self.lines.recv_timeout(GUARD).expect("the message comes");
+            self.read.push(line);
+            if let Some(rest) = self.read.last().and_then(rest) {
+                return rest;
+            }
+        }
+    }
+
+    /// SIGTERM; the exit code and all lines of the log.
+    fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
+        let id = i32::try_from(self.process.id()).expect("an identifier");
+        let id = rustix::process::Pid::from_raw(id).expect("not 0");
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal");
+        let mut lines = std::mem::take(&mut self.read);
+        // Until the process closes its standard error.
+        while let Ok(line) = self.lines.recv_timeout(GUARD) {
+            lines.push(line);
+        }
+        let status = self.process.wait().expect("it ends");
+        (status.code(), lines)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
+    let receiver = Receiver::start().await;
+    let endpoint = receiver.url().expect("a URL").to_string();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut serving = Serving::start(
+        &directory.path().join("data"),
+        &[
+            ("KNOWLEDGE_METRICS__LISTEN", "127.0.0.1:0"),
+            ("KNOWLEDGE_TELEMETRY__OTLP_ENDPOINT", &endpoint),
+            ("KNOWLEDGE_TELEMETRY__EXPORT_INTERVAL", "1h"),
+        ],
+    );
+    let metrics_url = serving.message("metrics on ");
+    let base_url = serving.message("listening on ");
+    let trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace_id}-00f067aa0ba902b7-01");
+    let call = Call::new(http::Method::GET, "/v1/orgs/acme/custom-roles?secret=1");
+    let answer = call.header("traceparent", parent).send_to(&base_url).await;
+    assert_eq!(answer.status, 401);
+
+    let metrics = Call::new(http::Method::GET, "/metrics");
+    let metrics_url = metrics_url.trim_end_matches("/metrics");
+    let text = metrics.send_to(metrics_url).await.body;
+    let numbers = Exposition::parse(std::str::from_utf8(&text).expect("UTF-8"));
+    let labels = [
+        ("route", "/v1/orgs/{orgSlug}/custom-roles"),
+        ("method", "GET"),
+        ("status", "401"),
+    ];
+    assert_eq!(numbers.value("knowledge_http_requests_total", &labels), 1.0);
+    assert_eq!(numbers.value("knowledge_store_open", &[]), 1.0);
+    assert!(numbers.value("knowledge_store_commits_total", &[]) >= 1.0);
+
+    let (code, lines) = tokio::task::spawn_blocking(move || serving.terminate())
+        .await
+        .expect("it ends");
+    assert_eq!(code, Some(0));
+    // The last spans went out with the process.
+    let spans = receiver.spans();
+    assert_eq!(spans[0].name, "GET /v1/orgs/{orgSlug}/custom-roles");
+    let access: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["target"] == "knowledge_server::access")
+        .collect();
+    assert_eq!(access.len(), 1, "scrapes are for debugging: {lines:#?}");
+    assert_eq!(access[0]["trace_id"], trace_id);
+    assert_eq!(access[0]["request_id"], answer.header("request-id"));
+    assert!(!format!("{lines:?}").contains("secret"));
+}

@@ -1,0 +1,10 @@
+//! What an operator sees of a server: its metrics, its traces, its log, and the files that deploy it.
+
+#[cfg(unix)]
+mod binary;
+mod endpoint;
+mod receiver;
+mod service;
+mod sled;
+mod support;
+mod traces;

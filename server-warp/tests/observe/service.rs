@@ -1,0 +1,211 @@
+//! The numbers of the service: its routes, its store and its maintenance.
+
+use std::sync::Arc;
+
+use http::Method;
+use knowledge_core::store::MemoryStore;
+use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_server::metrics::Metrics;
+
+use crate::support::{BULK, Call, Observed};
+
+const ANSWERED: &str = "knowledge_http_requests_total";
+const REPLAYS: &str = "knowledge_http_idempotent_replays_total";
+const CONFLICTS: &str = "knowledge_store_conflicts_total";
+const RETRIES: &str = "knowledge_store_transaction_retries_total";
+const ERRORS: &str = "knowledge_store_errors_total";
+const STORE_CALLS: &str = "knowledge_store_operation_duration_seconds_count";
+const DASHBOARD: &str = "/v1/workspaces/{id}/dashboard-summary";
+
+async fn observed() -> Observed {
+    Observed::start(Arc::new(MemoryStore::new())).await
+}
+
+/// A server whose store fails at these rates, once told to.
+async fn failing(rates: FaultRates) -> (Observed, Arc<FaultStore>) {
+    let plan = FaultPlan::seeded(1, rates);
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
+    store.heal();
+    let server = Observed::start(store.clone()).await;
+    // Whoever maintains would meet the faults too, and more often than is expected here.
+    (server, store)
+}
+
+#[tokio::test]
+async fn requests_are_counted_under_the_path_of_their_operation() {
+    let server = observed().await;
+    let slug = &server.fixture.orgs[0].slug;
+    let calls = [
+        (server.bulk("a", "approved"), BULK, "PATCH", "200"),
+        (server.dashboard(), DASHBOARD, "GET", "200"),
+        (
+            server.dashboard().method(Method::HEAD),
+            DASHBOARD,
+            "HEAD",
+            "200",
+        ),
+        (
+            server.dashboard().method(Method::DELETE),
+            DASHBOARD,
+            "DELETE",
+            "405",
+        ),
+        (
+            Call::new(Method::GET, format!("/v1/orgs/{slug}/custom-roles")),
+            "/v1/orgs/{orgSlug}/custom-roles",
+            "GET",
+            "401",
+        ),
+        (
+            Call::new(Method::GET, "/v1/nothing"),
+            "unmatched",
+            "GET",
+            "404",
+        ),
+    ];
+    for (call, route, method, status) in calls {
+        let labels = [("route", route), ("method", method), ("status", status)];
+        assert_eq!(server.number(ANSWERED, &labels).await, 0.0, "{labels:?}");
+        call.send_to(&server.base_url).await;
+        assert_eq!(server.number(ANSWERED, &labels).await, 1.0, "{labels:?}");
+    }
+}
+
+#[tokio::test]
+async fn identifiers_in_paths_make_no_series() {
+    let server = observed().await;
+    server.dashboard().send_to(&server.base_url).await;
+    let before = server.scrape().await.series(ANSWERED);
+    for number in 0..10 {
+        let path = format!("/v1/workspaces/{number}/dashboard-summary");
+        let unknown =
+            Call::new(Method::GET, path).bearer(&server.fixture.orgs[0].members.owner.token);
+        assert_eq!(unknown.send_to(&server.base_url).await.status, 404);
+    }
+    assert_eq!(server.scrape().await.series(ANSWERED), before + 1);
+}
+
+#[tokio::test]
+async fn replays_are_counted() {
+    let server = observed().await;
+    for (sent, replays) in [(1, 0.0), (2, 1.0), (3, 2.0)] {
+        let answer = server
+            .bulk("key", "approved")
+            .send_to(&server.base_url)
+            .await;
+        assert_eq!(answer.status, 200, "{sent}");
+        assert_eq!(server.number(REPLAYS, &[]).await, replays);
+    }
+}
+
+#[tokio::test]
+async fn calls_of_the_store_are_counted_by_method() {
+    let server = observed().await;
+    let before = server.scrape().await;
+    server
+        .bulk("key", "approved")
+        .send_to(&server.base_url)
+        .await;
+    server.dashboard().send_to(&server.base_url).await;
+    let after = server.scrape().await;
+    for method in ["get", "scan", "commit"] {
+        let labels = [("method", method)];
+        let (before, after) = (
+            before.value(STORE_CALLS, &labels),
+            after.value(STORE_CALLS, &labels),
+        );
+        assert!(after > before, "{method}: {before} then {after}");
+    }
+}
+
+#[tokio::test]
+async fn conflicts_and_retries_are_counted() {
+    let rates = FaultRates {
+        conflict: 1.0,
+        ..FaultRates::default()
+    };
+    let (server, store) = failing(rates).await;
+    let before = server.scrape().await;
+    assert_eq!(before.value(RETRIES, &[]), 0.0);
+    store.relapse();
+    let answer = server
+        .bulk("key", "approved")
+        .send_to(&server.base_url)
+        .await;
+    assert_eq!(answer.status, 409);
+    store.heal();
+    let after = server.scrape().await;
+    // Each attempt but none after the last.
+    let attempts = f64::from(knowledge_core::store::RETRIES_MAX);
+    assert!(after.value(CONFLICTS, &[]) >= attempts);
+    assert!(after.value(RETRIES, &[]) >= attempts - 1.0);
+}
+
+#[tokio::test]
+async fn failures_of_the_store_are_counted_by_kind() {
+    for (kind, rates) in [
+        (
+            "full",
+            FaultRates {
+                full: 1.0,
+                ..FaultRates::default()
+            },
+        ),
+        (
+            "unavailable",
+            FaultRates {
+                unavailable: 1.0,
+                ..FaultRates::default()
+            },
+        ),
+    ] {
+        let (server, store) = failing(rates).await;
+        let labels = [("method", "commit"), ("kind", kind)];
+        assert_eq!(server.number(ERRORS, &labels).await, 0.0);
+        store.relapse();
+        let answer = server
+            .bulk("key", "approved")
+            .send_to(&server.base_url)
+            .await;
+        assert_eq!(answer.status, 503);
+        assert!(server.number(ERRORS, &labels).await >= 1.0, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn maintenance_tells_of_its_turns() {
+    let store = Arc::new(FaultStore::new(
+        Arc::new(MemoryStore::new()),
+        FaultPlan::none(),
+    ));
+    let server = Observed::start(store.clone()).await;
+    let runs = "knowledge_maintenance_runs_total";
+    let [ok, failed] = ["ok", "failed"].map(|outcome| [("outcome", outcome)]);
+    server.number_becomes(runs, &ok, |runs| runs >= 2.0).await;
+    assert_eq!(server.number(runs, &failed).await, 0.0);
+    let last = "knowledge_maintenance_last_success_timestamp_seconds";
+    assert!(
+        server.number(last, &[]).await > 1.6e9,
+        "a time of this century"
+    );
+    // What the seed left behind has expired.
+    server
+        .number_becomes("knowledge_maintenance_swept_total", &[], |swept| {
+            swept >= 1.0
+        })
+        .await;
+    store.fail_reads(true);
+    server
+        .number_becomes(runs, &failed, |runs| runs >= 1.0)
+        .await;
+}
+
+#[tokio::test]
+async fn two_servers_in_one_process_count_apart() {
+    let (one, other) = (observed().await, observed().await);
+    one.dashboard().send_to(&one.base_url).await;
+    let labels = [("route", DASHBOARD), ("method", "GET"), ("status", "200")];
+    assert_eq!(one.number(ANSWERED, &labels).await, 1.0);
+    assert_eq!(other.number(ANSWERED, &labels).await, 0.0);
+    drop(Metrics::new());
+}

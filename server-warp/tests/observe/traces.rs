@@ -1,0 +1,347 @@
+//! What a collector gets, and what becomes of it where the collector does not answer.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use knowledge_core::store::{MemoryStore, Store};
+use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_server::metrics::Metrics;
+use knowledge_server::private_file;
+use knowledge_server::telemetry::{Telemetry, TelemetryConfig, TelemetryError};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::receiver::{Receiver, attribute};
+use crate::support::{BULK, Call, Observed};
+
+const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT_ID: &str = "b7ad6b7169203331";
+const EXPORTS: &str = "knowledge_trace_exports_total";
+
+/// Longer than any test may take: what waits for it hangs.
+const FOR_EVER: Duration = Duration::from_secs(3_600);
+
+fn config(receiver: &Receiver) -> TelemetryConfig {
+    TelemetryConfig {
+        otlp_endpoint: receiver.url(),
+        // The shutdown sends what there is.
+        export_interval: FOR_EVER,
+        ..TelemetryConfig::default()
+    }
+}
+
+struct Traced {
+    server: Observed,
+    telemetry: Telemetry,
+}
+
+impl Traced {
+    async fn start(config: &TelemetryConfig, store: Arc<dyn Store>) -> Self {
+        let metrics = Metrics::new();
+        let telemetry = Telemetry::start(config, &metrics)
+            .expect("a good configuration")
+            .expect("there is a collector");
+        let server = Observed::start_with(store, &metrics, Some(&telemetry)).await;
+        Self { server, telemetry }
+    }
+
+    async fn over_memory(config: &TelemetryConfig) -> Self {
+        Self::start(config, Arc::new(MemoryStore::new())).await
+    }
+
+    async fn stop(self) {
+        self.server.stop().await;
+        self.telemetry.shut_down().await;
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The spans of requests, which are those of a server.
+fn requests(spans: &[Span]) -> Vec<&Span> {
+    let is_request = |span: &&Span| span.kind == SpanKind::Server as i32;
+    spans.iter().filter(is_request).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_and_what_the_store_did_for_it_are_spans_of_the_callers_trace() {
+    let receiver = Receiver::start().await;
+    let traced = Traced::over_memory(&config(&receiver)).await;
+    let base_url = traced.server.base_url.clone();
+    let call = traced
+        .server
+        .bulk("the-key", "approved")
+        .header("traceparent", format!("00-{TRACE_ID}-{PARENT_ID}-01"));
+    let answer = call.send_to(&base_url).await;
+    assert_eq!(answer.status, 200);
+    let token = traced.server.fixture.orgs[0].members.owner.token.clone();
+    let memory = traced.server.fixture.orgs[0].main.memories.internal[0].to_string();
+    traced.stop().await;
+
+    let spans = receiver.spans();
+    let requests = requests(&spans);
+    assert_eq!(requests.len(), 1, "{spans:#?}");
+    let request = requests[0];
+    assert_eq!(request.name, format!("PATCH {BULK}"));
+    assert_eq!(hex(&request.trace_id), TRACE_ID);
+    assert_eq!(hex(&request.parent_span_id), PARENT_ID);
+    let of = |name: &str| attribute(&request.attributes, name).unwrap_or_default();
+    assert_eq!(of("http.request.method"), "PATCH");
+    assert_eq!(of("http.route"), BULK);
+    assert_eq!(of("http.response.status_code"), "200");
+    assert_eq!(of("url.path"), BULK);
+    assert_eq!(of("url.scheme"), "http");
+    assert_eq!(of("knowledge.request.id"), answer.header("request-id"));
+    assert_eq!(of("http.response.body.size"), answer.body.len().to_string());
+    assert!(request.end_time_unix_nano > request.start_time_unix_nano);
+
+    let store: Vec<&Span> = spans
+        .iter()
+        .filter(|span| span.name.starts_with("store."))
+        .collect();
+    for name in ["store.get", "store.commit"] {
+        assert!(store.iter().any(|span| span.name == name), "{name}");
+    }
+    for span in &store {
+        assert_eq!(span.trace_id, request.trace_id);
+        assert_eq!(span.parent_span_id, request.span_id);
+        assert_eq!(span.kind, SpanKind::Internal as i32);
+    }
+    let commit = store.iter().find(|span| span.name == "store.commit");
+    let commit = &commit.expect("a commit").attributes;
+    assert_eq!(
+        attribute(commit, "store.outcome").as_deref(),
+        Some("committed")
+    );
+
+    let export = &receiver.exports()[0];
+    let resource = export.batch.resource_spans[0].resource.as_ref();
+    let resource = &resource.expect("a resource").attributes;
+    let version = attribute(resource, "service.version");
+    assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    let everything = format!("{:?}", receiver.exports());
+    for secret in [&*token, "the-key", &memory] {
+        assert!(!everything.contains(secret), "{secret} was exported");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_are_left_out_and_unknown_paths_have_no_route() {
+    let receiver = Receiver::start().await;
+    let traced = Traced::over_memory(&config(&receiver)).await;
+    let base_url = traced.server.base_url.clone();
+    for path in ["/v1/nothing?secret=1", "/healthz", "/readyz"] {
+        Call::new(Method::GET, path).send_to(&base_url).await;
+    }
+    traced.stop().await;
+    let spans = receiver.spans();
+    let requests = requests(&spans);
+    assert_eq!(requests.len(), 1, "probes have no spans: {spans:#?}");
+    assert_eq!(requests[0].name, "GET");
+    assert_eq!(attribute(&requests[0].attributes, "http.route"), None);
+    let path = attribute(&requests[0].attributes, "url.path");
+    assert_eq!(path.as_deref(), Some("/v1/nothing"));
+    let status = requests[0].status.as_ref().map_or(0, |status| status.code);
+    assert_eq!(
+        status,
+        StatusCode::Unset as i32,
+        "the client's error is not the server's"
+    );
+    assert!(!format!("{spans:?}").contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_is_marked() {
+    let rates = FaultRates {
+        unavailable: 1.0,
+        ..FaultRates::default()
+    };
+    let plan = FaultPlan::seeded(1, rates);
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
+    store.heal();
+    let receiver = Receiver::start().await;
+    let traced = Traced::start(&config(&receiver), store.clone()).await;
+    store.relapse();
+    let call = traced.server.bulk("key", "approved");
+    assert_eq!(call.send_to(&traced.server.base_url).await.status, 503);
+    traced.stop().await;
+    let spans = receiver.spans();
+    let is_marked = |name: &str, error: &str| {
+        spans.iter().any(|span| {
+            span.name == name
+                && span
+                    .status
+                    .as_ref()
+                    .is_some_and(|status| status.code == StatusCode::Error as i32)
+                && attribute(&span.attributes, "error.type").as_deref() == Some(error)
+        })
+    };
+    assert!(is_marked(&format!("PATCH {BULK}"), "503"), "{spans:#?}");
+    assert!(is_marked("store.commit", "unavailable"), "{spans:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_sampled_is_not_sent() {
+    let receiver = Receiver::start().await;
+    let none = TelemetryConfig {
+        sample_ratio: 0.0,
+        ..config(&receiver)
+    };
+    let traced = Traced::over_memory(&none).await;
+    traced
+        .server
+        .dashboard()
+        .send_to(&traced.server.base_url)
+        .await;
+    traced.stop().await;
+    assert_eq!(receiver.spans().len(), 0);
+
+    // The caller has decided it, whatever the share.
+    for (config, flag, expected) in [(&none, "01", 1), (&config(&receiver), "00", 1)] {
+        let traced = Traced::over_memory(config).await;
+        let parent = format!("00-{TRACE_ID}-{PARENT_ID}-{flag}");
+        let call = traced.server.dashboard().header("traceparent", parent);
+        call.send_to(&traced.server.base_url).await;
+        traced.stop().await;
+        assert_eq!(requests(&receiver.spans()).len(), expected, "{flag}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_that_hangs_delays_neither_requests_nor_the_shutdown() {
+    let receiver = Receiver::hanging().await;
+    let traced = Traced::over_memory(&TelemetryConfig {
+        queue_spans_max: 8,
+        export_interval: Duration::from_millis(1),
+        export_timeout: FOR_EVER,
+        flush_timeout: Duration::from_millis(50),
+        ..config(&receiver)
+    })
+    .await;
+    // Many times what the queue holds.
+    for _ in 0..50 {
+        let answer = traced
+            .server
+            .dashboard()
+            .send_to(&traced.server.base_url)
+            .await;
+        assert_eq!(answer.status, 200);
+    }
+    traced.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_are_counted_by_what_became_of_them() {
+    let receiver = Receiver::start().await;
+    let address = receiver.url();
+    let often = TelemetryConfig {
+        export_interval: Duration::from_millis(5),
+        export_timeout: Duration::from_millis(500),
+        ..config(&receiver)
+    };
+    let traced = Traced::over_memory(&often).await;
+    traced
+        .server
+        .dashboard()
+        .send_to(&traced.server.base_url)
+        .await;
+    let is_some = |count: f64| count >= 1.0;
+    traced
+        .server
+        .number_becomes(EXPORTS, &[("outcome", "ok")], is_some)
+        .await;
+    assert_eq!(
+        traced
+            .server
+            .number(EXPORTS, &[("outcome", "failed")])
+            .await,
+        0.0
+    );
+    drop(receiver);
+    traced
+        .server
+        .dashboard()
+        .send_to(&traced.server.base_url)
+        .await;
+    traced
+        .server
+        .number_becomes(EXPORTS, &[("outcome", "failed")], is_some)
+        .await;
+    assert!(address.is_some());
+    traced.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_is_talked_to_over_tls_and_with_the_headers_of_a_file() {
+    let signed =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).expect("a key");
+    let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("protocols")
+        .with_no_client_auth()
+        .with_single_cert(vec![signed.cert.der().clone()], key)
+        .expect("a certificate and its key");
+    let receiver = Receiver::start_with(Some(TlsAcceptor::from(Arc::new(tls)))).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let authorities = directory.path().join("ca.pem");
+    fs::write(&authorities, signed.cert.pem()).expect("write");
+    let headers = directory.path().join("headers");
+    private_file::create(&headers, "authorization: Bearer of-the-collector\n").expect("write");
+
+    let traced = Traced::over_memory(&TelemetryConfig {
+        otlp_ca_file: authorities,
+        otlp_headers_file: Some(headers),
+        service_name: Some("acme-knowledge".to_owned()),
+        ..config(&receiver)
+    })
+    .await;
+    traced
+        .server
+        .dashboard()
+        .send_to(&traced.server.base_url)
+        .await;
+    traced.stop().await;
+    let exports = receiver.exports();
+    assert_eq!(
+        exports[0].headers["authorization"],
+        "Bearer of-the-collector"
+    );
+    let resource = exports[0].batch.resource_spans[0].resource.as_ref();
+    let name = attribute(&resource.expect("a resource").attributes, "service.name");
+    assert_eq!(name.as_deref(), Some("acme-knowledge"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_an_error() {
+    let metrics = Metrics::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let empty = directory.path().join("empty.pem");
+    fs::write(&empty, "").expect("write");
+    let config = TelemetryConfig {
+        otlp_endpoint: knowledge_server::config::BaseUrl::parse("https://127.0.0.1:1"),
+        otlp_ca_file: empty,
+        ..TelemetryConfig::default()
+    };
+    let error = Telemetry::start(&config, &metrics).expect_err("no authorities");
+    assert!(
+        matches!(error, TelemetryError::Authorities { .. }),
+        "{error}"
+    );
+    let missing = TelemetryConfig {
+        otlp_endpoint: knowledge_server::config::BaseUrl::parse("http://127.0.0.1:1"),
+        otlp_headers_file: Some(directory.path().join("missing")),
+        ..TelemetryConfig::default()
+    };
+    let error = Telemetry::start(&missing, &metrics).expect_err("no headers");
+    assert!(matches!(error, TelemetryError::Headers { .. }), "{error}");
+}
