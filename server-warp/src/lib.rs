@@ -22,6 +22,7 @@ pub mod config;
 pub mod data;
 pub mod demo;
 mod explain;
+mod http_client;
 pub mod logging;
 pub mod metrics;
 pub mod net;
