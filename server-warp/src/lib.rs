@@ -7,6 +7,7 @@
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
+//! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
 //! - [`reference`]: what the server says of its own interface, at `/openapi.json` and `/docs`.
@@ -17,6 +18,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod data;
