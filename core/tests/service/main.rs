@@ -21,6 +21,7 @@ mod mcp_keys;
 mod member_removal;
 mod members;
 mod memories;
+mod memory_changes;
 mod needs;
 mod open;
 mod pages;

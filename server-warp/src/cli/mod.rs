@@ -4,10 +4,12 @@
 //! codes: 0 for success, 1 where something failed, 2 where the command line or the configuration cannot be understood.
 
 mod args;
+mod compact;
 mod config;
 mod credential;
 mod dashboard;
 mod demo;
+mod dump;
 mod failure;
 mod healthcheck;
 mod import;
@@ -15,12 +17,14 @@ mod init;
 mod operator;
 mod output;
 mod refusal;
+mod restore;
 mod serve;
 mod session;
 mod settings;
 mod table;
 mod tenant;
 mod token;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -45,6 +49,10 @@ enum Command {
     Session(session::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
+    Dump(dump::Args),
+    Restore(restore::Args),
+    Verify(verify::Args),
+    Compact(compact::Args),
     Config(config::Args),
     Healthcheck(healthcheck::Args),
 }
@@ -77,6 +85,10 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Session(args) => session::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
+            Command::Dump(args) => dump::run(args).await,
+            Command::Restore(args) => restore::run(args).await,
+            Command::Verify(args) => verify::run(args).await,
+            Command::Compact(args) => compact::run(args).await,
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args).await,
         }

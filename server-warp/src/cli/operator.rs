@@ -12,9 +12,8 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::refusal::Refusal;
 use super::settings::AdminArgs;
-use super::tenant::known;
+use super::tenant::{known, quiet_log};
 use crate::admin::{Transport, TransportError};
-use crate::logging::{self, LogConfig, LogFormat};
 
 /// How many items a page of a list is asked for.
 const PAGE_ITEMS: &str = "200";
@@ -79,10 +78,7 @@ impl From<CallError> for Failure {
 impl Operator {
     /// Finds the way. A store is made only where `may_make` says so.
     pub(super) async fn open(args: AdminArgs, may_make: bool) -> Result<Self, Failure> {
-        logging::init(&LogConfig {
-            level: "warn".to_owned(),
-            format: LogFormat::Text,
-        })?;
+        quiet_log()?;
         let config = args.load()?.config;
         Ok(Self {
             transport: Transport::open(&config, may_make).await?,

@@ -27,15 +27,20 @@ pub(super) struct Tenant {
     members: Vec<Member>,
 }
 
-/// Opens the store for a command that does its work and ends: it logs what goes wrong and nothing else.
+/// The log of a command that does its work and ends: what goes wrong, and nothing else.
+pub(super) fn quiet_log() -> Result<(), Failure> {
+    Ok(logging::init(&LogConfig {
+        level: "warn".to_owned(),
+        format: LogFormat::Text,
+    })?)
+}
+
+/// Opens the store for a command that does its work and ends.
 pub(super) async fn open_service(
     data: DataArgs,
     may_make: bool,
 ) -> Result<KnowledgeService, Failure> {
-    logging::init(&LogConfig {
-        level: "warn".to_owned(),
-        format: LogFormat::Text,
-    })?;
+    quiet_log()?;
     let config = data.load()?.config;
     let data = if may_make {
         config.data.open().await?

@@ -1,7 +1,5 @@
 //! The kinds of values: how each is read, what it expects, and where it lands in the [`Config`].
 
-#![allow(dead_code, reason = "sections to come have lists and shares")]
-
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
