@@ -19,6 +19,7 @@ fn every_command_has_a_help_that_can_be_read() {
         "session revoke",
         "import",
         "dashboard",
+        "healthcheck",
         "config",
         "config show",
         "config check",
@@ -44,15 +45,21 @@ fn the_commands_are_listed() {
     Usage: knowledge <COMMAND>
 
     Commands:
-      demo       Make an organisation with two weeks of history, and serve it
-      serve      Serve the interface over HTTP, until SIGTERM or SIGINT
-      init       Make an organisation with an owner and its workspaces
-      token      Make, list and revoke access tokens
-      session    Make, list and revoke sessions
-      import     Import memories from a file of JSON lines
-      dashboard  Show the dashboard of a workspace
-      config     Show and check the configuration of the server
-      help       Print this message or the help of the given subcommand(s)
+      demo         Make an organisation with two weeks of history, and serve it
+      serve        Serve the interface over HTTP, until SIGTERM or SIGINT
+      init         Make an organisation with an owner and its workspaces
+      token        Make, list and revoke access tokens
+      session      Make, list and revoke sessions
+      import       Import memories from a file of JSON lines
+      dashboard    Show the dashboard of a workspace
+      dump         Write the whole database into one file, as lines of JSON [alias: backup]
+      restore      Read a dump into an empty directory
+      verify       Compare every counter with a recount, every index with its records, and try every
+                   reference and secret
+      compact      Write the store anew, without the room that changes have left in it
+      config       Show and check the configuration of the server
+      healthcheck  Ask a running server whether it can serve requests
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
