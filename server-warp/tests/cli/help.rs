@@ -44,15 +44,16 @@ fn the_commands_are_listed() {
     Usage: knowledge <COMMAND>
 
     Commands:
-      demo       Make an organisation with two weeks of history, and serve it
-      serve      Serve the interface over HTTP, until SIGTERM or SIGINT
-      init       Make an organisation with an owner and its workspaces
-      token      Make, list and revoke access tokens
-      session    Make, list and revoke sessions
-      import     Import memories from a file of JSON lines
-      dashboard  Show the dashboard of a workspace
-      config     Show and check the configuration of the server
-      help       Print this message or the help of the given subcommand(s)
+      demo         Make an organisation with two weeks of history, and serve it
+      serve        Serve the interface over HTTP, until SIGTERM or SIGINT
+      init         Make an organisation with an owner and its workspaces
+      token        Make, list and revoke access tokens
+      session      Make, list and revoke sessions
+      import       Import memories from a file of JSON lines
+      dashboard    Show the dashboard of a workspace
+      config       Show and check the configuration of the server
+      healthcheck  Ask a running server whether it can serve requests
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
