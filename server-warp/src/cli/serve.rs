@@ -21,7 +21,7 @@ use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
 use crate::metrics::{self, Metrics};
-use crate::net::Certificates;
+use crate::net::{BindError, Certificates};
 use crate::system::{OsRandomness, SystemClock};
 use crate::telemetry::Telemetry;
 
@@ -47,6 +47,11 @@ fn further_settings() -> String {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config: Config = args.settings.load()?.config;
     logging::init(&config.log)?;
+    let net = config.net();
+    if let Some(tls) = &net.tls {
+        // Before anything is made on the disk for a server that would not start.
+        tls.try_files().map_err(BindError::from)?;
+    }
     let metrics = Metrics::new();
     let mut data = config.data.open().await?;
     data.measure(&metrics);
@@ -60,7 +65,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let service = data.service(env, options).await?;
     #[cfg(unix)]
     let admin = admin_socket(&config, &service, data.sled()).await?;
-    let app = App::bind_measured(service, config.net(), Arc::clone(&metrics)).await?;
+    let app = App::bind_measured(service, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
     let mut app = app.maintain_every(config.maintenance_interval);
