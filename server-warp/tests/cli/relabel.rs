@@ -364,7 +364,7 @@ fn what_was_not_changed_is_listed() {
 #[test]
 fn a_server_is_reached_over_tls_that_is_trusted() {
     let mut stage = Stage::with_memories(3);
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let certificate = stage.scratch.write("server.pem", &made.cert.pem());
     let key = stage
         .scratch
@@ -376,15 +376,18 @@ fn a_server_is_reached_over_tls_that_is_trusted() {
     stage.stop();
     let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0", &config]);
     let line = server.error_with("listening on https://");
-    let port = line.rsplit(':').next().expect("a port");
-    let port: String = port.chars().take_while(char::is_ascii_digit).collect();
-    let url = format!("https://localhost:{port}");
+    let (_, url) = line.split_once("listening on ").expect("the mark");
+    let url = url.split('"').next().unwrap_or_default().trim().to_owned();
     let trusting = format!("--ca-file={certificate}");
     let run = stage
         .relabel(&url, &[CONFIDENTIAL, "--yes", &trusting])
         .ok();
     assert_eq!(run.stdout, "changed 3, not changed 0\n");
+    let message = stage.relabel(&url, &[CONFIDENTIAL]).failed();
+    assert!(message.contains("certificate"), "{message}");
     assert_eq!(server.terminate(), 0);
+    let message = stage.relabel(&url, &[CONFIDENTIAL, &trusting]).failed();
+    assert!(message.contains("Connection refused"), "{message}");
     let empty = format!("--ca-file={}", stage.scratch.write("empty.pem", ""));
     let message = stage
         .relabel(&url, &[CONFIDENTIAL, "--yes", &empty])
