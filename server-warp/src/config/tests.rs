@@ -176,10 +176,9 @@ fn a_setting_lands_in_the_field_of_its_name() {
             format!("{:#?}", Config::default()),
             format!("{:#?}", changed(setting)),
         );
-        let lines = before.lines().zip(after.lines());
+        let mut lines = before.lines().zip(after.lines());
         let (_, line) = lines
-            .filter(|(before, after)| before != after)
-            .next()
+            .find(|(before, after)| before != after)
             .expect(setting.path);
         let other = OTHER_NAMES.iter().find(|(path, _)| *path == setting.path);
         let field = other.map_or(setting.name(), |(_, field)| field);
