@@ -1,6 +1,7 @@
 //! The typed service over the in-memory store, one module per capability: what is documented, by example.
 
 mod audit;
+mod audit_log;
 mod bulk;
 mod bulk_access;
 mod bulk_replay;
