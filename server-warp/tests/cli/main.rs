@@ -3,6 +3,7 @@
 //! Servers listen on free ports of the loopback interface alone, and every test has a directory of its own.
 
 mod admin_socket;
+mod backup;
 mod config;
 mod dashboard;
 mod demo;
