@@ -3,6 +3,7 @@
 //! Servers listen on free ports of the loopback interface alone, and every test has a directory of its own.
 
 mod admin_socket;
+mod administration;
 mod backup;
 mod config;
 mod dashboard;
@@ -10,6 +11,7 @@ mod demo;
 mod help;
 mod import;
 mod readme;
+mod relabel;
 mod serve;
 mod support;
 mod token;
