@@ -21,6 +21,7 @@ pub mod config;
 pub mod data;
 pub mod demo;
 mod explain;
+mod http_client;
 pub mod logging;
 pub mod metrics;
 pub mod net;

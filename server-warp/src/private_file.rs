@@ -1,6 +1,7 @@
 //! Small files that their owner alone may read: keys and tokens.
 //!
-//! On Unix they are made with mode 0600, and one that others may read is refused. Elsewhere the permissions of the
+//! On Unix they are made with mode 0600, and one that others may read is refused; one of root's that is handed to this
+//! process, as credentials of systemd are, may be read by its group too. Elsewhere the permissions of the
 //! directory decide.
 
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +15,7 @@ const BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrivateFileError {
-    /// Others than its owner may read it.
+    /// Others may read it than its owner, or than this process where it is root's.
     #[error(
         "{} may be read by others than its owner (mode {mode:04o}): chmod 600 {}",
         path.display(), path.display()
@@ -117,16 +118,29 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 
 #[cfg(unix)]
 fn refuse_exposed(file: &File, path: &Path) -> Result<(), PrivateFileError> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::MetadataExt;
 
-    let mode = file.metadata().map_err(at(path))?.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
+    let metadata = file.metadata().map_err(at(path))?;
+    let mode = metadata.mode() & 0o7777;
+    let user = rustix::process::geteuid().as_raw();
+    if !is_exposed(mode, metadata.uid(), user) {
         return Ok(());
     }
     Err(PrivateFileError::Exposed {
         path: path.to_owned(),
         mode,
     })
+}
+
+/// Whether others may read a file than those who own it. One that the system hands to this process is root's, and the
+/// process reads it through its group or an access list, which shows as the group's permission: so systemd and
+/// Kubernetes pass secrets on.
+#[cfg(unix)]
+fn is_exposed(mode: u32, owner: u32, user: u32) -> bool {
+    const ROOT: u32 = 0;
+    let is_handed_over = owner == ROOT && user != ROOT;
+    let forbidden = if is_handed_over { 0o037 } else { 0o077 };
+    mode & forbidden != 0
 }
 
 #[cfg(not(unix))]
@@ -177,6 +191,29 @@ mod tests {
         let error = read(&path).unwrap_err().to_string();
         assert!(error.contains("mode 0640"), "{error}");
         assert!(error.contains("chmod 600"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_what_root_hands_over_may_be_read_by_a_group() {
+        let (root, user) = (0, 1_000);
+        for (mode, owner, expected) in [
+            (0o600, user, false),
+            (0o400, user, false),
+            (0o640, user, true),
+            (0o604, user, true),
+            (0o400, root, false),
+            (0o440, root, false),
+            (0o460, root, true),
+            (0o444, root, true),
+        ] {
+            assert_eq!(
+                is_exposed(mode, owner, user),
+                expected,
+                "{mode:o} of {owner}"
+            );
+        }
+        assert!(is_exposed(0o440, root, root));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! then tells readers and callers.
 
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -14,7 +13,7 @@ use knowledge_core::store::{Commit, CommitOutcome, Mutation, StoreError, StoreEr
 use crate::error::{EngineError, closed, guarded};
 use crate::group::{Changes, Group};
 use crate::mark::{self, Mark};
-use crate::options::SyncFn;
+use crate::options::{FreeBytesFn, SyncFn};
 use crate::record::Ledger;
 use crate::shared::Shared;
 
@@ -40,6 +39,9 @@ pub(crate) struct Committer {
     pub(crate) file: File,
     pub(crate) sync: SyncFn,
     pub(crate) free_bytes_min: u64,
+    pub(crate) free_bytes: FreeBytesFn,
+    /// Whether the last group was refused for want of room.
+    pub(crate) is_full: bool,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
     pub(crate) shared: Arc<Shared>,
@@ -66,23 +68,29 @@ impl Committer {
     }
 
     /// Why nothing may be written now.
-    fn refusal(&self) -> Option<StoreError> {
+    fn refusal(&mut self) -> Option<StoreError> {
         if let Err(closed) = self.shared.refuse_if_closed() {
             return Some(closed);
         }
         // Where the system does not tell, the write has to.
-        let free_bytes = self.file_system_free_bytes().unwrap_or(u64::MAX);
-        (free_bytes < self.free_bytes_min).then(|| {
+        let free_bytes = (self.free_bytes)(&self.path).unwrap_or(u64::MAX);
+        let was_full = std::mem::replace(&mut self.is_full, free_bytes < self.free_bytes_min);
+        let (path, free_bytes_min) = (self.path.display(), self.free_bytes_min);
+        match (was_full, self.is_full) {
+            (false, true) => {
+                tracing::error!(%path, free_bytes, free_bytes_min, "the disk is full: commits are refused until there is room");
+            }
+            (true, false) => {
+                tracing::info!(%path, free_bytes, free_bytes_min, "there is room on the disk again: commits are taken");
+            }
+            _ => {}
+        }
+        self.is_full.then(|| {
             let message = format!(
-                "{free_bytes} bytes are free on the disk, {} have to stay free",
-                self.free_bytes_min
+                "the disk of {path} is full: {free_bytes} bytes are free, {free_bytes_min} have to stay free"
             );
             StoreError::new(StoreErrorKind::Full, message)
         })
-    }
-
-    fn file_system_free_bytes(&self) -> io::Result<u64> {
-        fs4::available_space(&self.path)
     }
 
     /// Waits for a commit and takes those that wait with it; `None` at the end.

@@ -60,6 +60,8 @@ pub(crate) fn open(path: &Path, options: SledOptions) -> Result<SledStore, OpenE
         file: file.try_clone().map_err(OpenError::io(&database_path))?,
         sync: options.sync,
         free_bytes_min: options.free_bytes_min,
+        free_bytes: Arc::clone(&options.free_bytes),
+        is_full: false,
         mark,
         ledger,
         shared: Arc::clone(&shared),
@@ -76,6 +78,7 @@ pub(crate) fn open(path: &Path, options: SledOptions) -> Result<SledStore, OpenE
             tree,
         }),
         file,
+        free_bytes: options.free_bytes,
         directory,
     })
 }

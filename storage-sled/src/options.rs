@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub enum Mode {
 }
 
 pub(crate) type SyncFn = Arc<dyn Fn(&File) -> io::Result<()> + Send + Sync>;
+pub(crate) type FreeBytesFn = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -36,6 +38,7 @@ pub struct SledOptions {
     pub(crate) free_bytes_min: u64,
     pub(crate) write_time_max: Duration,
     pub(crate) sync: SyncFn,
+    pub(crate) free_bytes: FreeBytesFn,
 }
 
 impl Default for SledOptions {
@@ -47,6 +50,7 @@ impl Default for SledOptions {
             free_bytes_min: FREE_BYTES_MIN_DEFAULT,
             write_time_max: WRITE_TIME_MAX_DEFAULT,
             sync: Arc::new(File::sync_data),
+            free_bytes: Arc::new(|path| fs4::available_space(path)),
         }
     }
 }
@@ -112,6 +116,17 @@ impl SledOptions {
         sync: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         self.sync = Arc::new(sync);
+        self
+    }
+
+    /// Replaces what tells how many bytes are free on the file system of a path, for tests of a disk that fills up.
+    /// Asked once per group of commits, on the thread that commits, and for the statistics.
+    #[must_use]
+    pub fn free_bytes_with(
+        mut self,
+        free_bytes: impl Fn(&Path) -> io::Result<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.free_bytes = Arc::new(free_bytes);
         self
     }
 }

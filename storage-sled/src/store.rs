@@ -20,7 +20,7 @@ use crate::commit_thread::Request;
 use crate::directory::Directory;
 use crate::error::{EngineError, OpenError, guarded};
 use crate::open::open;
-use crate::options::SledOptions;
+use crate::options::{FreeBytesFn, SledOptions};
 use crate::record::{decode, decode_key, entry_range, write_entry_key};
 use crate::shared::Shared;
 use crate::stats::StoreStats;
@@ -58,6 +58,7 @@ pub struct SledStore {
     /// `None` once it is being dropped.
     pub(crate) running: Option<Running>,
     pub(crate) file: File,
+    pub(crate) free_bytes: FreeBytesFn,
     // Last, so that the directory is free when everything in it is closed.
     pub(crate) directory: Directory,
 }
@@ -103,7 +104,7 @@ impl SledStore {
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let disk_bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
-        let disk_free_bytes = fs4::available_space(self.directory.path()).ok();
+        let disk_free_bytes = (self.free_bytes)(self.directory.path()).ok();
         self.shared.meters.read(disk_bytes, disk_free_bytes)
     }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -294,6 +294,39 @@ async fn a_disk_that_is_nearly_full_refuses_commits_alone() {
     assert_eq!(store.closed_because(), None);
     drop(store);
     committed(common::open(directory.path()).commit(put("a", "2")).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_with_room_again_takes_commits_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let free = Arc::new(AtomicU64::new(1_000));
+    let told = Arc::clone(&free);
+    let options = options()
+        .free_bytes_min(1_000)
+        .free_bytes_with(move |_| Ok(told.load(Ordering::SeqCst)));
+    let store = SledStore::open(directory.path(), options).unwrap();
+    committed(store.commit(put("a", "1")).await);
+    free.store(999, Ordering::SeqCst);
+    assert_eq!(store.stats().disk_free_bytes, Some(999));
+    let error = store.commit(put("a", "2")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Full);
+    let shown = error.to_string();
+    assert!(
+        shown.contains(directory.path().to_str().unwrap()),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("999 bytes are free, 1000 have to stay free"),
+        "{shown}"
+    );
+    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+
+    free.store(1_000, Ordering::SeqCst);
+    committed(store.commit(put("a", "3")).await);
+    assert_eq!(value(&store, "a").await.as_deref(), Some("3"));
+    drop(store);
+    let store = common::open(directory.path());
+    assert_eq!(value(&store, "a").await.as_deref(), Some("3"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

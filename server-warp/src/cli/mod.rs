@@ -9,6 +9,7 @@ mod credential;
 mod dashboard;
 mod demo;
 mod failure;
+mod healthcheck;
 mod import;
 mod init;
 mod operator;
@@ -45,6 +46,7 @@ enum Command {
     Import(import::Args),
     Dashboard(dashboard::Args),
     Config(config::Args),
+    Healthcheck(healthcheck::Args),
 }
 
 /// Runs the command line of this process.
@@ -76,6 +78,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Config(args) => config::run(args),
+            Command::Healthcheck(args) => healthcheck::run(args).await,
         }
     })
 }

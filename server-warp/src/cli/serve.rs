@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         app = app.traced_by(telemetry.requests());
     }
     let scraped = match config.metrics_listen {
-        Some(address) => Some(metrics::serve(address, metrics).await?),
+        Some(address) => Some(metrics::serve(address, metrics, app.service().clone()).await?),
         None => None,
     };
     // Before anybody is told that the server is there, and may want to stop it.

@@ -1,7 +1,5 @@
 //! The kinds of values: how each is read, what it expects, and where it lands in the [`Config`].
 
-#![allow(dead_code, reason = "sections to come have lists and shares")]
-
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
@@ -84,6 +82,11 @@ pub(crate) struct Unfit;
 pub(crate) trait Kind: Sync {
     /// What is expected: `a number of connections from 1 to 10`.
     fn expects(&self) -> String;
+
+    /// How it is written, where that is not obvious: told to who has written it otherwise.
+    fn notation(&self) -> &'static str {
+        ""
+    }
 
     /// The unit of what is shown, where it has one.
     fn unit(&self) -> Option<&'static str>;
@@ -212,10 +215,14 @@ pub(crate) struct Bytes<T> {
 impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
     fn expects(&self) -> String {
         format!(
-            "a size from {} to {}, in bytes or with a unit (KiB, MiB, GiB)",
+            "a size from {} to {}",
             format_size(self.min),
             format_size(self.max)
         )
+    }
+
+    fn notation(&self) -> &'static str {
+        ", in bytes or with a unit (KiB, MiB, GiB)"
     }
 
     fn unit(&self) -> Option<&'static str> {
@@ -254,10 +261,14 @@ pub(crate) struct Time {
 impl Kind for Time {
     fn expects(&self) -> String {
         format!(
-            "a time from {} to {}, with its unit (ms, s, m, h, d)",
+            "a time from {} to {}",
             format_time(self.min),
             format_time(self.max)
         )
+    }
+
+    fn notation(&self) -> &'static str {
+        ", with its unit (ms, s, m, h, d)"
     }
 
     fn unit(&self) -> Option<&'static str> {

@@ -205,7 +205,8 @@ impl Loading {
         match setting.kind.set(&mut self.config, raw) {
             Ok(()) => drop(self.origins.insert(setting.path, origin)),
             Err(_) => {
-                let mut message = format!("{} must be {}", setting.path, setting.kind.expects());
+                let (expected, notation) = (setting.kind.expects(), setting.kind.notation());
+                let mut message = format!("{} must be {expected}{notation}", setting.path);
                 if setting.kind.may_be_shown() {
                     message.push_str(&format!(", not {raw}"));
                 }

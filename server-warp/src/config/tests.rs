@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::describe::{example, table};
 use super::load::settings;
-use super::{SECTIONS, Sources};
+use super::{Loaded, Problems, SECTIONS, Setting, Sources};
 
 fn in_workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -68,6 +68,49 @@ fn the_documentation_has_every_setting() {
 #[test]
 fn the_example_has_every_setting() {
     assert_written("deploy/knowledge.toml", |_| example());
+}
+
+/// What is loaded where one setting is told by its variable.
+fn with_variable(setting: &Setting, value: &str) -> Result<Loaded, Problems> {
+    let variable = (setting.variable().into(), value.into());
+    // Large bodies need room.
+    let room = ("KNOWLEDGE_SERVER__BODY_BYTES_HELD_MAX", "1TiB");
+    let sources = Sources {
+        environment: vec![(room.0.into(), room.1.into()), variable],
+        ..Sources::default()
+    };
+    sources.load()
+}
+
+#[test]
+fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
+    let mut ranges = 0;
+    for setting in settings() {
+        let expects = setting.kind.expects();
+        let Some((least, most)) = expects
+            .split_once(" from ")
+            .and_then(|(_, range)| range.split_once(" to "))
+        else {
+            continue;
+        };
+        ranges += 1;
+        for bound in [least, most] {
+            // The largest body is a rule of its own, with the room for all.
+            if (setting.path, bound) == ("server.body_bytes_held_max", least) {
+                continue;
+            }
+            let loaded = with_variable(setting, bound);
+            assert!(loaded.is_ok(), "{} {bound}: {loaded:?}", setting.path);
+            let config = loaded.unwrap().config;
+            assert_eq!(config.net().validate(), Ok(()), "{} {bound}", setting.path);
+            assert_eq!(config.limits.validate(), Ok(()), "{} {bound}", setting.path);
+        }
+        for beyond in ["-1", "1000000d", "100000TiB", "soon", ""] {
+            let refused = with_variable(setting, beyond);
+            assert!(refused.is_err(), "{} {beyond}", setting.path);
+        }
+    }
+    assert!(ranges > 20, "{ranges}");
 }
 
 #[test]

@@ -7,11 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use knowledge_core::service::KnowledgeService;
 use prometheus::TEXT_FORMAT;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Metrics;
+use crate::explain::explain;
 use crate::net::{BindError, NetConfig, Refusal, Responder, Server, ShutdownReport};
 
 /// The path of the metrics.
@@ -30,6 +32,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 struct MetricsResponder {
     metrics: Arc<Metrics>,
+    service: KnowledgeService,
 }
 
 /// Metrics that are being served. Dropping it ends that too, without waiting for it.
@@ -57,11 +60,16 @@ impl Endpoint {
     }
 }
 
-/// Serves the metrics on an address of their own, from now on. What serves them counts nothing of itself.
+/// Serves the metrics on an address of their own, from now on, beside `/healthz` and the `/readyz` of this service.
+/// What serves them counts nothing of itself.
 ///
 /// # Errors
 /// Those of [`Server::bind`].
-pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> Result<Endpoint, BindError> {
+pub async fn serve(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    service: KnowledgeService,
+) -> Result<Endpoint, BindError> {
     let config = NetConfig {
         address,
         connections_max: CONNECTIONS_MAX,
@@ -70,7 +78,7 @@ pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> Result<Endpoin
         shutdown_timeout: SHUTDOWN_TIMEOUT,
         ..NetConfig::default()
     };
-    let server = Server::bind(config, MetricsResponder { metrics }).await?;
+    let server = Server::bind(config, MetricsResponder { metrics, service }).await?;
     let local_addr = server.local_addr();
     tracing::info!("metrics on http://{local_addr}{METRICS_PATH}");
     let (stop, stopped) = oneshot::channel();
@@ -113,7 +121,8 @@ impl Responder for MetricsResponder {
     }
 
     async fn ready(&self) -> Result<(), String> {
-        Ok(())
+        let ready = self.service.ready().await;
+        ready.map_err(|error| explain(&error))
     }
 }
 

@@ -8,14 +8,28 @@
 //! every scraper of the last ten years reads. The facade `metrics` records into one recorder per process.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), knowledge_server::net::BindError> {
-//! use knowledge_server::metrics::{self, Metrics};
+//! use std::sync::Arc;
 //!
+//! use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+//! use knowledge_core::store::MemoryStore;
+//! use knowledge_server::app::App;
+//! use knowledge_server::metrics::{self, Metrics};
+//! use knowledge_server::net::NetConfig;
+//! use knowledge_server::system::system_env;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let numbers = Metrics::new();
-//! let address = "127.0.0.1:0".parse().expect("an address");
-//! let endpoint = metrics::serve(address, numbers.clone()).await?;
+//! let store = numbers.meter_store(Arc::new(MemoryStore::new()));
+//! let env = system_env();
+//! let options = Options::new(SealingKey::generate(&env));
+//! let service = KnowledgeService::open(store, env, options).await?;
+//!
+//! let net = NetConfig { address: "127.0.0.1:0".parse()?, ..NetConfig::default() };
+//! let app = App::bind_measured(service.clone(), net, numbers.clone()).await?;
+//! let endpoint = metrics::serve("127.0.0.1:0".parse()?, numbers.clone(), service).await?;
 //! println!("http://{}/metrics", endpoint.local_addr());
+//! app.run(async { /* until a signal comes */ }).await;
 //! endpoint.stop().await;
 //! assert!(numbers.render().contains("# TYPE knowledge_http_requests_in_work gauge\n"));
 //! # Ok(())

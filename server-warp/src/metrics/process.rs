@@ -52,6 +52,9 @@ fn read(_readings: &mut Readings) {}
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs;
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use rustix::time::{ClockId, clock_gettime};
 
     /// In `/proc/self/stat`, counted from behind the command: time in the process itself.
     const UTIME: usize = 11;
@@ -79,16 +82,17 @@ mod linux {
         let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
         #[expect(clippy::cast_precision_loss, reason = "a hundred or so")]
         let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
-        let booted = fs::read_to_string("/proc/stat").ok()?;
-        let booted: f64 = booted
-            .lines()
-            .find_map(|line| line.strip_prefix("btime "))?
-            .trim()
-            .parse()
-            .ok()?;
+        // Reckoned back from now: where a unit hides the rest of /proc, the file with the time of the boot is not there.
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .ok()?
+            .as_secs_f64();
+        let up = clock_gettime(ClockId::Boottime);
+        #[expect(clippy::cast_precision_loss, reason = "seconds of one boot")]
+        let up = up.tv_sec as f64 + up.tv_nsec as f64 / 1e9;
         Some(Times {
             cpu_seconds: (ticks(UTIME)? + ticks(STIME)?) / ticks_per_second,
-            started: booted + ticks(STARTTIME)? / ticks_per_second,
+            started: now - up + ticks(STARTTIME)? / ticks_per_second,
         })
     }
 

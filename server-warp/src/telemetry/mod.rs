@@ -33,6 +33,7 @@ pub(crate) use self::request::RequestSpan;
 pub use self::request::RequestTracer;
 use self::store::TracedStore;
 use crate::config::BaseUrl;
+use crate::http_client::CA_FILE_DEFAULT;
 use crate::metrics::Metrics;
 use crate::private_file::{self, PrivateFileError};
 
@@ -50,9 +51,6 @@ pub const EXPORT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Time for the last spans to be exported when the server stops.
 pub const FLUSH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-
-/// The certificates of the authorities that vouch for a collector: where Debian, Alpine and most images have them.
-pub const CA_FILE_DEFAULT: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// The path of traces behind the address of a collector.
 const TRACES_PATH: &str = "/v1/traces";

@@ -66,3 +66,29 @@ fn what_is_not_understood_is_usage() {
         assert_eq!(knowledge(args).code, 2, "{args:?}");
     }
 }
+
+#[test]
+fn the_help_of_serve_has_every_setting_with_its_default() {
+    let shown = knowledge(&["config", "show", "--output=json"]).ok().stdout;
+    let settings: Vec<serde_json::Value> = serde_json::from_str(&shown).expect("a list");
+    let help = knowledge(&["serve", "--help"]).ok().stdout;
+    // As it was before its lines were broken.
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in settings {
+        let text = |field: &str| setting[field].as_str().map(str::to_owned);
+        let (path, variable) = (text("setting").expect("a path"), text("variable"));
+        let about = text("about").expect("an explanation");
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(&text("flag").unwrap_or(path)), "{setting}");
+        let told = format!("{about} [env: {}]", variable.expect("a name"));
+        assert!(help.contains(&told), "{told}");
+    }
+    for default in [
+        "[default: 127.0.0.1:8080]",
+        "[default: 10000 connections]",
+        "[default: 1MiB]",
+        "[default: 24h]",
+    ] {
+        assert!(help.contains(default), "{default}: {help}");
+    }
+}

@@ -3,8 +3,8 @@
 //! The tests ask a service over TCP, and know nothing of it but what a [fixture](knowledge_core::testing::fixture)
 //! says. Without more they seed a directory and run the real binary on it; `KNOWLEDGE_TEST_TARGET` names a fixture of
 //! a service that is up already, which may be another front end over another store. What can only be shown where the
-//! store misbehaves (`failures`, and a part of `idempotency`), and what the server does only when told to (`compression`,
-//! `cors`, `rate_limits`), runs the server's library in this process.
+//! store misbehaves (`failures`, `full_disk`, and a part of `idempotency`), and what the server does only when told to
+//! (`compression`, `cors`, `rate_limits`), runs the server's library in this process.
 //!
 //! A test that changes something has an organisation of its own, so that the order of the tests does not matter.
 
@@ -18,6 +18,7 @@ mod cors;
 mod credentials;
 mod dashboard;
 mod failures;
+mod full_disk;
 mod idempotency;
 mod inbound;
 mod rate_limits;

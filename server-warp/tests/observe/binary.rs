@@ -10,18 +10,17 @@ use crate::receiver::Receiver;
 use crate::support::{Call, Exposition, GUARD};
 
 /// A running `knowledge serve` that logs JSON.
-struct Serving {
+pub(crate) struct Serving {
     process: Child,
     lines: mpsc::Receiver<Value>,
     read: Vec<Value>,
 }
 
 impl Serving {
-    fn start(data_dir: &std::path::Path, settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_as(args: &[&str], settings: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
-            .arg("--data-dir")
-            .arg(data_dir)
+            .arg("serve")
+            .args(args)
             .envs(settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -44,7 +43,7 @@ impl Serving {
     }
 
     /// What follows this in a message of the log.
-    fn message(&mut self, beginning: &str) -> String {
+    pub(crate) fn message(&mut self, beginning: &str) -> String {
         let rest = |line: &Value| {
             let message = line["message"].as_str()?;
             Some(message.strip_prefix(beginning)?.to_owned())
@@ -62,7 +61,7 @@ impl Serving {
     }
 
     /// SIGTERM; the exit code and all lines of the log.
-    fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
+    pub(crate) fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
         let id = i32::try_from(self.process.id()).expect("an identifier");
         let id = rustix::process::Pid::from_raw(id).expect("not 0");
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal");
@@ -88,9 +87,12 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
     let receiver = Receiver::start().await;
     let endpoint = receiver.url().expect("a URL").to_string();
     let directory = tempfile::tempdir().expect("a directory");
-    let mut serving = Serving::start(
-        &directory.path().join("data"),
+    let data_dir = directory.path().join("data");
+    let data_dir = data_dir.to_str().expect("a path in UTF-8");
+    let mut serving = Serving::start_as(
+        &["--listen", "127.0.0.1:0", "--data-dir", data_dir],
         &[
+            ("KNOWLEDGE_LOG__FORMAT", "json"),
             ("KNOWLEDGE_METRICS__LISTEN", "127.0.0.1:0"),
             ("KNOWLEDGE_TELEMETRY__OTLP_ENDPOINT", &endpoint),
             ("KNOWLEDGE_TELEMETRY__EXPORT_INTERVAL", "1h"),

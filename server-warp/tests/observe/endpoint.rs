@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::Method;
 use knowledge_core::store::MemoryStore;
+use knowledge_core::testing::faults::{FaultPlan, FaultStore};
 use knowledge_server::metrics::{CATALOGUE, Metrics};
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig};
 use knowledge_storage_sled::{SledOptions, SledStore};
@@ -43,6 +44,18 @@ async fn it_answers_as_scrapers_expect() {
     }
     let health = Call::new(Method::GET, "/healthz").send_to(&url).await;
     assert_eq!(health.status, 200);
+}
+
+#[tokio::test]
+async fn its_readiness_is_that_of_the_service() {
+    let store = FaultStore::new(Arc::new(MemoryStore::new()), FaultPlan::none());
+    let store = Arc::new(store);
+    let server = Observed::start(store.clone()).await;
+    let url = server.metrics_url();
+    let ready = Call::new(Method::GET, "/readyz");
+    assert_eq!(ready.clone().send_to(&url).await.status, 200);
+    store.close();
+    assert_eq!(ready.send_to(&url).await.status, 503);
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 #[cfg(unix)]
 mod binary;
+#[cfg(unix)]
+mod deployment;
 mod endpoint;
 mod receiver;
 mod service;

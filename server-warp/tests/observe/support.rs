@@ -93,7 +93,7 @@ impl Observed {
             app = app.traced_by(telemetry.requests());
         }
         let address = "127.0.0.1:0".parse().expect("an address");
-        let endpoint = metrics::serve(address, Arc::clone(metrics))
+        let endpoint = metrics::serve(address, Arc::clone(metrics), app.service().clone())
             .await
             .expect("bind");
         let (stop, stopped) = oneshot::channel();

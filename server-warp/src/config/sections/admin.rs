@@ -1,7 +1,7 @@
 //! `[admin]`: how the operator reaches a running server.
 
-use super::super::kind::{Text, field};
-use super::super::setting::{Section, Setting};
+use crate::config::kind::{Text, field};
+use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
     name: "admin",
@@ -13,6 +13,6 @@ pub(super) static SECTION: Section = Section {
          directory; off for none",
     )
     .flag("admin-socket")],
-    check: super::super::setting::nothing,
-    inspect: super::super::setting::nothing,
+    check: nothing,
+    inspect: nothing,
 };

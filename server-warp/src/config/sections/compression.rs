@@ -1,8 +1,8 @@
 //! `[compression]`: which answers are compressed.
 
-use super::super::kind::{Bytes, Switch, field};
-use super::super::setting::{Section, Setting};
 use super::HELD_BYTES_MAX;
+use crate::config::kind::{Bytes, Switch, field};
+use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
     name: "compression",
@@ -23,6 +23,6 @@ pub(super) static SECTION: Section = Section {
             "The shortest body that is compressed",
         ),
     ],
-    check: super::super::setting::nothing,
-    inspect: super::super::setting::nothing,
+    check: nothing,
+    inspect: nothing,
 };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::kind::{List, Switch, Time, field};
-use super::super::network::AllowedOrigin;
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
 use super::A_DAY;
+use crate::config::kind::{List, Switch, Time, field};
+use crate::config::network::AllowedOrigin;
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 
 const ORIGINS: &str = "cors.origins";
 
@@ -35,7 +35,7 @@ pub(super) static SECTION: Section = Section {
         ),
     ],
     check,
-    inspect: super::super::setting::nothing,
+    inspect: nothing,
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use knowledge_core::limits::{BULK_MEMORIES_CEILING, CONTENT_BYTES_MAX, NAME_CHARS_MAX};
 use knowledge_core::model::URL_CHARS_MAX;
 
-use super::super::kind::{Bytes, Count, Time, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
 use super::{COUNT_MAX, HELD_BYTES_MAX, TIME_MIN};
+use crate::config::kind::{Bytes, Count, Time, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 
 /// Ten years.
 const RETENTION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -136,7 +136,7 @@ pub(super) static SECTION: Section = Section {
         ),
     ],
     check,
-    inspect: super::super::setting::nothing,
+    inspect: nothing,
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {

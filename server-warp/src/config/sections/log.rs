@@ -1,8 +1,8 @@
 //! `[log]`: what is logged, and how.
 
-use super::super::kind::{Text, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
+use crate::config::kind::{Text, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 use crate::logging;
 
 pub(super) static SECTION: Section = Section {
@@ -24,7 +24,7 @@ pub(super) static SECTION: Section = Section {
         .flag("log-format"),
     ],
     check,
-    inspect: super::super::setting::nothing,
+    inspect: nothing,
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::kind::{Time, field};
-use super::super::setting::{Section, Setting};
 use super::A_DAY;
+use crate::config::kind::{Time, field};
+use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
     name: "maintenance",
@@ -18,6 +18,6 @@ pub(super) static SECTION: Section = Section {
         },
         "Time between two looks for what is due",
     )],
-    check: super::super::setting::nothing,
-    inspect: super::super::setting::nothing,
+    check: nothing,
+    inspect: nothing,
 };

@@ -1,8 +1,8 @@
 //! `[metrics]`: numbers for Prometheus.
 
-use super::super::kind::{Text, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
+use crate::config::kind::{Text, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 
 pub(super) static SECTION: Section = Section {
     name: "metrics",
@@ -13,7 +13,7 @@ pub(super) static SECTION: Section = Section {
         "The address on which /metrics is served, such as 127.0.0.1:9464; without it there are none",
     )],
     check,
-    inspect: super::super::setting::nothing,
+    inspect: nothing,
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::kind::{Count, Time, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
 use super::A_DAY;
+use crate::config::kind::{Count, Time, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 
 const WINDOW: &str = "rate_limit.window";
 
@@ -35,7 +35,7 @@ pub(super) static SECTION: Section = Section {
         ),
     ],
     check,
-    inspect: super::super::setting::nothing,
+    inspect: nothing,
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::kind::{Bytes, Count, Text, Time, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config, format_size};
 use super::{A_DAY, COUNT_MAX, HELD_BYTES_MAX, SIZE_MAX, TIME_MIN};
+use crate::config::kind::{Bytes, Count, Text, Time, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config, format_size};
 use crate::net::NetConfig;
 
 pub(super) static SECTION: Section = Section {
@@ -160,7 +160,7 @@ pub(super) static SECTION: Section = Section {
         ),
     ],
     check,
-    inspect: super::super::setting::nothing,
+    inspect: nothing,
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::kind::{Bytes, Switch, Text, Time, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
 use super::{A_DAY, SIZE_MAX};
+use crate::config::kind::{Bytes, Switch, Text, Time, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 use crate::sealing;
 
 pub(super) static SECTION: Section = Section {
@@ -65,7 +65,7 @@ pub(super) static SECTION: Section = Section {
              large store starts sooner, and damage is found when it is read, or never",
         ),
     ],
-    check: super::super::setting::nothing,
+    check: nothing,
     inspect,
 };
 

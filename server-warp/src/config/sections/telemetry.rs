@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::kind::{Count, Ratio, Text, Time, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
 use super::{A_DAY, TIME_MIN};
+use crate::config::kind::{Count, Ratio, Text, Time, field};
+use crate::config::setting::{Section, Setting, nothing};
+use crate::config::{Check, Config};
 use crate::private_file;
 
 /// The most spans that may wait: each takes about a kilobyte.
@@ -83,7 +83,7 @@ pub(super) static SECTION: Section = Section {
             "Time for the last spans to be exported when the server stops",
         ),
     ],
-    check: super::super::setting::nothing,
+    check: nothing,
     inspect,
 };
 

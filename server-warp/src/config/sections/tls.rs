@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::kind::{Text, Time, field};
-use super::super::setting::{Section, Setting};
-use super::super::{Check, Config};
 use super::{A_DAY, TIME_MIN};
+use crate::config::kind::{Text, Time, field};
+use crate::config::setting::{Section, Setting};
+use crate::config::{Check, Config};
 
 const CERTIFICATE: &str = "tls.certificate_file";
 const KEY: &str = "tls.private_key_file";

@@ -17,6 +17,7 @@ const ORGS: usize = 8;
 pub(crate) struct InProcess {
     pub(crate) base_url: String,
     pub(crate) fixture: Fixture,
+    pub(crate) service: KnowledgeService,
     task: JoinHandle<()>,
 }
 
@@ -28,6 +29,11 @@ impl InProcess {
     /// A server over a store of its own with one organisation, which meets the network as it is told.
     pub(crate) async fn behind(net: NetConfig) -> Self {
         Self::start_with(Arc::new(MemoryStore::new()), 1, net).await
+    }
+
+    /// A server over this store, with one organisation.
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
+        Self::start_with(store, 1, NetConfig::default()).await
     }
 
     /// The organisation of a server that has one.
@@ -52,6 +58,7 @@ impl InProcess {
         Self {
             base_url: app.base_url(),
             fixture,
+            service: app.service().clone(),
             task: tokio::spawn(async move {
                 app.run(std::future::pending()).await;
             }),
