@@ -4,7 +4,9 @@
 //! `schemars(with = "Name")`. A limit that is configured stands as `x-limit` with its name in
 //! [`Limits`](crate::limits::Limits), and becomes the limit in force where the document is made.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
@@ -166,8 +168,17 @@ pub(crate) enum Heir {}
 inline_schema! { Heir: |generator| json_schema!({
     "anyOf": [generator.subschema_for::<BaseRole>(), uuid()],
 }) }
+impl JsonSchema for AudienceLabel {
+    fn schema_name() -> Cow<'static, str> {
+        "AudienceLabel".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        audience_label()
+    }
+}
+
 inline_schema! { Timestamp: |generator| timestamp(generator) }
-inline_schema! { AudienceLabel: audience_label() }
 inline_schema! { RoleRef: |generator| role_ref(generator) }
 inline_schema! { ActionSet: |generator| action_set(generator) }
 inline_schema! { WebhookUrl: json_schema!({

@@ -15,6 +15,7 @@ use knowledge_storage_sled::{
     WRITE_TIME_MAX_DEFAULT,
 };
 
+use crate::backup::switch::{Places, SwitchError};
 use crate::metrics::Metrics;
 use crate::private_file;
 use crate::sealing::{self, KeyFileError};
@@ -81,6 +82,9 @@ pub enum DataError {
     /// The store opens and cannot be read.
     #[error("the store cannot be read: {0}")]
     Read(#[from] StoreError),
+    /// The store is being compacted, or what an interrupted compaction left cannot be settled.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
     /// There is no sealing key.
     #[error(transparent)]
     Key(#[from] KeyFileError),
@@ -147,7 +151,7 @@ impl DataConfig {
     /// # Errors
     /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
-        let path = named(&self.directory)?;
+        let path = self.enter()?;
         let sled = Arc::new(SledStore::open(&path, self.store_options())?);
         let store: Arc<dyn Store> = sled.clone();
         let sealing_key = self.key(&path, &store).await?;
@@ -164,12 +168,62 @@ impl DataConfig {
     /// # Errors
     /// [`DataError`], one by one, but for [`DataError::Service`].
     pub async fn open_existing(&self) -> Result<Data, DataError> {
+        self.refuse_missing()?;
+        self.open().await
+    }
+
+    /// Opens the store that is there, without its key: for what looks at the entries and does not serve them.
+    ///
+    /// # Errors
+    /// [`DataError::Missing`], [`DataError::Unnamed`], [`DataError::Store`], [`DataError::Switch`].
+    pub fn open_store(&self) -> Result<Arc<SledStore>, DataError> {
+        self.refuse_missing()?;
+        self.make_store()
+    }
+
+    /// Opens the store without its key, and makes it where the directory is missing or empty.
+    ///
+    /// # Errors
+    /// [`DataError::Unnamed`], [`DataError::Store`], [`DataError::Switch`].
+    pub fn make_store(&self) -> Result<Arc<SledStore>, DataError> {
+        let path = self.enter()?;
+        Ok(Arc::new(SledStore::open(path, self.store_options())?))
+    }
+
+    /// The directory, under a name of its own.
+    ///
+    /// # Errors
+    /// [`DataError::Unnamed`].
+    pub fn path(&self) -> Result<PathBuf, DataError> {
+        named(&self.directory)
+    }
+
+    /// Where the sealing key is, or has to be put.
+    ///
+    /// # Errors
+    /// [`DataError::Unnamed`].
+    pub fn sealing_key_path(&self) -> Result<PathBuf, DataError> {
+        match &self.sealing_key_file {
+            Some(file) => Ok(file.clone()),
+            None => Ok(sealing::default_path(&self.path()?)),
+        }
+    }
+
+    /// The directory, ready to be opened: a compaction that was interrupted is finished or undone.
+    fn enter(&self) -> Result<PathBuf, DataError> {
+        let path = self.path()?;
+        Places::of(&path).settle()?;
+        Ok(path)
+    }
+
+    fn refuse_missing(&self) -> Result<(), DataError> {
+        self.enter()?;
         if is_missing_or_empty(&self.directory) {
             return Err(DataError::Missing {
                 path: self.directory.clone(),
             });
         }
-        self.open().await
+        Ok(())
     }
 
     /// The key. One is made where nothing can be sealed yet: never beside a store whose key is only not there.
@@ -196,6 +250,12 @@ impl Data {
     pub fn measure(&mut self, metrics: &Metrics) {
         self.store = metrics.meter_store(Arc::clone(&self.store));
         metrics.show_sled(&self.sled);
+    }
+
+    /// The store as what it is, for its snapshots.
+    #[must_use]
+    pub fn sled(&self) -> &Arc<SledStore> {
+        &self.sled
     }
 
     /// The service over the store.

@@ -7,8 +7,10 @@
 //! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
+//! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
+//! - [`reference`]: what the server says of its own interface, at `/openapi.json` and `/docs`.
 //! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.
@@ -16,6 +18,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod data;
@@ -27,6 +30,7 @@ pub mod metrics;
 pub mod net;
 pub mod private_file;
 mod progress;
+pub mod reference;
 pub mod responder;
 pub mod sealing;
 pub mod system;

@@ -106,13 +106,14 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Makes what these options make readable for its owner alone.
 #[cfg(unix)]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
 }
 
 #[cfg(not(unix))]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
@@ -149,7 +150,7 @@ fn refuse_exposed(_file: &File, _path: &Path) -> Result<(), PrivateFileError> {
 }
 
 /// Makes the name of a file as durable as the file.
-fn sync_parent(path: &Path) -> Result<(), PrivateFileError> {
+pub(crate) fn sync_parent(path: &Path) -> Result<(), PrivateFileError> {
     if cfg!(not(unix)) {
         return Ok(()); // Elsewhere a directory is no file; the system orders the names itself.
     }

@@ -8,10 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Shows how far some work on memories is: on its way to an end that is counted in memories or, where they are read
-/// from a file, in bytes. What is shown goes with it.
+/// Shows how far some work on memories, or on other things that are counted, is: on its way to an end that is counted in
+/// them or, where they are read from a file, in bytes. What is shown goes with it.
 pub(crate) struct Progress {
     what: &'static str,
+    unit: &'static str,
     total: Option<u64>,
     position: u64,
     memories: u64,
@@ -27,18 +28,24 @@ enum Shown {
 impl Progress {
     /// Begins to show work that ends at `total`, or at an unknown point.
     pub(crate) fn begin(what: &'static str, total: Option<u64>) -> Self {
+        Self::counting("memories", what, total)
+    }
+
+    /// The same for work on other things than memories.
+    pub(crate) fn counting(unit: &'static str, what: &'static str, total: Option<u64>) -> Self {
         let began = Instant::now();
         let shown = if std::io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr())
                 .with_style(style(total.is_some()))
                 .with_prefix(what)
-                .with_message("0 memories");
+                .with_message(format!("0 {unit}"));
             Shown::Bar(bar)
         } else {
             Shown::Lines { last: began }
         };
         Self {
             what,
+            unit,
             total,
             position: 0,
             memories: 0,
@@ -50,10 +57,10 @@ impl Progress {
     /// Shows that the work is at `position` of the total, with this many memories behind it.
     pub(crate) fn advance(&mut self, position: u64, memories: u64) {
         (self.position, self.memories) = (position, memories);
-        let (rate, line) = (self.rate(), self.line());
+        let (rate, line, unit) = (self.rate(), self.line(), self.unit);
         match &mut self.shown {
             Shown::Bar(bar) => {
-                bar.set_message(format!("{} memories, {rate}", grouped(memories)));
+                bar.set_message(format!("{} {unit}, {rate}", grouped(memories)));
                 bar.set_position(position);
             }
             Shown::Lines { last } if last.elapsed() >= LINE_INTERVAL => {
@@ -90,8 +97,8 @@ impl Progress {
 
     /// `importing: 12,000 memories, 4,000 a second, 37 %, 6s left`
     fn line(&self) -> String {
-        let (what, memories, rate) = (self.what, grouped(self.memories), self.rate());
-        let line = format!("{what}: {memories} memories, {rate}");
+        let (what, unit, rate) = (self.what, self.unit, self.rate());
+        let line = format!("{what}: {} {unit}, {rate}", grouped(self.memories));
         let Some(total) = self.total.filter(|total| *total > 0) else {
             return line;
         };

@@ -8,24 +8,30 @@ use uuid::Uuid;
 
 use crate::explain::explain;
 use crate::net::{Refusal, Responder};
+use crate::reference::Reference;
 
-/// Hands requests to [`Api`], and gives what the server refuses the shape that the operation at its path has.
+/// Hands requests to [`Api`], answers those for the [`Reference`], and gives what the server refuses the shape that the operation at its path has.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     api: Api,
+    reference: Reference,
 }
 
 impl ApiResponder {
     /// Answers with this interface.
     #[must_use]
     pub fn new(api: Api) -> Self {
-        Self { api }
+        let reference = Reference::new(api.service().limits());
+        Self { api, reference }
     }
 }
 
 impl Responder for ApiResponder {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        self.api.handle(request).await
+        match self.reference.answer(&request) {
+            Some(response) => response,
+            None => self.api.handle(request).await,
+        }
     }
 
     fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes> {

@@ -52,6 +52,12 @@ needs! {
     LIST_LABELS: "list_memories" "for the labels of every memory" Workspace MemoryUpdate;
     READ_MEMORY: "memory" "its audience covers the caller" Workspace MemoryRead;
     READ_LABELS: "memory" "for the labels of any memory" Workspace MemoryUpdate;
+    CREATE_MEMORY: "create_memory" "" Workspace MemoryCreate;
+    UPDATE_MEMORY: "update_memory" "it sets anything but the review status" Workspace MemoryUpdate;
+    REVIEW_MEMORY: "update_memory" "it sets the review status" Workspace MemoryReview;
+    DECLASSIFY_MEMORY: "update_memory" "it lowers the sensitivity" Workspace MemoryDeclassify;
+    REWRITE_MEMORY: "update_memory" "it sets title or content: what the label needs for reading" Workspace MemoryRead;
+    DELETE_MEMORY: "delete_memory" "" Workspace MemoryDelete;
     DASHBOARD: "dashboard_summary" "" Workspace DashboardRead;
     LIST_ROLES: "list_custom_roles" "" Organization RoleRead;
     READ_ROLE: "custom_role" "" Organization RoleRead;

@@ -202,6 +202,47 @@ impl Body {
         Some(actions.into_iter().collect())
     }
 
+    /// A list of objects with fields of their own. Their problems are reported under their places.
+    pub(super) fn objects<T>(
+        &mut self,
+        name: &'static str,
+        items_max: usize,
+        mut read: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        self.known.push(name);
+        let value = self.fields.get(name)?;
+        let Some(items) = value.as_array() else {
+            let wrong = Wrong::type_of(value, "a list of objects");
+            self.problems.push(name, wrong.code, wrong.message);
+            return None;
+        };
+        if items.len() > items_max {
+            self.problems.count(name, items.len(), items_max);
+            return None;
+        }
+        let mut read_items = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            if self.problems.is_full() {
+                return None;
+            }
+            let place = format!("{name}[{index}]");
+            let Value::Object(fields) = item else {
+                let wrong = Wrong::type_of(item, "an object");
+                self.problems.push(place, wrong.code, wrong.message);
+                continue;
+            };
+            let mut inner = Self {
+                fields: fields.clone(),
+                known: Vec::new(),
+                problems: Problems::default(),
+            };
+            read_items.extend(read(&mut inner));
+            inner.note_unknown();
+            self.problems.extend_under(&place, inner.problems);
+        }
+        (read_items.len() == items.len()).then_some(read_items)
+    }
+
     /// An object with fields of its own. Its problems are reported under its name.
     pub(super) fn object<T>(
         &mut self,

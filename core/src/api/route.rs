@@ -148,6 +148,14 @@ operations! {
         BulkUpdateMemories: PATCH "/v1/memories/bulk", Bearer, Body, Specified, 200, [400, 409, 422];
         /// Lists the memories of a workspace.
         ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404];
+        /// Adds a memory to a workspace.
+        CreateMemory: POST "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 201, [400, 404];
+        /// Takes in a batch of memories from a source.
+        IngestMemories: POST "/v1/workspaces/{id}/ingest", Bearer, Body, Addition, 200, [400, 404];
+        /// Changes a memory.
+        UpdateMemory: PATCH "/v1/memories/{id}", Bearer, Body, Addition, 200, [400, 404, 412];
+        /// Deletes a memory.
+        DeleteMemory: DELETE "/v1/memories/{id}", Bearer, Body, Addition, 204, [404];
         /// Reads a memory.
         GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404];
     }

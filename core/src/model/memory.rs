@@ -22,6 +22,14 @@ pub struct MemoryLabels {
     pub review: ReviewStatus,
 }
 
+impl MemoryLabels {
+    /// Whether the memory waits for review.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.review == ReviewStatus::Pending
+    }
+}
+
 /// What a memory says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryContent {
@@ -188,6 +196,20 @@ impl MemoryFilter {
                 .source_id
                 .is_none_or(|wanted| wanted == labels.source_id)
     }
+}
+
+/// What a change of one memory sets; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryUpdate {
+    /// The new title: 1 to 128 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The new text: at most 32 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The new labels, under the rules of a bulk update.
+    #[serde(flatten)]
+    pub change: MemoryChange,
 }
 
 /// The attributes that a bulk update sets; what is absent stays as it is.

@@ -31,6 +31,7 @@ pub use self::labels::{
 pub use self::memory::{
     BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
     MemoryChange, MemoryContent, MemoryDetails, MemoryFilter, MemoryLabels, MemorySummary,
+    MemoryUpdate,
 };
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};

@@ -26,6 +26,12 @@ crate::model::names::string_enum! {
     AuditAction {
         /// Memories came in.
         MemoryIngest = "memory.ingest",
+        /// A memory was added.
+        MemoryCreate = "memory.create",
+        /// A memory was changed.
+        MemoryUpdate = "memory.update",
+        /// A memory was deleted.
+        MemoryDelete = "memory.delete",
         /// Attributes of memories were changed.
         MemoryBulkUpdate = "memory.bulk_update",
         /// A source was made.

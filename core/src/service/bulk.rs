@@ -18,8 +18,7 @@ use crate::error::{Error, ProblemCode};
 use crate::limits::Limits;
 use crate::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
-    EventType, Memory, MemoryId, MemoryLabels, OperationId, OrgId, ReviewStatus, Source,
-    WorkspaceId,
+    EventType, Memory, MemoryId, MemoryLabels, OperationId, OrgId, Source, WorkspaceId,
 };
 use crate::store::{Decided, Transaction, keys};
 
@@ -232,9 +231,8 @@ struct Effects {
 
 impl Effects {
     fn note(&mut self, id: MemoryId, before: &MemoryLabels, after: &MemoryLabels) {
-        let is_pending = |labels: &MemoryLabels| i64::from(labels.review == ReviewStatus::Pending);
         *self.pending.entry(before.workspace_id).or_default() +=
-            is_pending(after) - is_pending(before);
+            i64::from(after.is_pending()) - i64::from(before.is_pending());
         self.changed
             .entry(before.workspace_id)
             .or_default()

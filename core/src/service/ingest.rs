@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::KnowledgeService;
@@ -10,11 +11,12 @@ use super::audit_pages::MemoryAudit;
 use super::events::Occasion;
 use super::validate::Problems;
 use crate::access::{Credential, CredentialKind, Denial, Principal, needs};
+use crate::env::Env;
 use crate::error::{Error, ProblemCode};
 use crate::limits::{INGEST_MEMORIES_MAX, Limits};
 use crate::model::{
     AudienceLabel, EventType, MemoryContent, MemoryId, MemoryLabels, ReviewStatus,
-    SensitivityLabel, Source, SourceId, Workspace, WorkspaceId,
+    SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::store::{Transaction, keys};
 
@@ -22,7 +24,7 @@ use crate::store::{Transaction, keys};
 const SOURCE_KEY_CHARS_MAX: usize = 512;
 
 /// A memory that comes in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewMemory {
     /// 1 to 128 characters.
     pub title: String,
@@ -48,8 +50,24 @@ crate::model::names::string_enum! {
     }
 }
 
+/// The request to take in a batch of memories.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IngestBatch {
+    /// The source that they come from.
+    pub source_id: SourceId,
+    /// 1 to [`INGEST_MEMORIES_MAX`] memories, no two with the same key.
+    pub memories: Vec<NewMemory>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IngestResult {
+    /// An item for each memory, in the order of the batch.
+    pub memories: Vec<IngestedMemory>,
+}
+
 /// What became of one memory that came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IngestedMemory {
     /// The memory.
     pub id: MemoryId,
@@ -65,11 +83,18 @@ impl NewMemory {
     /// [`Error::InvalidRequest`].
     pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
         let mut problems = Problems::default();
-        self.check("", limits, &mut problems);
+        self.check("", "source_key", limits, &mut problems);
         problems.into_result()
     }
 
-    fn check(&self, prefix: &str, limits: &Limits, problems: &mut Problems) {
+    /// Notes what is wrong with the memory by itself. `source_key` is what the key is called there.
+    pub(crate) fn check(
+        &self,
+        prefix: &str,
+        source_key: &str,
+        limits: &Limits,
+        problems: &mut Problems,
+    ) {
         let path = |field: &str| format!("{prefix}{field}");
         problems.name(&path("title"), &self.title, limits);
         problems.content(&path("content"), &self.content, limits.content_bytes_max);
@@ -77,17 +102,26 @@ impl NewMemory {
             && (key.is_empty() || key.chars().count() > SOURCE_KEY_CHARS_MAX)
         {
             let message = format!("must have 1 to {SOURCE_KEY_CHARS_MAX} characters");
-            problems.push(path("source_key"), ProblemCode::InvalidValue, message);
+            problems.push(path(source_key), ProblemCode::InvalidValue, message);
         }
     }
 }
 
 fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
     let mut problems = Problems::default();
+    for (index, memory) in memories.iter().enumerate() {
+        let prefix = format!("memories[{index}].");
+        memory.check(&prefix, "source_key", limits, &mut problems);
+    }
+    check_together(memories, &mut problems);
+    problems.into_result()
+}
+
+/// Notes what is wrong with memories as one batch: how many they are, and keys that two of them have.
+pub(crate) fn check_together(memories: &[NewMemory], problems: &mut Problems) {
     problems.count("memories", memories.len(), INGEST_MEMORIES_MAX);
     let mut seen = HashMap::new();
     for (index, memory) in memories.iter().enumerate() {
-        memory.check(&format!("memories[{index}]."), limits, &mut problems);
         if let Some(first) = memory
             .source_key
             .as_ref()
@@ -101,7 +135,6 @@ fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
             );
         }
     }
-    problems.into_result()
 }
 
 impl KnowledgeService {
@@ -158,6 +191,64 @@ struct Known {
     id: MemoryId,
     labels: MemoryLabels,
     content: MemoryContent,
+}
+
+/// Who adds memories, and where.
+pub(super) struct Maker<'m> {
+    pub(super) caller: &'m Principal,
+    pub(super) workspace: &'m Workspace,
+    pub(super) source: SourceId,
+}
+
+/// A memory that was added.
+pub(super) struct Added {
+    pub(super) id: MemoryId,
+    pub(super) labels: MemoryLabels,
+    pub(super) content: MemoryContent,
+}
+
+impl Maker<'_> {
+    /// Adds a memory with everything that leads to it and counts it.
+    pub(super) fn add(
+        &self,
+        transaction: &mut Transaction,
+        env: &Env,
+        at: Timestamp,
+        memory: &NewMemory,
+    ) -> Added {
+        let (org, workspace) = (self.caller.org_id(), self.workspace.id);
+        let id = MemoryId(env.uuid_at(at));
+        let audience = memory.audience_tag.as_ref();
+        let labels = MemoryLabels {
+            workspace_id: workspace,
+            source_id: self.source,
+            audience: audience.unwrap_or(&self.workspace.audience).clone(),
+            sensitivity: memory.sensitivity_label.unwrap_or_default(),
+            review: ReviewStatus::Pending,
+        };
+        let content = MemoryContent {
+            title: memory.title.clone(),
+            content: memory.content.clone(),
+            origin_source_id: self.source,
+            source_key: memory.source_key.clone(),
+            created_by: self.caller.member_id(),
+            created_at: at,
+            updated_at: at,
+        };
+        transaction.create(keys::memory(org, id), &labels);
+        transaction.create(keys::content(org, id), &content);
+        transaction.put(keys::workspace_memory(org, workspace, id), &());
+        if let Some(name) = &memory.source_key {
+            transaction.put(keys::source_key(org, workspace, self.source, name), &id);
+        }
+        transaction.add(keys::memory_count(org, workspace), 1);
+        transaction.add(keys::pending_count(org, workspace), 1);
+        Added {
+            id,
+            labels,
+            content,
+        }
+    }
 }
 
 /// One batch on its way in.
@@ -251,43 +342,19 @@ impl Batch<'_> {
         transaction: &mut Transaction,
         memory: &NewMemory,
     ) -> (MemoryId, Option<MemoryAudit>, IngestOutcome) {
-        let (org, workspace, at) = (self.caller.org_id(), self.workspace.id, self.operation.at);
-        let id = MemoryId(self.service.env().uuid_at(at));
-        let labels = MemoryLabels {
-            workspace_id: workspace,
-            source_id: self.source,
-            audience: memory
-                .audience_tag
-                .as_ref()
-                .unwrap_or(&self.workspace.audience)
-                .clone(),
-            sensitivity: memory.sensitivity_label.unwrap_or_default(),
-            review: ReviewStatus::Pending,
+        let maker = Maker {
+            caller: self.caller,
+            workspace: self.workspace,
+            source: self.source,
         };
-        let content = MemoryContent {
-            title: memory.title.clone(),
-            content: memory.content.clone(),
-            origin_source_id: self.source,
-            source_key: memory.source_key.clone(),
-            created_by: self.caller.member_id(),
-            created_at: at,
-            updated_at: at,
-        };
-        transaction.create(keys::memory(org, id), &labels);
-        transaction.create(keys::content(org, id), &content);
-        transaction.put(keys::workspace_memory(org, workspace, id), &());
-        if let Some(name) = &memory.source_key {
-            transaction.put(keys::source_key(org, workspace, self.source, name), &id);
-        }
-        transaction.add(keys::memory_count(org, workspace), 1);
-        transaction.add(keys::pending_count(org, workspace), 1);
+        let added = maker.add(transaction, self.service.env(), self.operation.at, memory);
         let entry = MemoryAudit {
-            memory_id: id,
+            memory_id: added.id,
             outcome: AuditOutcome::Ok,
             before: None,
-            after: Some(labels),
+            after: Some(added.labels),
         };
-        (id, Some(entry), IngestOutcome::Created)
+        (added.id, Some(entry), IngestOutcome::Created)
     }
 
     fn update(

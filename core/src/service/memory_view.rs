@@ -9,7 +9,7 @@ use crate::model::{AudienceScope, MemoryLabels, Workspace, WorkspaceId};
 use crate::store::{Key, Store, StoreError, StoreExt, keys};
 
 /// How much of a memory somebody sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sight {
     /// Nothing: it is as if it did not exist.
     Nothing,

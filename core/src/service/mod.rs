@@ -18,6 +18,7 @@ mod member_changes;
 mod member_removal;
 mod members;
 mod memories;
+mod memory_changes;
 mod memory_view;
 mod page;
 mod provision;
@@ -47,7 +48,8 @@ pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConn
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
-pub use self::ingest::{IngestOutcome, IngestedMemory, NewMemory};
+pub(crate) use self::ingest::check_together;
+pub use self::ingest::{IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory};
 pub use self::maintain::Maintained;
 #[cfg(feature = "openapi")]
 pub(crate) use self::mcp_keys::ROTATION_MAX;
@@ -55,6 +57,7 @@ pub(crate) use self::mcp_keys::{AUDIENCE_MAX, check_rotation};
 pub use self::mcp_keys::{IssuedMcpKey, NewMcpKey, ROTATION_DEFAULT};
 pub use self::member_changes::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::MemberAssignment;
+pub use self::memory_changes::CreateMemory;
 pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub(crate) use self::provision::check_teams;
 pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisioning};

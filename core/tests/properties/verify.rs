@@ -219,6 +219,8 @@ fn planted() -> Vec<Planted> {
             Mismatch,
             "content",
         ),
+        ("content", "/origin_source_id", other(), Missing, "source"),
+        ("content", "/origin_source_id", other(), Mismatch, "content"),
         ("source_key", "", other(), Missing, "content"),
         ("recall", "/id", other(), Mismatch, "recall"),
         ("recall", "/workspace_id", other(), Missing, "workspace"),

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use knowledge_core::access::{BaseRole, Credential};
 use knowledge_core::model::{
-    EventType, InboundWebhookUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook,
-    ReviewStatus, SensitivityLabel, WebhookUpdate,
+    EventType, InboundWebhookUpdate, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
+    NewWebhook, ReviewStatus, SensitivityLabel, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, MemberUpdate, NewMemory, SyncOutcome, SyncReport,
+    ConnectorUpdate, CreateMemory, DeleteRole, MemberUpdate, NewMemory, SyncOutcome, SyncReport,
 };
 use knowledge_core::store::{Commit, Mutation, keys};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    ACME, HOUR, MEMBER, VIEWER, actions, custom, failure, new_connector, new_mcp_key, new_memory,
-    new_recall, review, sensitivity,
+    ACME, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_connector,
+    new_mcp_key, new_memory, new_recall, review, sensitivity,
 };
 use crate::world::World;
 
@@ -129,6 +129,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .await
         .unwrap();
 
+    one_by_one(world).await;
     let recall = service
         .create_recall(owner, workspace, &new_recall(&ids))
         .await
@@ -235,6 +236,25 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     secrets
 }
 
+/// Adds, changes and deletes a memory.
+async fn one_by_one(world: &World) {
+    let (service, owner) = (&world.service, &world.owner);
+    let new = CreateMemory {
+        content: CONTENT.to_owned(),
+        source_key: Some("page/2".to_owned()),
+        ..create_memory("Page", world.source)
+    };
+    let made = service.create_memory(owner, world.workspace.id, &new).await;
+    let id = made.unwrap().value.summary.id;
+    let update = MemoryUpdate {
+        content: Some(format!("{CONTENT} again")),
+        ..MemoryUpdate::default()
+    };
+    let updated = service.update_memory(owner, id, &update, None).await;
+    updated.unwrap();
+    service.delete_memory(owner, id).await.unwrap();
+}
+
 /// The types of the events in a commit.
 fn events_in(commit: &Commit) -> Vec<EventType> {
     let range = keys::events();
@@ -268,7 +288,9 @@ async fn announced(world: &World, act: impl AsyncFnOnce()) -> Vec<EventType> {
 
 #[tokio::test]
 async fn each_operation_announces_what_it_changes_in_the_same_commit() {
-    use EventType::{ChunkCreated, ConnectorStatusChanged, IngestCompleted, MemoryUpdated};
+    use EventType::{
+        ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
+    };
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let named = |content: &str| NewMemory {
@@ -296,6 +318,22 @@ async fn each_operation_announces_what_it_changes_in_the_same_commit() {
         let bulk = async || drop(world.bulk(owner, &ids, change).await.unwrap());
         assert_eq!(announced(&world, bulk).await, [MemoryUpdated]);
     }
+    let new = create_memory("Page", world.source);
+    let added = async || drop(service.create_memory(owner, workspace, &new).await.unwrap());
+    assert_eq!(announced(&world, added).await, [ChunkCreated]);
+    let renamed = MemoryUpdate {
+        title: Some("Renamed".to_owned()),
+        ..MemoryUpdate::default()
+    };
+    for expected in [vec![MemoryUpdated], vec![]] {
+        let before = world.events().await.len();
+        let updated = service.update_memory(owner, ids[0], &renamed, None).await;
+        updated.unwrap();
+        let events = world.events().await;
+        assert_eq!(events.len() - before, expected.len());
+    }
+    let deleted = async || service.delete_memory(owner, ids[0]).await.unwrap();
+    assert_eq!(announced(&world, deleted).await, [ChunkDeleted]);
     let connector = service
         .create_connector(owner, workspace, &new_connector(HOUR))
         .await
@@ -334,10 +372,13 @@ async fn what_nobody_outside_has_to_know_is_not_announced() {
     for event in world.events().await {
         *counts.entry(event.event_type).or_default() += 1;
     }
-    use EventType::{ChunkCreated, ConnectorStatusChanged, IngestCompleted, MemoryUpdated};
+    use EventType::{
+        ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
+    };
     let expected = [
-        (ChunkCreated, 2),
-        (MemoryUpdated, 2),
+        (ChunkCreated, 3),
+        (ChunkDeleted, 1),
+        (MemoryUpdated, 3),
         (IngestCompleted, 3),
         (ConnectorStatusChanged, 2),
     ];

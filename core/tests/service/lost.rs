@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, RoleRef};
 use knowledge_core::model::{
-    EventType, InboundWebhookUpdate, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId,
-    WebhookUpdate,
+    EventType, InboundWebhookUpdate, MemoryUpdate, NewInboundWebhook, NewWebhook, ReviewStatus,
+    RoleId, WebhookUpdate,
 };
 use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberUpdate};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, new_connector, new_mcp_key, new_member,
-    new_memory, new_recall, new_role, new_workspace, review,
+    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
+    new_member, new_memory, new_recall, new_role, new_workspace, review,
 };
 use crate::world::World;
 
@@ -25,6 +25,7 @@ struct Stage {
     role: RoleId,
     chat: knowledge_core::model::ChatId,
     connector: knowledge_core::model::ConnectorId,
+    subscription: knowledge_core::model::SubscriptionId,
     mcp_key: knowledge_core::model::CredentialId,
     webhook: knowledge_core::model::WebhookId,
     inbound: knowledge_core::model::InboundWebhookId,
@@ -75,6 +76,7 @@ impl Stage {
             role,
             chat,
             connector: connector.unwrap().id,
+            subscription: world.subscription().await,
             world,
         }
     }
@@ -94,6 +96,33 @@ impl Stage {
                     .ingest(owner, workspace, world.source, &batch)
                     .await
                     .map(drop)
+            }
+            "create_memory" => {
+                let new = create_memory("Note", world.source);
+                service
+                    .create_memory(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "update_memory" => {
+                let update = MemoryUpdate {
+                    title: Some("Renamed".to_owned()),
+                    ..MemoryUpdate::default()
+                };
+                service
+                    .update_memory(owner, self.memories[0], &update, None)
+                    .await
+                    .map(drop)
+            }
+            "delete_memory" => service.delete_memory(owner, self.memories[0]).await,
+            "rotate_citation_subscription_secret" => service
+                .rotate_citation_subscription_secret(owner, self.subscription)
+                .await
+                .map(drop),
+            "delete_citation_subscription" => {
+                service
+                    .delete_citation_subscription(owner, self.subscription)
+                    .await
             }
             "create_custom_role" => {
                 let new = new_role("curator");
@@ -263,6 +292,11 @@ impl Stage {
 const OPERATIONS: &[&str] = &[
     "bulk_update",
     "ingest",
+    "create_memory",
+    "update_memory",
+    "delete_memory",
+    "rotate_citation_subscription_secret",
+    "delete_citation_subscription",
     "create_custom_role",
     "update_custom_role",
     "delete_custom_role",

@@ -1,5 +1,6 @@
 //! The typed service over the in-memory store, one module per capability: what is documented, by example.
 
+mod admin;
 mod audit;
 mod bulk;
 mod bulk_access;
@@ -22,6 +23,7 @@ mod member_changes;
 mod member_removal;
 mod members;
 mod memories;
+mod memory_changes;
 mod needs;
 mod open;
 mod pages;

@@ -6,10 +6,11 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
 use knowledge_core::model::{
     ConnectorScope, McpClient, MemberKind, MemoryChange, MemoryId, NewCustomRole, ReviewStatus,
-    RoleActions, RoleId, SensitivityLabel,
+    RoleActions, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewWorkspace, SyncOutcome, SyncReport,
+    CreateMemory, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewWorkspace,
+    SyncOutcome, SyncReport,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -57,6 +58,17 @@ pub(crate) fn new_role(slug: &str) -> NewCustomRole {
 
 pub(crate) fn new_memory(title: &str) -> NewMemory {
     NewMemory {
+        title: title.to_owned(),
+        content: format!("What {title} says."),
+        source_key: None,
+        audience_tag: None,
+        sensitivity_label: None,
+    }
+}
+
+pub(crate) fn create_memory(title: &str, source_id: SourceId) -> CreateMemory {
+    CreateMemory {
+        source_id,
         title: title.to_owned(),
         content: format!("What {title} says."),
         source_key: None,

@@ -4,8 +4,8 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, NEEDS, Need, RoleRef};
 use knowledge_core::model::{
     AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
-    InboundWebhookUpdate, MemoryFilter, NewCitationSubscription, NewInboundWebhook, NewWebhook,
-    ReviewStatus, RoleId, SensitivityLabel, SourceId, WebhookId, WebhookUpdate,
+    InboundWebhookUpdate, MemoryFilter, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
+    NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId, WebhookId, WebhookUpdate,
 };
 use knowledge_core::service::{
     ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, NewMemory, NewSource, PageRequest,
@@ -14,8 +14,8 @@ use knowledge_core::service::{
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, HOUR, VIEWER, new_connector, new_mcp_key, new_member, new_memory, new_recall, new_role,
-    review, sensitivity,
+    ACME, HOUR, VIEWER, create_memory, new_connector, new_mcp_key, new_member, new_memory,
+    new_recall, new_role, review, sensitivity,
 };
 use crate::world::World;
 
@@ -80,6 +80,35 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .create_citation_subscription(caller, &request)
                 .await
                 .map(drop)
+        }
+        "create_memory" => {
+            let new = create_memory("Note", world.source);
+            service
+                .create_memory(caller, workspace, &new)
+                .await
+                .map(drop)
+        }
+        "update_memory" => {
+            let memory = world.memories(1).await[0];
+            let mut update = MemoryUpdate::default();
+            match need.when {
+                "it sets the review status" => {
+                    update.change = review(ReviewStatus::Approved);
+                }
+                "it lowers the sensitivity" => {
+                    update.change = sensitivity(SensitivityLabel::Public);
+                }
+                "it sets anything but the review status" => {
+                    update.change = sensitivity(SensitivityLabel::Confidential);
+                }
+                _ => update.title = Some("Renamed".to_owned()),
+            }
+            let updated = service.update_memory(caller, memory, &update, None);
+            updated.await.map(drop)
+        }
+        "delete_memory" => {
+            let memory = world.memories(1).await[0];
+            service.delete_memory(caller, memory).await
         }
         "list_memories" | "memory" => return sees(world, caller, need).await,
         "list_citation_subscriptions" => {

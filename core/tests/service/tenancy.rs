@@ -4,9 +4,9 @@ use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
-    InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId, NewCitationSubscription,
-    NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId, SourceId, SubscriptionId,
-    WebhookId, WebhookUpdate, WorkspaceId,
+    InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
+    NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId,
+    SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
     ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, PageRequest,
@@ -15,8 +15,8 @@ use knowledge_core::store::Key;
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, HOUR, MEMBER, OWNER, SUCCESS, VIEWER, actions, new_connector, new_mcp_key, new_member,
-    new_memory, new_recall, new_role, new_workspace,
+    ACME, HOUR, MEMBER, OWNER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
+    new_member, new_memory, new_recall, new_role, new_workspace,
 };
 use crate::world::World;
 
@@ -167,6 +167,14 @@ impl Stranger {
 
         note(service.source(caller, ids.source).await.map(drop));
         note(service.memory(caller, ids.memory).await.map(drop));
+        let update = MemoryUpdate::default();
+        note(
+            service
+                .update_memory(caller, ids.memory, &update, None)
+                .await
+                .map(drop),
+        );
+        note(service.delete_memory(caller, ids.memory).await);
         let page = PageRequest::default();
         let subscription = ids.subscription;
         let (any, recall) = (MemoryFilter::default(), ids.recall);
@@ -258,6 +266,8 @@ impl Stranger {
                 .await
                 .map(drop),
         );
+        let new = create_memory("Note", self.source);
+        note(service.create_memory(caller, theirs, &new).await.map(drop));
         note(
             service
                 .create_connector(caller, theirs, &new_connector(HOUR))
@@ -316,6 +326,8 @@ impl Stranger {
                 .await
                 .map(drop),
         );
+        let new = create_memory("Note", ids.source);
+        note(service.create_memory(caller, own, &new).await.map(drop));
         note(
             service
                 .report_sync(caller, own, ids.connector, &SUCCESS)

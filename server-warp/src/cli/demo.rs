@@ -68,6 +68,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         format: args.log_format.into(),
     })?;
     let prepared = prepare(&args.data_dir).await?;
+    #[cfg(unix)]
+    let store = Arc::clone(prepared.data.sled());
     let service = prepared.service.clone();
     let net = NetConfig {
         address: args.listen,
@@ -82,7 +84,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             data: DataConfig::at(&args.data_dir),
             ..Config::default()
         };
-        app.with_admin(admin_socket(&config, &service).await?)
+        app.with_admin(admin_socket(&config, &service, &store).await?)
     };
     let base_url = app.base_url();
     let shutdown = shutdown_signal()?;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use knowledge_core::Error;
 
 use crate::app::StartError;
+use crate::backup::BackupError;
 use crate::data::DataError;
 use crate::explain::explain;
 use crate::logging::LogError;
@@ -66,6 +67,12 @@ impl From<TelemetryError> for Failure {
 
 impl From<DataError> for Failure {
     fn from(error: DataError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Self {
         Self::new(error.to_string())
     }
 }

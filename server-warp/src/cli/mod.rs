@@ -4,27 +4,36 @@
 //! codes: 0 for success, 1 where something failed, 2 where the command line or the configuration cannot be understood.
 
 mod args;
+mod compact;
+mod completions;
 mod config;
 mod credential;
 mod dashboard;
 mod demo;
+mod dump;
 mod failure;
 mod healthcheck;
 mod import;
 mod init;
 mod operator;
+mod org;
 mod output;
 mod refusal;
+mod relabel;
+mod restore;
 mod serve;
 mod session;
 mod settings;
 mod table;
 mod tenant;
 mod token;
+mod user;
+mod verify;
+mod workspace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::Failure;
 
@@ -41,12 +50,21 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Init(init::Args),
+    Org(org::Args),
+    Workspace(workspace::Args),
+    User(user::Args),
     Token(token::Args),
     Session(session::Args),
+    Relabel(relabel::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
+    Dump(dump::Args),
+    Restore(restore::Args),
+    Verify(verify::Args),
+    Compact(compact::Args),
     Config(config::Args),
     Healthcheck(healthcheck::Args),
+    Completions(completions::Args),
 }
 
 /// Runs the command line of this process.
@@ -73,12 +91,21 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Demo(args) => demo::run(args).await,
             Command::Serve(args) => serve::run(args).await,
             Command::Init(args) => init::run(args).await,
+            Command::Org(args) => org::run(args).await,
+            Command::Workspace(args) => workspace::run(args).await,
+            Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => session::run(args).await,
+            Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
+            Command::Dump(args) => dump::run(args).await,
+            Command::Restore(args) => restore::run(args).await,
+            Command::Verify(args) => verify::run(args).await,
+            Command::Compact(args) => compact::run(args).await,
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args).await,
+            Command::Completions(args) => completions::run(&args, Cli::command()),
         }
     })
 }

@@ -12,9 +12,8 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::refusal::Refusal;
 use super::settings::AdminArgs;
-use super::tenant::known;
+use super::tenant::{known, quiet_log};
 use crate::admin::{Transport, TransportError};
-use crate::logging::{self, LogConfig, LogFormat};
 
 /// How many items a page of a list is asked for.
 const PAGE_ITEMS: &str = "200";
@@ -67,22 +66,26 @@ impl From<TransportError> for Failure {
     }
 }
 
+impl CallError {
+    /// The failure of a command, the fields of its request called as the flags that they came from.
+    pub(super) fn into_failure(self, flags: &[(&str, &str)]) -> Failure {
+        match self {
+            Self::Refused(refusal) => refusal.into_failure(flags),
+            Self::Failed(failure) => failure,
+        }
+    }
+}
+
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
-        match error {
-            CallError::Refused(refusal) => refusal.into_failure(&[]),
-            CallError::Failed(failure) => failure,
-        }
+        error.into_failure(&[])
     }
 }
 
 impl Operator {
     /// Finds the way. A store is made only where `may_make` says so.
     pub(super) async fn open(args: AdminArgs, may_make: bool) -> Result<Self, Failure> {
-        logging::init(&LogConfig {
-            level: "warn".to_owned(),
-            format: LogFormat::Text,
-        })?;
+        quiet_log()?;
         let config = args.load()?.config;
         Ok(Self {
             transport: Transport::open(&config, may_make).await?,
@@ -240,7 +243,6 @@ impl OrgOperator {
     }
 
     /// The same where there is nothing in the answer.
-    #[expect(dead_code, reason = "soon")]
     pub(super) async fn remove(
         &self,
         segments: &[&str],

@@ -8,16 +8,20 @@ use std::sync::Arc;
 use knowledge_core::api::AdminApi;
 use knowledge_core::env::Env;
 use knowledge_core::service::KnowledgeService;
+#[cfg(unix)]
+use knowledge_storage_sled::SledStore;
 
 use super::failure::Failure;
 use super::settings::ServerArgs;
 #[cfg(unix)]
 use crate::admin::AdminSocket;
 use crate::app::App;
+#[cfg(unix)]
+use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, settings_for_help};
 use crate::logging::{self, LogConfig, LogFormat};
 use crate::metrics::{self, Metrics};
-use crate::net::Certificates;
+use crate::net::{BindError, Certificates};
 use crate::system::{OsRandomness, SystemClock};
 use crate::telemetry::Telemetry;
 
@@ -43,6 +47,11 @@ fn further_settings() -> String {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config: Config = args.settings.load()?.config;
     logging::init(&config.log)?;
+    let net = config.net();
+    if let Some(tls) = &net.tls {
+        // Before anything is made on the disk for a server that would not start.
+        tls.try_files().map_err(BindError::from)?;
+    }
     let metrics = Metrics::new();
     let mut data = config.data.open().await?;
     data.measure(&metrics);
@@ -55,8 +64,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;
     #[cfg(unix)]
-    let admin = admin_socket(&config, &service).await?;
-    let app = App::bind_measured(service, config.net(), Arc::clone(&metrics)).await?;
+    let admin = admin_socket(&config, &service, data.sled()).await?;
+    let app = App::bind_measured(service, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
     let mut app = app.maintain_every(config.maintenance_interval);
@@ -89,6 +98,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 pub(super) async fn admin_socket(
     config: &Config,
     service: &KnowledgeService,
+    store: &Arc<SledStore>,
 ) -> Result<Option<AdminSocket>, Failure> {
     let Some(path) = config.admin_socket.path(&config.data)? else {
         return Ok(None);
@@ -99,7 +109,8 @@ pub(super) async fn admin_socket(
             "{error} (--admin-socket names another place, or is off)"
         ))
     })?;
-    Ok(Some(socket))
+    let backup = Backup::of(Arc::clone(store));
+    Ok(Some(socket.with(Arc::new(backup))))
 }
 
 /// Says where the server listens, in one line that looks like the rest of the log.

@@ -3,10 +3,12 @@
 //! Round by round: the server starts on the directory that the last one left, what the last one did not acknowledge is
 //! sent again, clients send bulk updates as fast as they are answered, and the process is killed while requests are
 //! under way. Then the library opens the directory and everything in it is compared with what the clients know.
+//! `terminate` does the same with SIGTERM, which promises more.
 
 mod lane;
 mod ledger;
 mod load;
+mod terminate;
 
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "the tests of the interface need more of it")]

@@ -23,6 +23,7 @@ mod full_disk;
 mod idempotency;
 mod inbound;
 mod rate_limits;
+mod reference;
 mod roles;
 mod support;
 mod tenancy;

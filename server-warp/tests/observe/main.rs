@@ -4,6 +4,7 @@
 mod binary;
 #[cfg(unix)]
 mod deployment;
+mod documents;
 mod endpoint;
 mod receiver;
 mod service;

@@ -2,13 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 
 use knowledge_core::limits::Limits;
 use knowledge_core::service::KnowledgeService;
 use knowledge_server::data::DataConfig;
 use knowledge_server::system::system_env;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::GUARD;
 
@@ -54,6 +55,26 @@ impl Knowledge {
     /// `kill -9`, and waits until the process is gone.
     pub(crate) fn kill(self) {
         drop(self);
+    }
+}
+
+/// For what happens when it is asked to stop.
+#[allow(dead_code, reason = "some tests only kill it")]
+impl Knowledge {
+    /// `127.0.0.1:port`.
+    pub(crate) fn address(&self) -> &str {
+        self.base_url.strip_prefix("http://").expect("an http URL")
+    }
+
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let pid = Pid::from_child(&self.process);
+        kill_process(pid, Signal::TERM).expect("a signal");
+    }
+
+    /// Waits until the process has ended by itself.
+    pub(crate) fn ended(mut self) -> ExitStatus {
+        self.process.wait().expect("wait")
     }
 }
 

@@ -9,8 +9,11 @@ use crate::api::body::Body;
 use crate::api::headers;
 use crate::api::query::Query;
 use crate::api::response::Answer;
-use crate::model::{BulkUpdate, MemoryChange, MemoryFilter};
-use crate::service::{CHANGE_RULE, Tagged, check_memory_ids};
+use crate::limits::{INGEST_MEMORIES_MAX, Limits};
+use crate::model::{BulkUpdate, MemoryChange, MemoryFilter, MemoryUpdate};
+use crate::service::{
+    CHANGE_RULE, CreateMemory, IngestResult, NewMemory, Tagged, check_memory_ids, check_together,
+};
 
 impl Call<'_> {
     pub(super) async fn bulk_update(&self, credential: &Credential) -> Handled {
@@ -70,4 +73,104 @@ impl Call<'_> {
         };
         Ok(answer.etag(&etag).revalidated())
     }
+
+    pub(super) async fn create_memory(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        body.require("sourceId");
+        body.require("title");
+        body.require("content");
+        let source_id = body.id("sourceId");
+        let (title, content) = (body.text("title"), body.text("content"));
+        let source_key = body.text("sourceKey");
+        let audience_tag = body.parsed("audienceTag");
+        let sensitivity_label = body.parsed("sensitivityLabel");
+        // What was not sent is reported as missing, and what was is looked at all the same.
+        let memory = NewMemory {
+            title: title.clone().unwrap_or_else(|| "-".to_owned()),
+            content: content.clone().unwrap_or_else(|| "-".to_owned()),
+            source_key,
+            audience_tag,
+            sensitivity_label,
+        };
+        memory.check("", "sourceKey", self.service.limits(), body.problems());
+        let request = source_id
+            .zip(title.zip(content))
+            .map(|(source_id, (title, content))| CreateMemory {
+                source_id,
+                title,
+                content,
+                source_key: memory.source_key,
+                audience_tag: memory.audience_tag,
+                sensitivity_label: memory.sensitivity_label,
+            });
+        let request = body.finish(request)?;
+        let Tagged { value, etag } = self
+            .service
+            .create_memory(credential, self.workspace(), &request)
+            .await?;
+        Ok(Answer::json(StatusCode::CREATED, &value).etag(&etag))
+    }
+
+    pub(super) async fn ingest(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse(self.request.body())?;
+        body.require("source_id");
+        let source = body.id("source_id");
+        let memories = new_memories(&mut body, self.service.limits());
+        let (source, memories) = body.finish(source.zip(memories))?;
+        let memories = self
+            .service
+            .ingest(credential, self.workspace(), source, &memories)
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &IngestResult { memories }))
+    }
+
+    pub(super) async fn update_memory(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse_optional(self.request.body())?;
+        let update = MemoryUpdate {
+            title: body.text("title"),
+            content: body.text("content"),
+            change: MemoryChange {
+                audience_tag: body.parsed("audienceTag"),
+                sensitivity_label: body.parsed("sensitivityLabel"),
+                source_id: body.id("sourceId"),
+                review_status: body.parsed("reviewStatus"),
+            },
+        };
+        body.problems()
+            .note(update.validate(self.service.limits()))?;
+        let update = body.finish(Some(update))?;
+        let if_match = headers::if_match(self.request.headers());
+        let Tagged { value, etag } = self
+            .service
+            .update_memory(credential, self.id("id"), &update, if_match.as_ref())
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+    }
+
+    pub(super) async fn delete_memory(&self, credential: &Credential) -> Handled {
+        let id = self.id("id");
+        self.service.delete_memory(credential, id).await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+}
+
+/// The field `memories` of a batch that comes in.
+pub(super) fn new_memories(body: &mut Body, limits: &Limits) -> Option<Vec<NewMemory>> {
+    body.require("memories");
+    let memories = body.objects("memories", INGEST_MEMORIES_MAX, |item| {
+        item.require("title");
+        item.require("content");
+        let (title, content) = (item.text("title"), item.text("content"));
+        let memory = NewMemory {
+            title: title.clone().unwrap_or_else(|| "-".to_owned()),
+            content: content.clone().unwrap_or_else(|| "-".to_owned()),
+            source_key: item.text("source_key"),
+            audience_tag: item.parsed("audience_tag"),
+            sensitivity_label: item.parsed("sensitivity_label"),
+        };
+        memory.check("", "source_key", limits, item.problems());
+        title.zip(content).map(|_| memory)
+    })?;
+    check_together(&memories, body.problems());
+    Some(memories)
 }

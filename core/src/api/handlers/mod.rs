@@ -89,6 +89,10 @@ impl Call<'_> {
         match self.spec.operation {
             Operation::BulkUpdateMemories => self.bulk_update(credential).await,
             Operation::ListMemories => self.list_memories(credential).await,
+            Operation::CreateMemory => self.create_memory(credential).await,
+            Operation::IngestMemories => self.ingest(credential).await,
+            Operation::UpdateMemory => self.update_memory(credential).await,
+            Operation::DeleteMemory => self.delete_memory(credential).await,
             Operation::GetMemory => self.memory(credential).await,
             Operation::ListWorkspaces => self.list_workspaces(credential).await,
             Operation::GetWorkspace => self.read_workspace(credential).await,

@@ -55,7 +55,7 @@ pub fn document(limits: &Limits) -> Value {
             .iter()
             .find(|(operation, _)| *operation == spec.operation);
         let parts = described.map_or(&undescribed, |(_, parts)| parts);
-        let mut operation = operation(spec, parts, &mut refusals);
+        let mut operation = operation(spec, parts, &schemas, &mut refusals);
         if let Some(body) = &parts.body {
             operation["requestBody"] = request_body(body, &schemas, &renamed);
         }
@@ -92,9 +92,14 @@ fn tags() -> Value {
         .collect()
 }
 
-fn operation(spec: &OperationSpec, parts: &Parts, refusals: &mut Refusals) -> Value {
+fn operation(
+    spec: &OperationSpec,
+    parts: &Parts,
+    schemas: &Map<String, Value>,
+    refusals: &mut Refusals,
+) -> Value {
     let mut responses = Map::new();
-    responses.insert(spec.success.to_string(), success(parts));
+    responses.insert(spec.success.to_string(), success(parts, schemas));
     if parts.has_not_modified {
         responses.insert("304".to_owned(), not_modified());
     }
@@ -208,7 +213,7 @@ fn header_references<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
     Value::Object(references.collect())
 }
 
-fn success(parts: &Parts) -> Value {
+fn success(parts: &Parts, schemas: &Map<String, Value>) -> Value {
     let mut names = ALWAYS.to_vec();
     names.extend(&parts.answer_headers);
     let mut response = json!({
@@ -216,7 +221,9 @@ fn success(parts: &Parts) -> Value {
     });
     if let Some(schema) = &parts.answer {
         names.push("Cache-Control");
-        response["content"] = json!({ "application/json": { "schema": schema } });
+        let example = example::example(schema, schemas);
+        response["content"] =
+            json!({ "application/json": { "schema": schema, "example": example } });
     }
     response["headers"] = header_references(names);
     if !parts.links.is_empty() {

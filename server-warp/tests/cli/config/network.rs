@@ -123,6 +123,7 @@ fn a_broken_certificate_stops_the_start_and_is_found_by_a_check() {
         scratch.arg("server.pem")
     );
     assert_eq!(message, expected);
+    assert!(!scratch.path("data").exists(), "nothing is made");
     let found = knowledge(&["config", "check", &file]).refused();
     insta::assert_snapshot!(problems(&scratch, &found).join("\n"), @r#"
     knowledge.toml:6:20: tls.certificate_file cannot be used: the certificate server.pem: a PEM section in it does not end

@@ -43,7 +43,8 @@ pub(super) fn content(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'
     let has_name = content.source_key.is_some();
     *verifier.names.entry(org).or_default() += i64::from(has_name);
     let memory = keys::memory(org, MemoryId(parts.id(2)?));
-    Ok(vec![Claim::Exists(memory)])
+    let origin = keys::source(org, content.origin_source_id);
+    Ok(vec![Claim::Exists(memory), Claim::Exists(origin)])
 }
 
 pub(super) fn workspace_memory(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
@@ -56,10 +57,15 @@ pub(super) fn workspace_memory(_: &mut Verifier, entry: &KeyEntry, parts: &Parts
 pub(super) fn source_key(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, memory) = (parts.org()?, value(entry)?);
     *verifier.names.entry(org).or_default() -= 1;
-    let place = json!({ "workspace_id": parts.workspace()? });
+    let (place, origin) = (parts.workspace()?, SourceId(parts.id(3)?));
+    let (place, origin) = (
+        json!({ "workspace_id": place }),
+        json!({ "origin_source_id": origin }),
+    );
     Ok(vec![
         Claim::Exists(keys::source(org, SourceId(parts.id(3)?))),
         Claim::Says(keys::memory(org, memory), place),
+        Claim::Says(keys::content(org, memory), origin),
         Claim::HasName(keys::content(org, memory), parts.last().to_owned()),
     ])
 }
@@ -75,10 +81,7 @@ pub(super) fn recall(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> C
 
 pub(super) fn cited_by(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     value::<()>(entry)?;
-    let org = parts.org()?;
-    let (memory, recall) = (MemoryId(parts.id(2)?), RecallId(parts.id(3)?));
-    Ok(vec![
-        Claim::Exists(keys::memory(org, memory)),
-        Claim::Exists(keys::recall(org, recall)),
-    ])
+    // The memory may be deleted since: those who subscribed to the recall hear of it by this mark.
+    let (org, recall) = (parts.org()?, RecallId(parts.id(3)?));
+    Ok(vec![Claim::Exists(keys::recall(org, recall))])
 }

@@ -1,0 +1,122 @@
+//! The lines of a dump from a file or another stream: one is in memory at a time, and none without end.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use knowledge_core::dump::{Decoder, DumpError, Header, LINE_BYTES_MAX, Summary};
+
+use super::BackupError;
+
+/// Reads lines, each with its line feed.
+pub struct DumpLines {
+    input: Box<dyn BufRead + Send>,
+    path: PathBuf,
+    line: Vec<u8>,
+    bytes: u64,
+    length: Option<u64>,
+}
+
+impl std::fmt::Debug for DumpLines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DumpLines")
+            .field("path", &self.path)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DumpLines {
+    /// The lines of a file.
+    ///
+    /// # Errors
+    /// [`BackupError::Io`].
+    pub fn open(path: &Path) -> Result<Self, BackupError> {
+        let open = || {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            // A pipe has no length.
+            Ok((file, metadata.is_file().then_some(metadata.len())))
+        };
+        let (file, length) = open().map_err(BackupError::io(path))?;
+        Ok(Self {
+            length,
+            ..Self::of(file, path)
+        })
+    }
+
+    /// The lines of a stream, which is called by this name.
+    pub fn of(input: impl Read + Send + 'static, name: impl Into<PathBuf>) -> Self {
+        Self {
+            input: Box::new(BufReader::with_capacity(256 * 1024, input)),
+            path: name.into(),
+            line: Vec::new(),
+            bytes: 0,
+            length: None,
+        }
+    }
+
+    /// The next line; `None` at the end. One that is too long is cut behind the limit.
+    ///
+    /// # Errors
+    /// [`BackupError::Io`].
+    pub fn next(&mut self) -> Result<Option<&[u8]>, BackupError> {
+        self.line.clear();
+        let bytes_max = LINE_BYTES_MAX as u64 + 1;
+        let read = self
+            .input
+            .by_ref()
+            .take(bytes_max)
+            .read_until(b'\n', &mut self.line);
+        self.bytes += read.map_err(BackupError::io(&self.path))? as u64;
+        Ok((!self.line.is_empty()).then_some(&*self.line))
+    }
+
+    /// How many bytes were read.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many there are, where that is known.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+/// What a whole dump says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The first line.
+    pub header: Header,
+    /// The last line, which agrees with the others.
+    pub summary: Summary,
+}
+
+/// Reads a dump to its end. `progress` is told how many bytes and entries were read.
+///
+/// # Errors
+/// [`BackupError::Dump`] tells the line, [`BackupError::Io`].
+pub fn check(
+    mut lines: DumpLines,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Checked, BackupError> {
+    let mut decoder = Decoder::new();
+    let path = lines.path.clone();
+    let wrong = |source: DumpError| BackupError::Dump {
+        path: path.clone(),
+        source,
+    };
+    while let Some(line) = lines.next()? {
+        decoder.read(line).map_err(&wrong)?;
+        progress(lines.bytes(), decoder.entries());
+    }
+    let summary = decoder.finish().map_err(&wrong)?;
+    let header = decoder.header().cloned();
+    let header = header.expect("a dump that came to its end has a first line");
+    Ok(Checked { header, summary })
+}

@@ -1,0 +1,103 @@
+//! `knowledge compact`: the same contents in a smaller file.
+
+use serde_json::json;
+
+use super::args::OutputFormat;
+use super::failure::Failure;
+use super::output::{print, print_json};
+use super::settings::DataArgs;
+use super::tenant::quiet_log;
+use crate::backup::compaction::{Compacted, CompactionError, Phase, Watcher, compact};
+use crate::progress::{Progress, grouped};
+
+/// Write the store anew, without the room that changes have left in it
+///
+/// The store's file grows with every change and does not shrink by itself. This writes a new store beside the directory,
+/// compares it with the old one, and gives it the directory's name; the old one is removed last. Interrupted at any moment,
+/// the next start finds the one store or the other, whole. No server may have the directory meanwhile, and both stores
+/// need room at once.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Keep the old store, as DIR.old
+    #[arg(long)]
+    keep: bool,
+
+    /// What the summary looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    quiet_log()?;
+    let config = args.data.load()?.config.data;
+    let mut shown = Shown(None);
+    let compacted = compact(&config, args.keep, &mut shown).await;
+    shown.end();
+    let Compacted {
+        summary,
+        bytes_before,
+        bytes_after,
+        kept,
+    } = compacted?;
+    match args.output {
+        OutputFormat::Text => {
+            let (entries, before, after) = (
+                grouped(summary.entries),
+                grouped(bytes_before),
+                grouped(bytes_after),
+            );
+            let kept = kept.map_or_else(String::new, |kept| {
+                format!("; the old store is {}", kept.display())
+            });
+            print(&format!(
+                "{}: {entries} entries, {before} bytes before, {after} bytes after{kept}\n",
+                config.directory.display()
+            ))
+        }
+        OutputFormat::Json => print_json(&json!({
+            "directory": config.directory,
+            "entries": summary.entries,
+            "sha256": summary.sha256,
+            "bytes_before": bytes_before,
+            "bytes_after": bytes_after,
+            "kept": kept,
+        })),
+    }
+}
+
+/// A progress bar for each phase.
+struct Shown(Option<(Phase, Progress)>);
+
+impl Shown {
+    fn end(&mut self) {
+        if let Some((_, progress)) = self.0.take() {
+            progress.end();
+        }
+    }
+}
+
+impl Watcher for Shown {
+    fn progress(&mut self, phase: Phase, entries: u64, of: u64) {
+        if self.0.as_ref().is_none_or(|(shown, _)| *shown != phase) {
+            self.end();
+            let what = match phase {
+                Phase::Measuring => "measuring",
+                Phase::Copying => "copying",
+                Phase::Comparing => "comparing",
+            };
+            self.0 = Some((phase, Progress::counting("entries", what, Some(of))));
+        }
+        if let Some((_, progress)) = &mut self.0 {
+            progress.advance(entries, entries);
+        }
+    }
+}
+
+impl From<CompactionError> for Failure {
+    fn from(error: CompactionError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -1,0 +1,132 @@
+//! `knowledge restore`: a dump into an empty directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use knowledge_core::dump::{Header, Summary};
+use knowledge_core::store::Store;
+use serde::Serialize;
+
+use super::args::OutputFormat;
+use super::failure::Failure;
+use super::output::{print, print_json};
+use super::settings::DataArgs;
+use super::tenant::quiet_log;
+use crate::backup::{Checked, DumpLines, check, compare, restore};
+use crate::data::DataConfig;
+use crate::progress::{Progress, grouped};
+use crate::sealing;
+
+/// Read a dump into an empty directory
+///
+/// The dump is checked whole before anything is written. Interrupted and started again with the same file, it goes on where
+/// it was; until it is whole no server opens the directory. Afterwards the store is read and compared with the dump.
+///
+/// A dump has no sealing key: put the key file that its secrets are sealed with beside the directory, or name it with
+/// --sealing-key-file, before serving.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The dump, or - for standard input, which cannot go on after an interruption
+    file: PathBuf,
+
+    /// What the summary looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    quiet_log()?;
+    let config = args.data.load()?.config.data;
+    let is_stream = args.file.as_os_str() == "-";
+    let (lines, expected) = if is_stream {
+        (DumpLines::of(io::stdin(), "standard input"), None)
+    } else {
+        let expected = check_file(&args.file)?.summary;
+        (DumpLines::open(&args.file)?, Some(expected))
+    };
+    let store: Arc<dyn Store> = config.make_store()?;
+    let (header, summary) = restore_shown(lines, &store, expected).await?;
+    compare_shown(&store, &summary).await?;
+    drop(store);
+    if let Some(fingerprint) = header.and_then(|header| header.sealing_key) {
+        tell_key(&config, &fingerprint)?;
+    }
+    report(&summary, &config.directory, args.output)
+}
+
+fn report(summary: &Summary, directory: &Path, output: OutputFormat) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Report<'r> {
+        directory: &'r Path,
+        entries: u64,
+        sha256: &'r str,
+    }
+
+    let (entries, sha256) = (summary.entries, &*summary.sha256);
+    match output {
+        OutputFormat::Text => print(&format!(
+            "{}: {} entries, SHA-256 {sha256}\n",
+            directory.display(),
+            grouped(entries)
+        )),
+        OutputFormat::Json => print_json(&Report {
+            directory,
+            entries,
+            sha256,
+        }),
+    }
+}
+
+/// Reads a dump to its end, and shows how far it is.
+pub(super) fn check_file(file: &Path) -> Result<Checked, Failure> {
+    let lines = DumpLines::open(file)?;
+    let mut progress = Progress::counting("entries", "checking the dump", lines.length());
+    let checked = check(lines, |bytes, entries| progress.advance(bytes, entries));
+    progress.end();
+    Ok(checked?)
+}
+
+/// Restores, and shows how far it is.
+pub(super) async fn restore_shown(
+    lines: DumpLines,
+    store: &Arc<dyn Store>,
+    expected: Option<Summary>,
+) -> Result<(Option<Header>, Summary), Failure> {
+    let mut progress = Progress::counting("entries", "restoring", lines.length());
+    let restored = restore(lines, store, expected, |bytes, entries| {
+        progress.advance(bytes, entries);
+    });
+    let restored = restored.await;
+    progress.end();
+    Ok(restored?)
+}
+
+async fn compare_shown(store: &Arc<dyn Store>, summary: &Summary) -> Result<(), Failure> {
+    let mut progress = Progress::counting("entries", "comparing", Some(summary.entries));
+    let compared = compare(store, summary, |entries| progress.advance(entries, entries)).await;
+    progress.end();
+    Ok(compared?)
+}
+
+/// Says which key the store needs, unless it is there.
+fn tell_key(config: &DataConfig, fingerprint: &str) -> Result<(), Failure> {
+    let path = config.sealing_key_path()?;
+    let found = sealing::read(&path).map(|key| key.fingerprint());
+    if found.as_ref().is_ok_and(|found| found == fingerprint) {
+        return Ok(());
+    }
+    let there = match found {
+        Ok(other) => format!("the one there has the fingerprint {other}"),
+        Err(error) => error.to_string(),
+    };
+    eprintln!(
+        "the secrets in it are sealed with the key of fingerprint {fingerprint}: it has to be in {} before the store is \
+         served ({there})",
+        path.display()
+    );
+    Ok(())
+}

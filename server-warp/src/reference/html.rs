@@ -1,0 +1,63 @@
+//! Text as HTML.
+
+use std::fmt::{self, Display, Write as _};
+
+/// Shows a text with what HTML means something by escaped.
+pub(super) struct Escaped<T>(pub(super) T);
+
+impl<T: Display> Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for char in self.0.to_string().chars() {
+            match char {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                char => f.write_char(char)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line of the Markdown that descriptions are written in: `code` and **strong**.
+pub(super) fn line(text: &str) -> String {
+    let mut html = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        let part = Escaped(part).to_string();
+        if index % 2 == 1 {
+            let _ = write!(html, "<code>{part}</code>");
+            continue;
+        }
+        for (index, part) in part.split("**").enumerate() {
+            let _ = match index % 2 {
+                1 => write!(html, "<strong>{part}</strong>"),
+                _ => write!(html, "{part}"),
+            };
+        }
+    }
+    html
+}
+
+/// The paragraphs of a description.
+pub(super) fn paragraphs(text: &str) -> String {
+    text.split("\n\n")
+        .filter(|text| !text.is_empty())
+        .map(|text| format!("<p>{}</p>\n", line(text)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_elements_and_everything_else_is_escaped() {
+        assert_eq!(
+            line("**No** `a < b` & \"c\""),
+            "<strong>No</strong> <code>a &lt; b</code> &amp; &quot;c&quot;"
+        );
+        assert_eq!(paragraphs("a\n\nb"), "<p>a</p>\n<p>b</p>\n");
+    }
+}

@@ -1,0 +1,280 @@
+//! One operation on the page.
+
+use std::fmt::Write as _;
+
+use http::StatusCode;
+use knowledge_core::api::COMMON_REFUSALS;
+use serde_json::Value;
+
+use super::html::{Escaped, line, paragraphs};
+use super::types;
+
+/// An operation as the document describes it.
+pub(super) struct Described<'d> {
+    pub(super) document: &'d Value,
+    pub(super) method: &'d str,
+    pub(super) path: &'d str,
+    pub(super) operation: &'d Value,
+}
+
+impl Described<'_> {
+    pub(super) fn id(&self) -> &str {
+        self.operation["operationId"].as_str().unwrap_or_default()
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.operation[name].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn is_addition(&self) -> bool {
+        self.operation["x-addition"] == true
+    }
+
+    /// The line of the operation in the list of contents.
+    pub(super) fn entry(&self) -> String {
+        format!(
+            "<li><a href=\"#{}\"><span class=\"method {}\">{}</span>{}</a></li>\n",
+            self.id(),
+            self.method.to_ascii_lowercase(),
+            self.method,
+            Escaped(self.text("summary"))
+        )
+    }
+
+    pub(super) fn article(&self) -> String {
+        let addition = match self.is_addition() {
+            true => "<span class=addition>addition</span>",
+            false => "",
+        };
+        let id = self.id();
+        format!(
+            "<article class=operation id=\"{id}\">\n\
+             <h3><a href=\"#{id}\">{}</a>{addition}</h3>\n\
+             <p class=route><span class=\"method {}\">{}</span> <code>{}</code></p>\n\
+             {}{}{}{}{}</article>\n",
+            Escaped(self.text("summary")),
+            self.method.to_ascii_lowercase(),
+            self.method,
+            Escaped(self.path),
+            paragraphs(
+                &self
+                    .text("description")
+                    .replace("**Addition**: not in the interface specification.", "")
+            ),
+            self.parameters(),
+            self.body(),
+            self.example(),
+            self.responses(),
+        )
+    }
+
+    fn resolve<'v>(&'v self, value: &'v Value) -> &'v Value {
+        let pointer = value["$ref"]
+            .as_str()
+            .and_then(|target| target.strip_prefix('#'));
+        pointer
+            .and_then(|pointer| self.document.pointer(pointer))
+            .unwrap_or(value)
+    }
+
+    fn parameters(&self) -> String {
+        let parameters = self.operation["parameters"].as_array();
+        let rows = parameters.into_iter().flatten().map(|parameter| {
+            let parameter = self.resolve(parameter);
+            let mark = match parameter["required"] == true {
+                true => "",
+                false => " <span class=optional>optional</span>",
+            };
+            let text = |name: &str| parameter[name].as_str().unwrap_or_default();
+            format!(
+                "<tr><th scope=row><code>{}</code>{mark}</th><td class=kind>{}, {}</td><td>{}</td></tr>\n",
+                Escaped(text("name")),
+                text("in"),
+                types::type_of(&parameter["schema"]),
+                line(text("description")),
+            )
+        });
+        let rows: String = rows.collect();
+        match rows.is_empty() {
+            true => String::new(),
+            false => {
+                format!("<h4>Parameters</h4>\n<div class=wide><table>\n{rows}</table></div>\n")
+            }
+        }
+    }
+
+    fn body(&self) -> String {
+        let body = &self.operation["requestBody"];
+        let schema = &body["content"]["application/json"]["schema"];
+        if schema.is_null() {
+            return String::new();
+        }
+        let mark = match body["required"] == true {
+            true => "",
+            false => " <span class=optional>optional</span>",
+        };
+        let name = match schema["$ref"].is_string() {
+            true => format!(": {}", types::type_of(schema)),
+            false => String::new(),
+        };
+        format!(
+            "<h4>Body{name}{mark}</h4>\n{}",
+            types::content(self.resolve(schema))
+        )
+    }
+
+    /// The operation as a line for a shell.
+    fn example(&self) -> String {
+        let mut path = self.path.to_owned();
+        let names = self.path.split('{').skip(1);
+        for name in names.filter_map(|rest| rest.split('}').next()) {
+            path = path.replace(&format!("{{{name}}}"), &format!("${}", variable(name)));
+        }
+        let mut command = match self.method {
+            "GET" => format!("curl \"$BASE_URL{path}\""),
+            method => format!("curl -X {method} \"$BASE_URL{path}\""),
+        };
+        let security = &self.operation["security"][0];
+        if security["bearer"].is_array() {
+            command.push_str(" \\\n  -H \"Authorization: Bearer $TOKEN\"");
+        } else if security["session"].is_array() {
+            command.push_str(" \\\n  -b \"service_session=$SESSION\"");
+        }
+        let parameters = self.operation["parameters"].as_array();
+        for parameter in parameters
+            .into_iter()
+            .flatten()
+            .map(|parameter| self.resolve(parameter))
+        {
+            if parameter["in"] == "header" && parameter["required"] == true {
+                let name = parameter["name"].as_str().unwrap_or_default();
+                let _ = write!(
+                    command,
+                    " \\\n  -H \"{name}: ${}\"",
+                    variable(&name.replace('-', "_"))
+                );
+            }
+        }
+        let body = &self.operation["requestBody"]["content"]["application/json"]["example"];
+        if !body.is_null() {
+            let json = serde_json::to_string_pretty(body).unwrap_or_default();
+            let json = json.replace('\'', "'\\''").replace('\n', "\n  ");
+            let _ = write!(command, " \\\n  --json '{json}'");
+        }
+        format!("<pre>{}</pre>\n", Escaped(command))
+    }
+
+    fn responses(&self) -> String {
+        let responses = self.operation["responses"].as_object();
+        let mut html = String::from("<h4>Answers</h4>\n<dl class=answers>\n");
+        for (status, response) in responses.into_iter().flatten() {
+            let response = self.resolve(response);
+            if is_common(status) {
+                continue;
+            }
+            if !status.starts_with('2') {
+                html.push_str(&self.refusal(status, response));
+                continue;
+            }
+            let content = &response["content"]["application/json"];
+            let body = match content["schema"].is_null() {
+                true => "no body".to_owned(),
+                false => types::type_of(&content["schema"]),
+            };
+            let _ = writeln!(
+                html,
+                "<div class=success><dt><b>{status}</b> {}</dt><dd>{body}{}</dd></div>",
+                reason(status),
+                headers(response),
+            );
+            if let Some(example) = content.get("example") {
+                let example = serde_json::to_string_pretty(example).unwrap_or_default();
+                let _ = writeln!(
+                    html,
+                    "<div class=sample><details><summary>Example</summary><pre>{}</pre></details></div>",
+                    Escaped(example)
+                );
+            }
+        }
+        html.push_str(
+            "<div class=refusal><dt>Refusals</dt><dd><a href=\"#refusals\">those of every operation</a></dd></div>\n</dl>\n",
+        );
+        html
+    }
+
+    /// The refusals that every operation has, with the schemas of this one.
+    pub(super) fn common_refusals(&self) -> String {
+        let responses = self.operation["responses"].as_object();
+        let common = responses
+            .into_iter()
+            .flatten()
+            .filter(|(status, _)| is_common(status));
+        common
+            .map(|(status, response)| self.refusal(status, self.resolve(response)))
+            .collect()
+    }
+
+    fn refusal(&self, status: &str, response: &Value) -> String {
+        let schema = &response["content"]["application/json"]["schema"];
+        let body = match schema.is_null() {
+            true => "no body".to_owned(),
+            false => types::type_of(schema),
+        };
+        format!(
+            "<div class=refusal><dt><b>{status}</b> {}</dt><dd>{} <span class=bounds>{body}</span></dd></div>\n",
+            reason(status),
+            line(response["description"].as_str().unwrap_or_default()),
+        )
+    }
+}
+
+/// Whether every operation can be refused with this status.
+fn is_common(status: &str) -> bool {
+    let status = status.parse();
+    status.is_ok_and(|status| COMMON_REFUSALS.contains(&status))
+}
+
+fn reason(status: &str) -> &'static str {
+    let status = status.parse::<StatusCode>().ok();
+    status
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or_default()
+}
+
+/// The headers that say something of this answer alone.
+fn headers(response: &Value) -> String {
+    let names = response["headers"].as_object();
+    let names = names.into_iter().flatten().map(|(name, _)| name.as_str());
+    let names: Vec<String> = names
+        .filter(|name| matches!(*name, "ETag" | "Idempotent-Replayed"))
+        .map(|name| format!("<code>{name}</code>"))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(", with {}", names.join(" and ")),
+    }
+}
+
+/// The name of a shell variable: `orgSlug` is `ORG_SLUG`.
+fn variable(name: &str) -> String {
+    let mut variable = String::new();
+    for char in name.chars() {
+        if char.is_ascii_uppercase() && !variable.is_empty() && !variable.ends_with('_') {
+            variable.push('_');
+        }
+        variable.push(char.to_ascii_uppercase());
+    }
+    variable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_shell_variables() {
+        assert_eq!(variable("orgSlug"), "ORG_SLUG");
+        assert_eq!(variable("id"), "ID");
+        assert_eq!(variable("Idempotency_Key"), "IDEMPOTENCY_KEY");
+    }
+}
