@@ -17,7 +17,7 @@ pub use self::dashboard::{
 };
 pub use self::delivery::{
     CitationSubscription, EventType, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, Recall, Webhook, WebhookUpdate,
+    NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
 };
 pub use self::ids::{
     AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,

@@ -3,7 +3,7 @@
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
-    ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
     InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
     NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId,
     SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
@@ -31,6 +31,7 @@ struct Ids {
     member: MemberId,
     recall: RecallId,
     subscription: SubscriptionId,
+    audit: AuditLogId,
     chat: ChatId,
     connector: ConnectorId,
     mcp_key: CredentialId,
@@ -78,6 +79,7 @@ impl Ids {
             member: world.member(MEMBER).await,
             recall: recall.unwrap().id,
             subscription: world.subscription().await,
+            audit: world.audit().await,
             chat: chat.id,
             connector: connector.unwrap().id,
             mcp_key: mcp_key.unwrap().summary.id,
@@ -97,6 +99,7 @@ impl Ids {
             member: MemberId(id),
             recall: RecallId(id),
             subscription: SubscriptionId(id),
+            audit: AuditLogId(id),
             chat: ChatId(id),
             connector: ConnectorId(id),
             mcp_key: CredentialId(id),
@@ -253,6 +256,9 @@ impl Stranger {
         let listed = service.list_inbound_webhooks(caller, theirs, &page);
         note(listed.await.map(drop));
         note(service.workspace(caller, theirs).await.map(drop));
+        note(service.list_recalls(caller, theirs, &page).await.map(drop));
+        note(service.recall(caller, recall).await.map(drop));
+        note(service.audit_entry(caller, ids.audit).await.map(drop));
         note(
             service
                 .list_memories(caller, theirs, &any, &page)
