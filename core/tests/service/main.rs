@@ -1,5 +1,6 @@
 //! The typed service over the in-memory store, one module per capability: what is documented, by example.
 
+mod admin;
 mod audit;
 mod bulk;
 mod bulk_access;

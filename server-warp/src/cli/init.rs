@@ -1,13 +1,13 @@
 //! `knowledge init`: the first organisation of an empty store.
 
-use knowledge_core::Error;
-use knowledge_core::access::{BuiltInRole, RoleRef};
-use knowledge_core::model::{MemberKind, Organization};
-use knowledge_core::service::{KnowledgeService, NewMember, NewWorkspace};
+use http::Method;
+use knowledge_core::model::{Organization, Workspace};
+use serde_json::json;
 
 use super::failure::Failure;
-use super::settings::DataArgs;
-use super::tenant::open_service;
+use super::operator::{CallError, Operator, path};
+use super::org::{self, NewOrg};
+use super::settings::AdminArgs;
 
 /// Make an organisation with an owner and its workspaces
 ///
@@ -36,60 +36,59 @@ pub(super) struct Args {
     workspaces: Vec<String>,
 
     #[command(flatten)]
-    data: DataArgs,
+    admin: AdminArgs,
 }
 
+/// The flags that the fields of a request come from.
+const FLAGS: &[(&str, &str)] = &[
+    ("slug", "--org-slug"),
+    ("name", "--org-name"),
+    ("owner.handle", "--owner-handle"),
+    ("owner.name", "--owner-name"),
+];
+
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let service = open_service(args.data, true).await?;
-    let owner = NewMember {
-        kind: MemberKind::User,
-        name: args.owner_name.unwrap_or_else(|| args.owner_handle.clone()),
-        handle: args.owner_handle,
-        role: RoleRef::BuiltIn(BuiltInRole::Owner),
-        teams: Vec::new(),
+    let operator = Operator::open(args.admin, true).await?;
+    let new = NewOrg {
+        slug: args.org_slug,
+        name: args.org_name,
+        owner: args.owner_handle,
+        owner_name: args.owner_name,
     };
-    let name = args.org_name.as_ref().unwrap_or(&args.org_slug);
-    let org = find_or_make(&service, &args.org_slug, name, &owner).await?;
+    find_or_make(&operator, &new).await?;
     for workspace in &args.workspaces {
-        add_workspace(&service, &org, workspace).await?;
+        add_workspace(&operator, &new.slug, workspace).await?;
     }
     Ok(())
 }
 
-async fn find_or_make(
-    service: &KnowledgeService,
-    slug: &str,
-    name: &str,
-    owner: &NewMember,
-) -> Result<Organization, Failure> {
-    let provisioning = service.provisioning();
-    if let Some(org) = provisioning.organization(slug).await? {
-        eprintln!("organisation {slug} is there");
-        return Ok(org);
+async fn find_or_make(operator: &Operator, new: &NewOrg) -> Result<(), Failure> {
+    let place = path(&[&new.slug]);
+    let found = operator.call::<Organization>(Method::GET, &place, None);
+    match found.await {
+        Ok(org) => eprintln!("organisation {} is there", org.slug),
+        Err(CallError::Refused(refusal)) if refusal.code == "not_found" => {
+            org::report(&new.make(operator, FLAGS).await?);
+        }
+        Err(error) => return Err(error.into()),
     }
-    let (org, owner) = provisioning.create_organization(name, slug, owner).await?;
-    eprintln!(
-        "made organisation {} ({}), owned by {}",
-        org.slug, org.id, owner.handle
-    );
-    Ok(org)
+    Ok(())
 }
 
-async fn add_workspace(
-    service: &KnowledgeService,
-    org: &Organization,
-    text: &str,
-) -> Result<(), Failure> {
+async fn add_workspace(operator: &Operator, org: &str, text: &str) -> Result<(), Failure> {
     let (slug, name) = text.split_once('=').unwrap_or((text, text));
-    let new = NewWorkspace {
-        name: name.to_owned(),
-        slug: slug.to_owned(),
-        audience: None,
-    };
-    match service.provisioning().create_workspace(org.id, &new).await {
+    let body = json!({ "slug": slug, "name": name });
+    let path = path(&[org, "workspaces"]);
+    let made = operator.call::<Workspace>(Method::POST, &path, Some(&body));
+    match made.await {
         Ok(made) => eprintln!("made workspace {} ({})", made.slug, made.id),
-        Err(Error::SlugTaken { .. }) => eprintln!("workspace {slug} is there"),
-        Err(error) => return Err(error.into()),
+        Err(CallError::Refused(refusal)) if refusal.code == "slug_taken" => {
+            eprintln!("workspace {slug} is there");
+        }
+        Err(error) => {
+            let flags = [("slug", "--workspace"), ("name", "--workspace: the name")];
+            return Err(error.into_failure(&flags));
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod args;
 mod compact;
+mod completions;
 mod config;
 mod credential;
 mod dashboard;
@@ -15,8 +16,10 @@ mod healthcheck;
 mod import;
 mod init;
 mod operator;
+mod org;
 mod output;
 mod refusal;
+mod relabel;
 mod restore;
 mod serve;
 mod session;
@@ -24,11 +27,13 @@ mod settings;
 mod table;
 mod tenant;
 mod token;
+mod user;
 mod verify;
+mod workspace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::Failure;
 
@@ -45,8 +50,12 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Init(init::Args),
+    Org(org::Args),
+    Workspace(workspace::Args),
+    User(user::Args),
     Token(token::Args),
     Session(session::Args),
+    Relabel(relabel::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
     Dump(dump::Args),
@@ -55,6 +64,7 @@ enum Command {
     Compact(compact::Args),
     Config(config::Args),
     Healthcheck(healthcheck::Args),
+    Completions(completions::Args),
 }
 
 /// Runs the command line of this process.
@@ -81,8 +91,12 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Demo(args) => demo::run(args).await,
             Command::Serve(args) => serve::run(args).await,
             Command::Init(args) => init::run(args).await,
+            Command::Org(args) => org::run(args).await,
+            Command::Workspace(args) => workspace::run(args).await,
+            Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => session::run(args).await,
+            Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Dump(args) => dump::run(args).await,
@@ -91,6 +105,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Compact(args) => compact::run(args).await,
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args).await,
+            Command::Completions(args) => completions::run(&args, Cli::command()),
         }
     })
 }

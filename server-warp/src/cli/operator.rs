@@ -66,12 +66,19 @@ impl From<TransportError> for Failure {
     }
 }
 
+impl CallError {
+    /// The failure of a command, the fields of its request called as the flags that they came from.
+    pub(super) fn into_failure(self, flags: &[(&str, &str)]) -> Failure {
+        match self {
+            Self::Refused(refusal) => refusal.into_failure(flags),
+            Self::Failed(failure) => failure,
+        }
+    }
+}
+
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
-        match error {
-            CallError::Refused(refusal) => refusal.into_failure(&[]),
-            CallError::Failed(failure) => failure,
-        }
+        error.into_failure(&[])
     }
 }
 
@@ -236,7 +243,6 @@ impl OrgOperator {
     }
 
     /// The same where there is nothing in the answer.
-    #[expect(dead_code, reason = "soon")]
     pub(super) async fn remove(
         &self,
         segments: &[&str],

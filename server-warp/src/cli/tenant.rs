@@ -36,24 +36,17 @@ pub(super) fn quiet_log() -> Result<(), Failure> {
 }
 
 /// Opens the store for a command that does its work and ends.
-pub(super) async fn open_service(
-    data: DataArgs,
-    may_make: bool,
-) -> Result<KnowledgeService, Failure> {
+async fn open_service(data: DataArgs) -> Result<KnowledgeService, Failure> {
     quiet_log()?;
     let config = data.load()?.config;
-    let data = if may_make {
-        config.data.open().await?
-    } else {
-        config.data.open_existing().await?
-    };
+    let data = config.data.open_existing().await?;
     let options = data.options(config.limits);
     Ok(data.service(system_env(), options).await?)
 }
 
 impl TenantArgs {
     pub(super) async fn open(self) -> Result<Tenant, Failure> {
-        let service = open_service(self.data, false).await?;
+        let service = open_service(self.data).await?;
         let mut all = service.provisioning().organizations().await?;
         let all_known = || known(all.iter().map(|org| org.slug.as_str()));
         let found = match &self.org {

@@ -3,12 +3,14 @@
 //! Servers listen on free ports of the loopback interface alone, and every test has a directory of its own.
 
 mod admin_socket;
+mod administration;
 mod config;
 mod dashboard;
 mod demo;
 mod help;
 mod import;
 mod readme;
+mod relabel;
 mod serve;
 mod support;
 mod token;

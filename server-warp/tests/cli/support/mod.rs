@@ -3,12 +3,14 @@
 mod curl;
 mod http;
 mod process;
+mod proxy;
 
 use std::path::{Path, PathBuf};
 
 pub(crate) use curl::request_of;
 pub(crate) use http::{Request, get, send};
 pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start};
+pub(crate) use proxy::Proxy;
 
 /// A directory that goes with the test.
 pub(crate) struct Scratch {

@@ -1,0 +1,330 @@
+//! The operator's interface: requests in, answers out.
+
+use bytes::Bytes;
+use http::{Method, Request};
+use knowledge_core::access::{BaseRole, CredentialKind, Secret};
+use knowledge_core::api::{AdminApi, Api};
+use serde_json::{Value, json};
+
+use crate::audit::entries;
+use crate::make::{HOUR, VIEWER, actions, custom, new_mcp_key};
+use crate::world::World;
+
+/// The status and the body of the answer.
+async fn ask(world: &World, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let body = match body {
+        Value::Null => Bytes::new(),
+        body => Bytes::from(body.to_string()),
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("/admin/v1{path}"))
+        .header("content-type", "application/json")
+        .body(body)
+        .unwrap();
+    let answer = AdminApi::new(world.service.clone()).handle(request).await;
+    assert!(answer.headers().contains_key("request-id"));
+    let body = answer.body();
+    let body = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(body).unwrap()
+    };
+    (answer.status().as_u16(), body)
+}
+
+async fn get(world: &World, path: &str) -> Value {
+    let (status, body) = ask(world, Method::GET, path, Value::Null).await;
+    assert_eq!(status, 200, "{body}");
+    body
+}
+
+/// The problems of a refusal, each as its path and its code.
+fn problems(body: &Value) -> Vec<String> {
+    let fields = body["details"]["fields"].as_array().unwrap();
+    let part = |field: &Value, name: &str| field[name].as_str().unwrap().to_owned();
+    fields
+        .iter()
+        .map(|field| format!("{} {}", part(field, "path"), part(field, "code")))
+        .collect()
+}
+
+#[tokio::test]
+async fn organisations_and_workspaces_are_made_and_listed() {
+    let world = World::new().await;
+    let globex =
+        json!({"slug": "globex", "name": "Globex", "owner": {"handle": "hank", "name": "Hank"}});
+    let (status, made) = ask(&world, Method::POST, "/orgs", globex.clone()).await;
+    assert_eq!(status, 201, "{made}");
+    assert_eq!(made["owner"]["role"], "owner");
+    let (status, taken) = ask(&world, Method::POST, "/orgs", globex).await;
+    assert_eq!((status, &taken["error"]), (409, &json!("slug_taken")));
+    let listed = get(&world, "/orgs?limit=1").await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+    let cursor = listed["next_cursor"].as_str().unwrap();
+    let rest = get(&world, &format!("/orgs?limit=1&cursor={cursor}")).await;
+    assert_eq!(rest["next_cursor"], Value::Null);
+    assert_eq!(get(&world, "/orgs/globex").await, made["organization"]);
+
+    let lab = json!({"slug": "lab", "name": "Lab", "audience": "team:science"});
+    let (status, made) = ask(&world, Method::POST, "/orgs/globex/workspaces", lab).await;
+    assert_eq!((status, &made["audience"]), (201, &json!("team:science")));
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(get(&world, "/orgs/globex/workspaces/lab").await, made);
+    assert_eq!(
+        get(&world, &format!("/orgs/globex/workspaces/{id}")).await,
+        made
+    );
+    let listed = get(&world, "/orgs/globex/workspaces").await;
+    assert_eq!(listed["data"], json!([made]));
+    let elsewhere = format!("/orgs/acme/workspaces/{id}");
+    let (status, _) = ask(&world, Method::GET, &elsewhere, Value::Null).await;
+    assert_eq!(status, 404);
+}
+
+#[tokio::test]
+async fn members_are_added_given_roles_and_removed() {
+    let world = World::new().await;
+    let role = world
+        .role(BaseRole::Member, actions(&[]), actions(&[]))
+        .await;
+    let bob = json!({"handle": "bob", "name": "Bob", "role": role.slug, "teams": ["core"]});
+    let (status, made) = ask(&world, Method::POST, "/orgs/acme/members", bob).await;
+    assert_eq!(status, 201, "{made}");
+    assert_eq!(
+        (&made["kind"], &made["role"]),
+        (&json!("user"), &json!(role.slug))
+    );
+    let path = "/orgs/acme/members/bob";
+    let place = json!({"role": "admin", "workspace": "research"});
+    let (status, changed) = ask(&world, Method::PUT, &format!("{path}/role"), place).await;
+    assert_eq!(status, 200, "{changed}");
+    let held = json!([{"workspace": "research", "role": "admin"}]);
+    assert_eq!(changed["workspace_roles"], held);
+    let (status, changed) = ask(
+        &world,
+        Method::PUT,
+        &format!("{path}/role"),
+        json!({"role": "viewer"}),
+    )
+    .await;
+    assert_eq!((status, &changed["role"]), (200, &json!("viewer")));
+    let (status, refused) = ask(&world, Method::DELETE, &format!("{path}/role"), Value::Null).await;
+    assert_eq!(
+        (status, problems(&refused)),
+        (400, vec!["workspace required".to_owned()])
+    );
+    let end = format!("{path}/role?workspace=research");
+    let (status, changed) = ask(&world, Method::DELETE, &end, Value::Null).await;
+    assert_eq!((status, &changed["workspace_roles"]), (200, &json!([])));
+    let id = changed["id"].as_str().unwrap();
+    assert_eq!(
+        get(&world, &format!("/orgs/acme/members/{id}")).await,
+        changed
+    );
+    let listed = get(&world, "/orgs/acme/members").await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 2);
+    let (status, gone) = ask(&world, Method::DELETE, path, Value::Null).await;
+    assert_eq!((status, gone), (204, Value::Null));
+    let (status, _) = ask(&world, Method::DELETE, path, Value::Null).await;
+    assert_eq!(status, 404);
+    let (status, last) = ask(
+        &world,
+        Method::DELETE,
+        "/orgs/acme/members/ada",
+        Value::Null,
+    )
+    .await;
+    assert_eq!(
+        (status, problems(&last)),
+        (400, vec!["member invalid_value".to_owned()])
+    );
+    let by_nobody = entries(&world)
+        .await
+        .into_iter()
+        .filter(|entry| entry.actor_id.is_none() && entry.resource.id.to_string() == id);
+    assert_eq!(by_nobody.count(), 5, "added, three roles, removed");
+}
+
+#[tokio::test]
+async fn a_custom_role_that_is_named_like_a_built_in_one_is_told_apart() {
+    let world = World::new().await;
+    let new = knowledge_core::model::NewCustomRole {
+        slug: "admin".to_owned(),
+        ..crate::make::new_role("x")
+    };
+    let made = world
+        .service
+        .create_custom_role(&world.owner, "acme", &new)
+        .await
+        .unwrap();
+    let member = world.member(custom(made.id)).await;
+    let shown = get(&world, &format!("/orgs/acme/members/{member}")).await;
+    assert_eq!(shown["role"], json!(made.id));
+    let other = world.member(VIEWER).await;
+    let path = format!("/orgs/acme/members/{other}/role");
+    let (_, changed) = ask(&world, Method::PUT, &path, json!({"role": "admin"})).await;
+    assert_eq!(changed["role"], "admin", "the built-in one");
+}
+
+#[tokio::test]
+async fn tokens_and_sessions_are_issued_listed_and_revoked() {
+    let world = World::new().await;
+    let path = "/orgs/acme/credentials";
+    let token = json!({
+        "member": "ada", "kind": "bearer", "name": "CI", "expires_in_seconds": 3600,
+        "narrowing": {"workspaces": ["research"], "actions": ["memory:read"], "audience": ["team:core"]},
+    });
+    let (status, token) = ask(&world, Method::POST, path, token).await;
+    assert_eq!(status, 201, "{token}");
+    let secret: Secret = token["secret"].as_str().unwrap().parse().unwrap();
+    let secret = secret.into();
+    let known = world.service.authenticate(&secret, CredentialKind::Bearer);
+    assert_eq!(known.await.unwrap().member_id(), world.owner_id);
+    assert_eq!(
+        token["credential"]["narrowing"]["workspaces"],
+        json!([world.workspace.id])
+    );
+    let session = json!({"member": world.owner_id, "kind": "session", "name": "Ada's", "expires_in_seconds": 60});
+    let (status, session) = ask(&world, Method::POST, path, session).await;
+    assert_eq!(
+        (status, &session["credential"]["member"]),
+        (201, &json!("ada"))
+    );
+    let listed = get(&world, path).await;
+    assert_eq!(
+        listed["data"],
+        json!([token["credential"], session["credential"]])
+    );
+    let sessions = get(&world, &format!("{path}?kind=session")).await;
+    assert_eq!(sessions["data"], json!([session["credential"]]));
+
+    let one = format!("{path}/{}", token["credential"]["id"].as_str().unwrap());
+    let (status, _) = ask(
+        &world,
+        Method::DELETE,
+        &format!("{one}?kind=session"),
+        Value::Null,
+    )
+    .await;
+    assert_eq!(status, 404, "it is no session");
+    for _ in 0..2 {
+        let (status, revoked) = ask(
+            &world,
+            Method::DELETE,
+            &format!("{one}?kind=bearer"),
+            Value::Null,
+        )
+        .await;
+        assert_eq!((status, &revoked["state"]), (200, &json!("revoked")));
+    }
+    world.time.pass(HOUR);
+    let states = get(&world, path).await;
+    assert_eq!(states["data"][1]["state"], "expired");
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_is_told_at_once() {
+    let world = World::new().await;
+    let token = json!({"member": 7, "kind": "cookie", "name": "", "expires_in_seconds": -1, "more": true,
+        "narrowing": {"actions": ["memory:own"], "audience": ["x"]}});
+    let (status, refused) = ask(&world, Method::POST, "/orgs/acme/credentials", token).await;
+    assert_eq!(status, 400);
+    assert_eq!(
+        problems(&refused),
+        [
+            "member invalid_type",
+            "kind invalid_value",
+            "name too_small",
+            "expires_in_seconds invalid_type",
+            "narrowing.actions[0] invalid_value",
+            "narrowing.audience[0] invalid_value",
+            "more unknown_field"
+        ]
+    );
+    let token = json!({"member": "bob", "kind": "bearer", "name": "x", "expires_in_seconds": 1,
+        "narrowing": {"workspaces": ["research", "lab", "attic"]}});
+    let (_, refused) = ask(&world, Method::POST, "/orgs/acme/credentials", token).await;
+    assert_eq!(
+        problems(&refused),
+        [
+            "member not_found",
+            "narrowing.workspaces[1] not_found",
+            "narrowing.workspaces[2] not_found"
+        ]
+    );
+    let token = json!({"member": "ada", "kind": "session", "name": "x", "expires_in_seconds": 0,
+        "narrowing": {"workspaces": ["research"]}});
+    let (_, refused) = ask(&world, Method::POST, "/orgs/acme/credentials", token).await;
+    assert_eq!(
+        problems(&refused),
+        [
+            "expires_in_seconds invalid_value",
+            "narrowing invalid_value"
+        ]
+    );
+    let member = json!({"handle": "No", "name": " ", "role": "king", "teams": "core"});
+    let (_, refused) = ask(&world, Method::POST, "/orgs/acme/members", member).await;
+    assert_eq!(
+        problems(&refused),
+        [
+            "handle invalid_value",
+            "name too_small",
+            "teams invalid_type"
+        ]
+    );
+    let member = json!({"handle": "bob", "name": "Bob", "role": "king"});
+    let (_, refused) = ask(&world, Method::POST, "/orgs/acme/members", member).await;
+    assert_eq!(problems(&refused), ["role not_found"]);
+    let (status, unknown) = ask(&world, Method::GET, "/orgs/none/members", Value::Null).await;
+    assert_eq!(
+        (status, &unknown["message"]),
+        (404, &json!("there is no such organisation"))
+    );
+    let (status, _) = ask(
+        &world,
+        Method::GET,
+        "/orgs/acme/members?limit=0",
+        Value::Null,
+    )
+    .await;
+    assert_eq!(status, 400);
+    let (status, method) = ask(&world, Method::PATCH, "/orgs", Value::Null).await;
+    assert_eq!(
+        (status, &method["error"]),
+        (405, &json!("method_not_allowed"))
+    );
+}
+
+#[tokio::test]
+async fn the_operator_is_told_what_clients_are_not() {
+    let world = World::new().await;
+    world.faults.close();
+    let (status, refused) = ask(&world, Method::GET, "/orgs", Value::Null).await;
+    assert_eq!(status, 503);
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains('(') && message.len() > 60, "{message}");
+}
+
+#[tokio::test]
+async fn the_public_interface_does_not_know_it() {
+    let world = World::new().await;
+    let request = Request::get("/admin/v1/orgs").body(Bytes::new()).unwrap();
+    let answer = Api::new(world.service.clone()).handle(request).await;
+    assert_eq!(answer.status(), 404);
+}
+
+#[tokio::test]
+async fn a_revoked_mcp_key_frees_its_place() {
+    let world = World::new().await;
+    let key = new_mcp_key("workspace:research");
+    let made = world
+        .service
+        .create_mcp_key(&world.owner, world.workspace.id, &key)
+        .await
+        .unwrap();
+    let path = format!("/orgs/acme/credentials/{}", made.summary.id);
+    let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(status, 200);
+    assert_eq!(world.dashboard().await.mcp_keys, []);
+}

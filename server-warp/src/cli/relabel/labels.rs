@@ -1,0 +1,172 @@
+//! What to relabel, and as what: `sensitivity=internal`.
+
+use std::str::FromStr;
+
+use knowledge_core::model::{
+    AudienceLabel, MemorySummary, ReviewStatus, SensitivityLabel, SourceId,
+};
+use serde::{Deserialize, Serialize};
+
+/// The labels that are looked for or set; what is absent is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Labels {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience_tag: Option<AudienceLabel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity_label: Option<SensitivityLabel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review_status: Option<ReviewStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_id: Option<SourceId>,
+}
+
+/// One label of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Label {
+    Audience(AudienceLabel),
+    Sensitivity(SensitivityLabel),
+    Review(ReviewStatus),
+    Source(SourceId),
+}
+
+/// What a label may be called.
+const NAMES: &str = "audience, sensitivity, review, source";
+
+impl FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        fn value<T: FromStr<Err: ToString>>(name: &str, value: &str) -> Result<T, String> {
+            let parsed = value.parse();
+            parsed.map_err(|error: T::Err| format!("{name} {}", error.to_string()))
+        }
+        let (name, text) = text
+            .split_once('=')
+            .ok_or_else(|| format!("must be NAME=VALUE, where NAME is one of {NAMES}"))?;
+        match name {
+            "audience" | "audienceTag" => value(name, text).map(Self::Audience),
+            "sensitivity" | "sensitivityLabel" => value(name, text).map(Self::Sensitivity),
+            "review" | "reviewStatus" => value(name, text).map(Self::Review),
+            "source" | "sourceId" => value(name, text).map(Self::Source),
+            _ => Err(format!("{name} is not known; known are {NAMES}")),
+        }
+    }
+}
+
+impl Labels {
+    /// These labels together.
+    ///
+    /// # Errors
+    /// The name of one that was said twice.
+    pub(super) fn of(labels: &[Label]) -> Result<Self, &'static str> {
+        let mut all = Self::default();
+        for label in labels.iter().cloned() {
+            let (name, is_new) = match label {
+                Label::Audience(label) => ("audience", all.audience_tag.replace(label).is_none()),
+                Label::Sensitivity(label) => (
+                    "sensitivity",
+                    all.sensitivity_label.replace(label).is_none(),
+                ),
+                Label::Review(status) => ("review", all.review_status.replace(status).is_none()),
+                Label::Source(source) => ("source", all.source_id.replace(source).is_none()),
+            };
+            if !is_new {
+                return Err(name);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether a memory has all of them.
+    pub(super) fn are_those_of(&self, memory: &MemorySummary) -> bool {
+        fn admits<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
+            wanted.is_none_or(|wanted| wanted == found)
+        }
+        admits(self.audience_tag.as_ref(), &memory.audience_tag)
+            && admits(self.sensitivity_label.as_ref(), &memory.sensitivity_label)
+            && admits(self.review_status.as_ref(), &memory.review_status)
+            && admits(self.source_id.as_ref(), &memory.source_id)
+    }
+
+    /// As parameters of the list of memories.
+    pub(super) fn query(&self) -> Vec<(&'static str, String)> {
+        let pairs = [
+            (
+                "audienceTag",
+                self.audience_tag.as_ref().map(ToString::to_string),
+            ),
+            (
+                "sensitivityLabel",
+                self.sensitivity_label.map(|label| label.to_string()),
+            ),
+            (
+                "reviewStatus",
+                self.review_status.map(|status| status.to_string()),
+            ),
+            ("sourceId", self.source_id.map(|source| source.to_string())),
+        ];
+        let given = pairs.into_iter();
+        given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+}
+
+/// As people write them: `sensitivity=internal, review=pending`.
+impl std::fmt::Display for Labels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let short = |name: &str| match name {
+            "audienceTag" => "audience",
+            "sensitivityLabel" => "sensitivity",
+            "reviewStatus" => "review",
+            _ => "source",
+        };
+        let parts = self.query().into_iter();
+        let parts: Vec<_> = parts
+            .map(|(name, value)| format!("{}={value}", short(name)))
+            .collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_read_by_their_names() {
+        let labels = [
+            "sensitivity=internal",
+            "audience=team:core",
+            "review=pending",
+        ];
+        let labels: Vec<Label> = labels.iter().map(|text| text.parse().unwrap()).collect();
+        let all = Labels::of(&labels).unwrap();
+        assert_eq!(
+            all.to_string(),
+            "audience=team:core, sensitivity=internal, review=pending"
+        );
+        assert_eq!(
+            serde_json::to_value(&all).unwrap(),
+            serde_json::json!({"audienceTag": "team:core", "sensitivityLabel": "internal", "reviewStatus": "pending"})
+        );
+        let twice = [
+            labels[0].clone(),
+            "sensitivityLabel=public".parse().unwrap(),
+        ];
+        assert_eq!(Labels::of(&twice), Err("sensitivity"));
+    }
+
+    #[test]
+    fn what_is_no_label_is_told_what_is() {
+        let problem = |text: &str| text.parse::<Label>().unwrap_err();
+        assert!(problem("internal").contains("NAME=VALUE"));
+        assert!(problem("colour=red").contains("known are audience, sensitivity"));
+        assert_eq!(
+            problem("sensitivity=secret"),
+            "sensitivity must be one of public, internal, confidential, restricted"
+        );
+        assert!(problem("source=x").contains("UUID"));
+    }
+}

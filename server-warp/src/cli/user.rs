@@ -1,0 +1,241 @@
+//! `knowledge user`: the members of an organisation, people and programs.
+
+use clap::Subcommand;
+use http::Method;
+use knowledge_core::api::admin::MemberView;
+use knowledge_core::model::MemberKind;
+use serde_json::json;
+
+use super::args::OutputFormat;
+use super::failure::Failure;
+use super::operator::OrgArgs;
+use super::output::{draw, print_json};
+use super::table::{Cell, Fit, Table};
+
+/// Add, list and revoke the members of an organisation, and change their roles
+///
+/// A role is viewer, member, admin, owner, or the slug or identifier of a custom role. A member holds one in the
+/// organisation, and may hold another in a workspace, which then replaces it there.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(CreateArgs),
+    List(ListArgs),
+    Role(RoleArgs),
+    Revoke(RevokeArgs),
+}
+
+/// Add a member
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    /// Its handle, the name in `user:` labels: 1 to 64 of the characters a-z 0-9 . _ -
+    handle: String,
+
+    /// Its name; without it the handle
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Its role in the organisation
+    #[arg(long, value_name = "ROLE")]
+    role: String,
+
+    /// A team, whose `team:` label then covers the member; may be repeated
+    #[arg(long = "team", value_name = "TEAM")]
+    teams: Vec<String>,
+
+    /// Add a program instead of a person
+    #[arg(long)]
+    service_account: bool,
+
+    /// What to print
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// List the members of an organisation with their roles
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// What the list looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// Give a member another role
+///
+/// It holds from that moment on, also for tokens that were made before. The last owner stays one.
+#[derive(Debug, clap::Args)]
+struct RoleArgs {
+    /// The handle of the member
+    handle: String,
+
+    /// The role
+    #[arg(required_unless_present = "end", conflicts_with = "end")]
+    role: Option<String>,
+
+    /// Give the role in this workspace alone, by slug or identifier, where it replaces the one in the organisation
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+
+    /// End the role in that workspace: the one in the organisation counts there again
+    #[arg(long, requires = "workspace")]
+    end: bool,
+
+    /// What to print
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// Remove a member, with all its tokens, sessions, MCP keys and roles
+///
+/// From that moment on none of them is taken. What the member did stays in the audit log. The handle is free again:
+/// whoever gets it is covered by the labels user:HANDLE that memories still have, so relabel those first. The last
+/// owner stays.
+#[derive(Debug, clap::Args)]
+struct RevokeArgs {
+    /// The handle of the member
+    handle: String,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// The flags that the fields of a request come from.
+const FLAGS: &[(&str, &str)] = &[
+    ("handle", "the handle"),
+    ("member", "the member"),
+    ("name", "--name"),
+    ("role", "the role"),
+    ("teams", "--team"),
+    ("workspace", "--workspace"),
+];
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Create(args) => create(args).await,
+        Command::List(args) => list(args).await,
+        Command::Role(args) => role(args).await,
+        Command::Revoke(args) => revoke(args).await,
+    }
+}
+
+async fn create(args: CreateArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let kind = if args.service_account {
+        MemberKind::ServiceAccount
+    } else {
+        MemberKind::User
+    };
+    let body = json!({
+        "handle": args.handle,
+        "name": args.name.as_ref().unwrap_or(&args.handle),
+        "kind": kind,
+        "role": args.role,
+        "teams": args.teams,
+    });
+    let made = operator.call(Method::POST, &["members"], Some(&body), FLAGS);
+    let made: MemberView = made.await?;
+    eprintln!(
+        "added {} ({}) to {} as {}",
+        made.handle, made.id, operator.org.slug, made.role
+    );
+    match args.output {
+        OutputFormat::Text => Ok(()),
+        OutputFormat::Json => print_json(&made),
+    }
+}
+
+async fn role(args: RoleArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let segments = ["members", args.handle.as_str(), "role"];
+    let workspace = args.workspace.as_deref();
+    let changed: MemberView = match &args.role {
+        Some(role) => {
+            let mut body = json!({ "role": role });
+            if let Some(workspace) = workspace {
+                body["workspace"] = json!(workspace);
+            }
+            operator
+                .call(Method::PUT, &segments, Some(&body), FLAGS)
+                .await?
+        }
+        None => {
+            let query: Vec<_> = workspace.iter().map(|slug| ("workspace", *slug)).collect();
+            operator
+                .change(Method::DELETE, &segments, &query, FLAGS)
+                .await?
+        }
+    };
+    eprintln!(
+        "{} of {} is {}",
+        changed.handle,
+        operator.org.slug,
+        roles(&changed)
+    );
+    match args.output {
+        OutputFormat::Text => Ok(()),
+        OutputFormat::Json => print_json(&changed),
+    }
+}
+
+async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let segments = ["members", args.handle.as_str()];
+    operator.remove(&segments, FLAGS).await?;
+    eprintln!("removed {} from {}", args.handle, operator.org.slug);
+    Ok(())
+}
+
+/// `viewer, admin in support`
+fn roles(member: &MemberView) -> String {
+    let in_workspaces = member.workspace_roles.iter();
+    let in_workspaces = in_workspaces.map(|held| format!("{} in {}", held.role, held.workspace));
+    let all: Vec<String> = std::iter::once(member.role.clone())
+        .chain(in_workspaces)
+        .collect();
+    all.join(", ")
+}
+
+async fn list(args: ListArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let members: Vec<MemberView> = operator.list("members", &[]).await?;
+    if args.output == OutputFormat::Json {
+        return print_json(&members);
+    }
+    let mut table = Table::new(&[
+        ("HANDLE", Fit::Cut),
+        ("KIND", Fit::Whole),
+        ("ROLE", Fit::Cut),
+        ("TEAMS", Fit::Optional),
+        ("ID", Fit::Optional),
+        ("NAME", Fit::Cut),
+    ]);
+    for member in &members {
+        let teams = match member.teams.as_slice() {
+            [] => "-".to_owned(),
+            teams => teams.join(", "),
+        };
+        table.row([
+            Cell::new(&member.handle),
+            Cell::new(member.kind.as_str()),
+            Cell::new(roles(member)),
+            Cell::new(teams),
+            Cell::new(member.id.to_string()),
+            Cell::new(&member.name),
+        ]);
+    }
+    draw(&table)
+}

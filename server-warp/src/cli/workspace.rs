@@ -1,0 +1,121 @@
+//! `knowledge workspace`: the workspaces of an organisation.
+
+use clap::Subcommand;
+use http::Method;
+use knowledge_core::model::{AudienceLabel, Workspace};
+use serde_json::json;
+
+use super::args::OutputFormat;
+use super::failure::Failure;
+use super::operator::OrgArgs;
+use super::output::{draw, print_json};
+use super::table::{Cell, Fit, Table};
+
+/// Make and list workspaces
+///
+/// A workspace is not removed: its memories and its audit log belong to it. To close it, end the roles that members
+/// have there (`knowledge user role HANDLE --workspace SLUG --end`) and revoke the tokens that are narrowed to it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(CreateArgs),
+    List(ListArgs),
+}
+
+/// Make a workspace
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    /// Its slug: 1 to 64 of the characters a-z 0-9 . _ -
+    slug: String,
+
+    /// Its name; without it the slug
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// The audience label that its new memories have, for example team:platform; without it workspace:SLUG
+    #[arg(long, value_name = "LABEL")]
+    audience: Option<AudienceLabel>,
+
+    /// What to print
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// List the workspaces of an organisation
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// What the list looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// The flags that the fields of a request come from.
+const FLAGS: &[(&str, &str)] = &[
+    ("slug", "the slug"),
+    ("name", "--name"),
+    ("audience", "--audience"),
+];
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Create(args) => create(args).await,
+        Command::List(args) => list(args).await,
+    }
+}
+
+async fn create(args: CreateArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let mut body = json!({
+        "slug": args.slug,
+        "name": args.name.as_ref().unwrap_or(&args.slug),
+    });
+    if let Some(audience) = args.audience {
+        body["audience"] = json!(audience);
+    }
+    let made = operator.call(Method::POST, &["workspaces"], Some(&body), FLAGS);
+    let made: Workspace = made.await?;
+    eprintln!(
+        "made workspace {} ({}) of {}",
+        made.slug, made.id, operator.org.slug
+    );
+    match args.output {
+        OutputFormat::Text => Ok(()),
+        OutputFormat::Json => print_json(&made),
+    }
+}
+
+async fn list(args: ListArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let workspaces: Vec<Workspace> = operator.list("workspaces", &[]).await?;
+    if args.output == OutputFormat::Json {
+        return print_json(&workspaces);
+    }
+    let mut table = Table::new(&[
+        ("SLUG", Fit::Cut),
+        ("ID", Fit::Whole),
+        ("AUDIENCE", Fit::Cut),
+        ("MADE", Fit::Optional),
+        ("NAME", Fit::Cut),
+    ]);
+    for workspace in &workspaces {
+        table.row([
+            Cell::new(&workspace.slug),
+            Cell::new(workspace.id.to_string()),
+            Cell::new(workspace.audience.to_string()),
+            Cell::new(workspace.created_at.to_string()),
+            Cell::new(&workspace.name),
+        ]);
+    }
+    draw(&table)
+}

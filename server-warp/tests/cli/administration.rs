@@ -1,0 +1,303 @@
+//! `knowledge org`, `workspace`, `user`, `session` and `completions`, with and without a running server.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Finished, Scratch, Server, get, knowledge, start};
+
+/// A data directory, with a server or without.
+struct Stage {
+    scratch: Scratch,
+    server: Option<Server>,
+}
+
+impl Stage {
+    fn both() -> [Self; 2] {
+        [false, true].map(|is_served| {
+            let scratch = Scratch::with_org();
+            let server = is_served.then(|| {
+                let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+                server.base_url();
+                server
+            });
+            Self { scratch, server }
+        })
+    }
+
+    fn run(&self, args: &[&str]) -> Finished {
+        let data_dir = self.scratch.data_dir();
+        knowledge(&[args, &[data_dir.as_str()]].concat())
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(&[args, &["--output=json"]].concat()).ok().stdout;
+        serde_json::from_str(&output).expect("JSON")
+    }
+
+    /// The column of a list.
+    fn column(&self, what: &str, name: &str) -> Vec<Value> {
+        let listed = self.json(&[what, "list"]);
+        let items = listed.as_array().expect("a list").iter();
+        items.map(|item| item[name].clone()).collect()
+    }
+
+    fn end(self) {
+        if let Some(server) = self.server {
+            assert_eq!(server.terminate(), 0);
+        }
+        // Whatever was done: the store is whole.
+        let data_dir = self.scratch.path("data");
+        let differences = tokio::runtime::Runtime::new()
+            .expect("a runtime")
+            .block_on(async {
+                let data = knowledge_server::data::DataConfig::at(data_dir);
+                let data = data.open().await.expect("the data");
+                let env = knowledge_server::system::system_env();
+                let options = data.options(Default::default());
+                let service = data.service(env, options).await.expect("the service");
+                service.verify().await.expect("verified").differences
+            });
+        assert_eq!(differences, []);
+    }
+}
+
+#[test]
+fn organisations_and_workspaces_are_made_and_listed() {
+    for stage in Stage::both() {
+        let made = stage.json(&["org", "create", "globex", "--name=Globex", "--owner=hank"]);
+        assert_eq!(made["owner"]["handle"], "hank");
+        let mut slugs = stage.column("org", "slug");
+        slugs.sort_by_key(ToString::to_string);
+        assert_eq!(slugs, ["acme", "globex"]);
+        let table = stage.run(&["org", "list"]).ok().stdout;
+        assert_eq!(table.lines().count(), 3, "{table}");
+        let taken = stage.run(&["org", "create", "globex"]).failed();
+        assert_eq!(taken, "error: the slug is taken by another organisation");
+
+        let which = stage.run(&["workspace", "list"]);
+        assert_eq!(which.code, 2);
+        let expected = "error: there are several organisations: choose with --org: acme, globex";
+        assert_eq!(which.stderr.trim(), expected);
+        let unknown = stage.run(&["workspace", "list", "--org=nine"]).failed();
+        let expected = "error: there is no organisation \"nine\"; there are: acme, globex";
+        assert_eq!(unknown, expected);
+        let args = [
+            "workspace",
+            "create",
+            "lab",
+            "--org=globex",
+            "--audience=team:science",
+        ];
+        let made = stage.run(&args).ok();
+        assert!(
+            made.stderr.starts_with("made workspace lab ("),
+            "{}",
+            made.stderr
+        );
+        let listed = stage.json(&["workspace", "list", "--org=globex"]);
+        assert_eq!(
+            (&listed[0]["slug"], &listed[0]["audience"]),
+            (&json!("lab"), &json!("team:science"))
+        );
+        let wrong = ["workspace", "create", "No", "--name= ", "--org=acme"];
+        assert_eq!(
+            stage.run(&wrong).failed(),
+            "error: the slug must have 1 to 64 characters of a-z 0-9 - _ .; --name must have 1 to 128 characters, not \
+             white space alone and no control characters"
+        );
+        stage.end();
+    }
+}
+
+#[test]
+fn members_are_added_given_roles_and_removed() {
+    for stage in Stage::both() {
+        let args = [
+            "user",
+            "create",
+            "bob",
+            "--name=Bob",
+            "--role=viewer",
+            "--team=core",
+        ];
+        let added = stage.run(&args).ok().stderr;
+        assert!(added.contains("to acme as viewer"), "{added}");
+        let robot = [
+            "user",
+            "create",
+            "robot",
+            "--role=member",
+            "--service-account",
+        ];
+        assert_eq!(stage.json(&robot)["kind"], "service_account");
+        assert_eq!(stage.column("user", "handle"), ["maya", "bob", "robot"]);
+        stage.run(&["token", "create", "--member=bob"]).ok();
+
+        stage.run(&["user", "role", "bob", "admin"]).ok();
+        let changed = stage.json(&["user", "role", "bob", "member", "--workspace=support"]);
+        let held = json!([{"workspace": "support", "role": "member"}]);
+        assert_eq!(
+            (&changed["role"], &changed["workspace_roles"]),
+            (&json!("admin"), &held)
+        );
+        let table = stage.run(&["user", "list"]).ok().stdout;
+        assert!(table.contains("admin, member in support"), "{table}");
+        let ended = stage.json(&["user", "role", "bob", "--workspace=support", "--end"]);
+        assert_eq!(ended["workspace_roles"], json!([]));
+
+        let removed = stage.run(&["user", "revoke", "bob"]).ok().stderr;
+        assert_eq!(removed.trim(), "removed bob from acme");
+        assert_eq!(stage.column("user", "handle"), ["maya", "robot"]);
+        assert_eq!(stage.column("token", "id").len(), 0, "its tokens are gone");
+        let again = stage.run(&["user", "revoke", "bob"]).failed();
+        let expected = "error: there is no such member; the members of acme are: maya, robot";
+        assert_eq!(again, expected);
+        stage.end();
+    }
+}
+
+#[test]
+fn what_members_cannot_be_is_refused_by_name() {
+    for stage in Stage::both() {
+        let king = stage
+            .run(&["user", "create", "bob", "--role=king"])
+            .failed();
+        assert_eq!(
+            king,
+            "error: the role must be viewer, member, admin, owner, or the slug or identifier of a custom role of acme"
+        );
+        let last = stage.run(&["user", "revoke", "maya"]).failed();
+        assert_eq!(last, "error: the member must stay: this is the last owner");
+        let last = stage.run(&["user", "role", "maya", "viewer"]).failed();
+        assert_eq!(
+            last,
+            "error: the role must stay owner: this is the last one"
+        );
+        let elsewhere = ["user", "role", "maya", "viewer", "--workspace=attic"];
+        assert_eq!(
+            stage.run(&elsewhere).failed(),
+            "error: --workspace must be the slug or the identifier of a workspace of acme; the workspaces of acme are: \
+             sales, support"
+        );
+        let nobody = stage.run(&["token", "create", "--member=bob"]).failed();
+        assert_eq!(
+            nobody,
+            "error: --member must be the handle or the identifier of a member of acme; the members of acme are: maya"
+        );
+        for usage in [
+            &["user", "create", "bob"][..],
+            &["user", "role", "maya"],
+            &["user", "role", "maya", "--end"],
+            &[
+                "user",
+                "role",
+                "maya",
+                "viewer",
+                "--workspace=sales",
+                "--end",
+            ],
+        ] {
+            assert_eq!(stage.run(usage).code, 2, "{usage:?}");
+        }
+        stage.end();
+    }
+}
+
+#[test]
+fn sessions_are_made_listed_and_revoked() {
+    for stage in Stage::both() {
+        let made = stage.json(&["session", "create", "--member=maya", "--expires-in=8h"]);
+        let secret = made["secret"].as_str().expect("a secret");
+        assert!(secret.starts_with("wks_"), "{secret}");
+        stage.run(&["token", "create", "--member=maya"]).ok();
+        assert_eq!(stage.column("session", "kind"), ["session"]);
+        assert_eq!(stage.column("token", "kind"), ["session", "bearer"]);
+        let id = made["credential"]["id"].as_str().expect("an id");
+        let token = stage.column("token", "id")[1].clone();
+        let token = token.as_str().expect("an id");
+        let wrong = stage.run(&["session", "revoke", token]).failed();
+        assert_eq!(wrong, "error: there is no such session");
+        stage.run(&["session", "revoke", id]).ok();
+        assert_eq!(stage.column("session", "state"), ["revoked"]);
+        stage.end();
+    }
+}
+
+#[test]
+fn lists_are_longer_than_a_page() {
+    let stage = &Stage::both()[1];
+    for number in 0..205 {
+        let handle = format!("user-{number}");
+        // Over the socket a command is quick; each is a process all the same.
+        stage
+            .run(&["user", "create", &handle, "--role=viewer"])
+            .ok();
+    }
+    assert_eq!(stage.column("user", "handle").len(), 206);
+}
+
+#[test]
+fn an_operator_makes_everything_while_the_server_runs() {
+    let scratch = Scratch::new();
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    let url = server.base_url();
+    let run = |args: &[&str]| knowledge(&[args, &[scratch.data_dir().as_str()]].concat()).ok();
+    run(&[
+        "init",
+        "--org-slug=acme",
+        "--owner-handle=maya",
+        "--workspace=support=Customer Support",
+    ]);
+    let again = run(&[
+        "init",
+        "--org-slug=acme",
+        "--workspace=support",
+        "--workspace=sales",
+    ])
+    .stderr;
+    assert!(
+        again.contains(
+            "organisation acme is there\nworkspace support is there\nmade workspace sales"
+        ),
+        "{again}"
+    );
+    let session = run(&["session", "create", "--member=maya"]).stdout;
+    let roles = format!("{url}/v1/orgs/acme/custom-roles");
+    let answer = get(roles, format!("Cookie: service_session={}", session.trim()));
+    assert_eq!(answer.status, 200);
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn every_shell_has_completions() {
+    for (shell, mark) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef knowledge"),
+        ("fish", "complete -c knowledge"),
+        ("elvish", "edit:completion"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let script = knowledge(&["completions", shell]).ok().stdout;
+        assert!(script.contains(mark), "{shell}");
+        assert!(script.contains("workspace"), "{shell}");
+        if shell == "bash" {
+            assert_parses(&script);
+        }
+    }
+    assert_eq!(knowledge(&["completions", "cobol"]).code, 2);
+}
+
+/// Asks bash, which every system that this is tested on has.
+fn assert_parses(script: &str) {
+    let mut bash = Command::new("bash")
+        .args(["-n", "/dev/stdin"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("start bash");
+    let mut input = bash.stdin.take().expect("a pipe");
+    input.write_all(script.as_bytes()).expect("tell bash");
+    drop(input);
+    assert!(bash.wait().expect("bash ends").success());
+}

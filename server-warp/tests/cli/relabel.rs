@@ -1,0 +1,426 @@
+//! `knowledge relabel`, against the real server: nothing twice, nothing forgotten.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
+use knowledge_core::model::AuditLogId;
+use knowledge_core::service::AuditAction;
+use knowledge_core::store::{StoreExt, keys};
+use knowledge_server::data::DataConfig;
+use knowledge_server::system::system_env;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::support::{Finished, Proxy, Scratch, Server, get, knowledge, start};
+
+const RELABEL: [&str; 3] = [
+    "relabel",
+    "--workspace=support",
+    "--where=sensitivity=internal",
+];
+const CONFIDENTIAL: &str = "--set=sensitivity=confidential";
+
+/// A server with memories, and what it takes to relabel them.
+struct Stage {
+    scratch: Scratch,
+    server: Server,
+    url: String,
+    token: String,
+}
+
+impl Stage {
+    fn with_memories(count: usize) -> Self {
+        Self::served(count, "")
+    }
+
+    /// With this configuration.
+    fn served(count: usize, config: &str) -> Self {
+        let scratch = Scratch::with_org();
+        let lines: String = (0..count)
+            .map(|number| {
+                format!("{{\"title\": \"Note {number}\", \"content\": \"It says {number}.\"}}\n")
+            })
+            .collect();
+        let file = scratch.write("memories.jsonl", &lines);
+        let data_dir = scratch.data_dir();
+        let import = [
+            "import",
+            &file,
+            "--workspace=support",
+            "--source=Wiki",
+            &data_dir,
+        ];
+        knowledge(&import).ok();
+        let config = format!("--config={}", scratch.write("knowledge.toml", config));
+        let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0", &config]);
+        let url = server.base_url();
+        let token = knowledge(&["token", "create", "--member=maya", &data_dir])
+            .ok()
+            .stdout;
+        let mut stage = Self {
+            scratch,
+            server,
+            url,
+            token: String::new(),
+        };
+        stage.use_token(&token);
+        stage
+    }
+
+    fn use_token(&mut self, token: &str) {
+        self.token = token.trim().to_owned();
+        let file = self.scratch.write("token", token);
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("permissions");
+    }
+
+    fn options(&self, server: &str) -> Vec<String> {
+        vec![
+            format!("--server={server}"),
+            format!("--token-file={}", self.scratch.arg("token")),
+            format!("--plan={}", self.scratch.arg("plan.jsonl")),
+        ]
+    }
+
+    fn relabel(&self, server: &str, more: &[&str]) -> Finished {
+        let options = self.options(server);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        knowledge(&[&RELABEL, &options[..], more].concat())
+    }
+
+    fn start_relabelling(&self, server: &str, more: &[&str]) -> Server {
+        let options = self.options(server);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        start(&[&RELABEL, &options[..], more].concat())
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let header = format!("Authorization: Bearer {}", self.token);
+        let answer = get(format!("{}{path}", self.url), header);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    /// How many memories have this sensitivity.
+    fn count(&self, sensitivity: &str) -> usize {
+        let workspaces = self.get("/v1/workspaces");
+        let mut all = workspaces["data"].as_array().expect("a list").iter();
+        let support = all
+            .find(|found| found["slug"] == "support")
+            .expect("support");
+        let id = support["id"].as_str().expect("an id");
+        let mut count = 0;
+        let mut cursor = String::new();
+        loop {
+            let list =
+                format!("/v1/workspaces/{id}/memories?limit=200&sensitivityLabel={sensitivity}");
+            let page = self.get(&format!("{list}{cursor}"));
+            count += page["data"].as_array().expect("a list").len();
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return count,
+            }
+        }
+    }
+
+    fn has_plan(&self) -> bool {
+        self.scratch.path("plan.jsonl").exists()
+    }
+
+    /// How many entries of the audit log each memory has about being relabelled. Ends the server.
+    fn audited(self) -> BTreeMap<Uuid, usize> {
+        assert_eq!(self.server.terminate(), 0);
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let data = DataConfig::at(self.scratch.path("data")).open().await;
+            let data = data.expect("the data");
+            let options = data.options(Default::default());
+            let service = data
+                .service(system_env(), options)
+                .await
+                .expect("the service");
+            let provisioning = service.provisioning();
+            let orgs = provisioning
+                .organizations()
+                .await
+                .expect("the organisation");
+            let org = orgs[0].id;
+            let members = provisioning.members(org).await.expect("the members");
+            let owner = RoleRef::BuiltIn(BuiltInRole::Owner);
+            let owner = members.iter().find(|member| member.role == owner);
+            let caller = Credential::Trusted {
+                org,
+                member: owner.expect("an owner").id,
+            };
+            let mut audited = BTreeMap::new();
+            for page in service
+                .store()
+                .scan_all(&keys::audits(org))
+                .await
+                .expect("the log")
+            {
+                let first = keys::last_id(&page.key).expect("an id").as_u128();
+                let body: Value = serde_json::from_slice(&page.entry.value).expect("a page");
+                let entries = entries_of(&body).map_or(1, Vec::len);
+                for offset in 0..entries as u128 {
+                    let id = AuditLogId(Uuid::from_u128(first + offset));
+                    let entry = service.audit_entry(&caller, id).await.expect("an entry");
+                    if entry.action == AuditAction::MemoryBulkUpdate {
+                        *audited.entry(entry.resource.id).or_default() += 1;
+                    }
+                }
+            }
+            audited
+        })
+    }
+}
+
+/// The entries of a page of the audit log that has several.
+fn entries_of(value: &Value) -> Option<&Vec<Value>> {
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| match value {
+            Value::Array(entries) if name == "entries" => Some(entries),
+            value => entries_of(value),
+        }),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_dry_run_counts_and_changes_nothing() {
+    let stage = Stage::with_memories(12);
+    let run = stage.relabel(&stage.url, &[CONFIDENTIAL, "--dry-run"]).ok();
+    assert_eq!(run.stdout, "12 would be changed\n");
+    let said =
+        "12 memories of support with sensitivity=internal would get sensitivity=confidential";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    let sample = run.stderr.lines().filter(|line| line.contains(" Note "));
+    assert_eq!(sample.count(), 5, "{}", run.stderr);
+    assert!(run.stderr.contains("  and 7 more"), "{}", run.stderr);
+    assert_eq!((stage.count("internal"), stage.has_plan()), (12, false));
+    let unasked = stage.relabel(&stage.url, &[CONFIDENTIAL]);
+    assert_eq!(unasked.code, 2, "{}", unasked.stderr);
+    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    assert_eq!((stage.count("internal"), stage.has_plan()), (12, false));
+    assert_eq!(stage.audited(), BTreeMap::new());
+}
+
+#[test]
+fn what_matches_is_changed_once_and_what_is_so_already_is_not_touched() {
+    let stage = Stage::with_memories(250);
+    let args = [
+        "--set=audience=team:core",
+        "--yes",
+        "--batch=100",
+        "--output=json",
+    ];
+    let run = stage.relabel(&stage.url, &args).ok();
+    let summary: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let expected =
+        serde_json::json!({"dry_run": false, "matched": 250, "changed": 250, "refused": []});
+    assert_eq!(summary, expected);
+    // The filter admits them still, and nothing is to be done.
+    let again = stage.relabel(&stage.url, &args[..3]).ok();
+    assert_eq!(again.stdout, "changed 0, not changed 0\n");
+    assert!(
+        again.stderr.contains("250 more have that already"),
+        "{}",
+        again.stderr
+    );
+    assert!(!stage.has_plan());
+    let audited = stage.audited();
+    assert_eq!(audited.len(), 250);
+    assert!(audited.values().all(|count| *count == 1));
+}
+
+/// Kills a relabelling while the answer to its third call, which the server has carried out, is on its way.
+fn interrupt(stage: &Stage, proxy: &Proxy) {
+    let args = [CONFIDENTIAL, "--yes", "--batch=50"];
+    let relabelling = stage.start_relabelling(&proxy.url(), &args);
+    proxy.wait_until_held();
+    relabelling.kill();
+    proxy.release();
+    assert!(stage.has_plan());
+    assert_eq!(stage.count("confidential"), 150);
+}
+
+#[test]
+fn a_killed_run_is_finished_by_the_next_without_doing_anything_twice() {
+    let stage = Stage::with_memories(320);
+    let proxy = Proxy::start(&stage.url).hold_answer("PATCH", 3);
+    interrupt(&stage, &proxy);
+    let dry = stage
+        .relabel(&proxy.url(), &[CONFIDENTIAL, "--dry-run"])
+        .ok();
+    let left = "an earlier run was interrupted: 220 of 320 memories are left";
+    assert!(dry.stderr.contains(left), "{}", dry.stderr);
+    let other = stage
+        .relabel(&proxy.url(), &["--set=review=approved", "--yes"])
+        .failed();
+    assert!(
+        other.contains("is not a plan of this relabelling"),
+        "{other}"
+    );
+    // It is asked for no confirmation again: what is half done is to be finished.
+    let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
+    assert_eq!(run.stdout, "changed 320, not changed 0\n");
+    assert_eq!(
+        (stage.count("confidential"), stage.count("internal")),
+        (320, 0)
+    );
+    assert!(!stage.has_plan());
+    drop(proxy);
+    let audited = stage.audited();
+    assert_eq!(audited.len(), 320);
+    assert!(audited.values().all(|count| *count == 1), "{audited:?}");
+}
+
+#[test]
+fn an_old_plan_does_not_rest_on_what_the_server_forgot() {
+    let stage = Stage::served(320, "[limits]\nidempotency_retention = \"1ms\"\n");
+    let proxy = Proxy::start(&stage.url).hold_answer("PATCH", 3);
+    interrupt(&stage, &proxy);
+    let plan = fs::read_to_string(stage.scratch.path("plan.jsonl")).expect("the plan");
+    let (header, rest) = plan.split_once('\n').expect("a header");
+    let mut header: Value = serde_json::from_str(header).expect("JSON");
+    header["made_at"] = "2026-01-01T00:00:00.000Z".into();
+    stage
+        .scratch
+        .write("plan.jsonl", &format!("{header}\n{rest}"));
+    let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
+    assert_eq!(run.stdout, "changed 320, not changed 0\n");
+    drop(proxy);
+    let audited = stage.audited();
+    assert_eq!(audited.len(), 320);
+    assert!(audited.values().all(|count| *count == 1), "{audited:?}");
+}
+
+#[test]
+fn a_server_that_has_no_time_is_asked_again() {
+    let stage = Stage::with_memories(30);
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+    let many = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+    let proxy = Proxy::start(&stage.url)
+        .answer("PATCH", 1, busy)
+        .answer("GET", 2, many)
+        .drop_answer("PATCH", 3);
+    let run = stage
+        .relabel(&proxy.url(), &[CONFIDENTIAL, "--yes", "--batch=10"])
+        .ok();
+    assert_eq!(run.stdout, "changed 30, not changed 0\n");
+    drop(proxy);
+    let audited = stage.audited();
+    assert!(
+        audited.len() == 30 && audited.values().all(|count| *count == 1),
+        "{audited:?}"
+    );
+}
+
+#[test]
+fn what_was_not_changed_is_listed() {
+    let mut stage = Stage::with_memories(25);
+    let data_dir = stage.scratch.data_dir();
+    let narrow = [
+        "token",
+        "create",
+        "--member=maya",
+        "--action=memory:read",
+        "--action=memory:update",
+        &data_dir,
+    ];
+    let all = stage.token.clone();
+    stage.use_token(&knowledge(&narrow).ok().stdout);
+    let run = stage.relabel(
+        &stage.url,
+        &["--set=sensitivity=public", "--yes", "--batch=10"],
+    );
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (1, "changed 0, not changed 25\n")
+    );
+    assert!(
+        run.stderr.contains(" forbidden\n") && run.stderr.contains("and 5 more"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr
+            .ends_with("error: 25 memories were not changed\n"),
+        "{}",
+        run.stderr
+    );
+    assert!(!stage.has_plan(), "nothing is left to do");
+    stage.use_token(&all);
+    assert_eq!(stage.count("internal"), 25);
+}
+
+#[test]
+fn the_environment_says_where_and_with_what() {
+    let stage = Stage::with_memories(3);
+    let run = |token: &str| {
+        Command::new(env!("CARGO_BIN_EXE_knowledge"))
+            .args(RELABEL)
+            .args([CONFIDENTIAL, "--yes"])
+            .env("KNOWLEDGE_URL", &stage.url)
+            .env("KNOWLEDGE_TOKEN", token)
+            .env("XDG_STATE_HOME", stage.scratch.path("state"))
+            .output()
+            .expect("run the binary")
+    };
+    let refused = run("wkt_nonsense");
+    let message = String::from_utf8(refused.stderr).expect("text");
+    assert!(
+        message.contains("KNOWLEDGE_TOKEN has no token"),
+        "{message}"
+    );
+    let done = run(&stage.token);
+    assert!(done.status.success(), "{done:?}");
+    let plans = fs::read_dir(stage.scratch.path("state/knowledge/relabel")).expect("the directory");
+    assert_eq!(plans.count(), 0, "a plan that is done is removed");
+    assert_eq!(stage.count("confidential"), 3);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let stage = Stage::with_memories(1);
+    let twice = stage.relabel(&stage.url, &["--where=sensitivity=public", CONFIDENTIAL]);
+    assert_eq!(twice.code, 2);
+    assert!(
+        twice
+            .stderr
+            .contains("--where sensitivity=… must be given once"),
+        "{}",
+        twice.stderr
+    );
+    let wrong = stage.relabel(&stage.url, &["--set=sensitivity=secret"]);
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong
+            .stderr
+            .contains("sensitivity must be one of public, internal"),
+        "{}",
+        wrong.stderr
+    );
+    let server = stage.relabel("127.0.0.1:8080", &[CONFIDENTIAL]);
+    assert_eq!(server.code, 2);
+    assert!(server.stderr.contains("--server"), "{}", server.stderr);
+    let options = stage.options(&stage.url);
+    let args: Vec<&str> = options.iter().map(String::as_str).collect();
+    let elsewhere = [
+        "relabel",
+        "--workspace=attic",
+        "--where=review=pending",
+        CONFIDENTIAL,
+    ];
+    let message = knowledge(&[&elsewhere, &args[..]].concat()).failed();
+    assert!(message.ends_with("there are: sales, support"), "{message}");
+    fs::set_permissions(
+        stage.scratch.path("token"),
+        fs::Permissions::from_mode(0o644),
+    )
+    .expect("permissions");
+    let exposed = stage.relabel(&stage.url, &[CONFIDENTIAL]).failed();
+    assert!(exposed.contains("chmod 600"), "{exposed}");
+}
