@@ -101,6 +101,9 @@ needs! {
     CREATE_CHAT: "create_chat" "" Workspace ChatWrite;
     POST_CHAT_MESSAGE: "post_chat_message" "" Workspace ChatWrite;
     CREATE_RECALL: "create_recall" "" Workspace RecallCreate;
+    LIST_RECALLS: "list_recalls" "" Workspace MemoryRead;
+    READ_RECALL: "recall" "" Workspace MemoryRead;
+    LIST_AUDIT: "list_audit_entries" "" Organization AuditRead;
     READ_AUDIT: "audit_entry" "" Organization AuditRead;
 }
 

@@ -253,6 +253,20 @@ operations! {
         EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
             Addition, 204, [404];
     }
+    "Recalls" {
+        /// Registers a recall with the memories that it cites.
+        CreateRecall: POST "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 201, [400, 404];
+        /// Lists the recalls of a workspace.
+        ListRecalls: GET "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a recall with the memories that it cites.
+        GetRecall: GET "/v1/recalls/{id}", Bearer, Body, Addition, 200, [404];
+    }
+    "Audit log" {
+        /// Lists the audit log, the newest entries first.
+        ListAuditEntries: GET "/v1/audit-log", Bearer, Body, Addition, 200, [400];
+        /// Reads an entry of the audit log.
+        GetAuditEntry: GET "/v1/audit-log/{id}", Bearer, Body, Addition, 200, [404];
+    }
     "Citation subscriptions" {
         /// Subscribes to the citations of a recall.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", Bearer, Headers, Specified, 201, [400, 404];

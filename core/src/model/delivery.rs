@@ -49,6 +49,33 @@ pub struct Recall {
     pub created_at: Timestamp,
 }
 
+/// A recall as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecallSummary {
+    /// The identifier.
+    pub id: RecallId,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// What was asked.
+    pub query: String,
+    /// Who registered it.
+    pub created_by: MemberId,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+impl From<Recall> for RecallSummary {
+    fn from(recall: Recall) -> Self {
+        Self {
+            id: recall.id,
+            workspace_id: recall.workspace_id,
+            query: recall.query,
+            created_by: recall.created_by,
+            created_at: recall.created_at,
+        }
+    }
+}
+
 /// Who hears when a memory changes that a recall cites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]

@@ -17,7 +17,7 @@ pub use self::dashboard::{
 };
 pub use self::delivery::{
     CitationSubscription, EventType, InboundWebhook, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, Recall, Webhook,
+    NewWebhook, Recall, RecallSummary, Webhook,
 };
 pub use self::ids::{
     AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,

@@ -3,7 +3,7 @@
 //! The entries of one operation have consecutive identifiers and share pages, each stored under the identifier of its
 //! first entry. So the entry of an identifier is found by one step back from it, and the log is in the order of time.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::KnowledgeService;
@@ -143,6 +143,22 @@ pub enum AuditOutcome {
     Denied(Denial),
 }
 
+impl AuditOutcome {
+    /// The name outside.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotFound => "not_found",
+            Self::Denied(_) => "forbidden",
+        }
+    }
+}
+
+fn outcome_name<S: Serializer>(outcome: &AuditOutcome, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(outcome.as_str())
+}
+
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditEntry {
@@ -160,8 +176,11 @@ pub struct AuditEntry {
     pub action: AuditAction,
     /// What it was done to.
     pub resource: AuditResource,
-    /// Whether it was done.
+    /// Whether it was done: `ok`, `not_found` or `forbidden`.
+    #[serde(serialize_with = "outcome_name")]
     pub outcome: AuditOutcome,
+    /// Why it was refused; `null` where it was not, or where there is no such thing.
+    pub reason: Option<String>,
     /// What it was before; `null` for something new.
     pub before: Option<Value>,
     /// What it was after; `null` for something gone or refused.
@@ -360,6 +379,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
             caller.require(needs::READ_AUDIT)?;
             let found = self.find_audit_entry(caller.org_id(), id).await?;
+            let found = found.filter(|entry| !self.is_audit_expired(entry.at, now));
             let missing = Error::NotFound {
                 what: "audit entry",
             };

@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod audit_log;
 mod bulk;
 mod bulk_access;
 mod bulk_replay;

@@ -8,8 +8,8 @@ use knowledge_core::model::{
     SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest, SyncOutcome,
-    SyncReport,
+    AuditFilter, ConnectorUpdate, DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest,
+    SyncOutcome, SyncReport,
 };
 use uuid::Uuid;
 
@@ -231,6 +231,20 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .create_recall(caller, workspace, &new_recall(&ids))
                 .await
                 .map(drop)
+        }
+        "list_recalls" => {
+            let page = PageRequest::default();
+            let listed = service.list_recalls(caller, workspace, &page);
+            listed.await.map(drop)
+        }
+        "recall" => {
+            let recall = world.recall().await;
+            service.recall(caller, recall).await.map(drop)
+        }
+        "list_audit_entries" => {
+            let (filter, page) = (AuditFilter::default(), PageRequest::default());
+            let listed = service.list_audit_entries(caller, &filter, &page);
+            listed.await.map(drop)
         }
         "audit_entry" => service
             .audit_entry(caller, AuditLogId(nothing))

@@ -3,8 +3,8 @@
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
-    ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemberId, MemoryChange,
-    MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewCustomRole,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemberId,
+    MemoryChange, MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewCustomRole,
     NewInboundWebhook, NewWebhook, RecallId, RoleId, SourceId, SubscriptionId, WorkspaceId,
 };
 use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberAssignment, PageRequest};
@@ -28,6 +28,7 @@ struct Ids {
     member: MemberId,
     recall: RecallId,
     subscription: SubscriptionId,
+    audit: AuditLogId,
     chat: ChatId,
     connector: ConnectorId,
     mcp_key: CredentialId,
@@ -62,6 +63,7 @@ impl Ids {
             member: world.member(MEMBER).await,
             recall: recall.unwrap().id,
             subscription: world.subscription().await,
+            audit: world.audit().await,
             chat: chat.id,
             connector: connector.unwrap().id,
             mcp_key: mcp_key.unwrap().summary.id,
@@ -79,6 +81,7 @@ impl Ids {
             member: MemberId(id),
             recall: RecallId(id),
             subscription: SubscriptionId(id),
+            audit: AuditLogId(id),
             chat: ChatId(id),
             connector: ConnectorId(id),
             mcp_key: CredentialId(id),
@@ -216,6 +219,9 @@ impl Stranger {
         note(service.list_mcp_keys(caller, theirs, &page).await.map(drop));
         note(service.list_chats(caller, theirs, &page).await.map(drop));
         note(service.workspace(caller, theirs).await.map(drop));
+        note(service.list_recalls(caller, theirs, &page).await.map(drop));
+        note(service.recall(caller, recall).await.map(drop));
+        note(service.audit_entry(caller, ids.audit).await.map(drop));
         note(
             service
                 .list_memories(caller, theirs, &any, &page)
