@@ -166,6 +166,19 @@ async fn commits_that_wait_share_a_sync() {
     assert_eq!(conflict.await.unwrap(), Ok(CommitOutcome::Conflict));
     let stats = store.stats();
     assert_eq!((stats.groups, stats.commits, stats.conflicts), (2, 21, 1));
+    let groups: Vec<_> = stats
+        .group_commits
+        .buckets()
+        .map(|(_, count)| count)
+        .collect();
+    // The first by itself, then the twenty that waited for it: a conflict is no commit.
+    assert_eq!(groups[..6], [1, 1, 1, 1, 1, 2]);
+    assert_eq!(
+        (stats.group_commits.count(), stats.group_commits.sum()),
+        (2, 21)
+    );
+    assert_eq!((stats.sync_micros.count(), stats.sync_failures), (2, 0));
+    assert!(stats.disk_free_bytes.is_some_and(|bytes| bytes > 0));
     assert_eq!(stats.entries, 21);
     assert!(stats.sync_time_last > Duration::ZERO && stats.disk_bytes > 0);
     assert!(stats.sync_time_total > stats.sync_time_last);
@@ -211,6 +224,8 @@ async fn a_failed_sync_closes_the_store() {
             .unwrap()
             .contains("the device is gone")
     );
+    // Those behind it were refused, and are no failures of the device.
+    assert_eq!(store.stats().sync_failures, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

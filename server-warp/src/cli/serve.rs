@@ -78,9 +78,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
-    if let Some(certificates) = app.certificates() {
-        reload_on_hangup(certificates)?;
-    }
+    reload_on_hangup(app.certificates())?;
     announce(&app, &config.log);
     app.run(shutdown).await;
     // To the end: how a server drains is worth a look too.
@@ -142,16 +140,20 @@ pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
     })
 }
 
-/// Reads the certificate again at every SIGHUP, for as long as the process lives.
+/// Reads the certificate again at every SIGHUP, for as long as the process lives. Without one the signal is taken all the
+/// same: whoever tells a service to read its files again does not mean to end it.
 #[cfg(unix)]
-fn reload_on_hangup(certificates: Arc<Certificates>) -> Result<(), Failure> {
+fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
     let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            certificates.reload_and_log().await;
+            match &certificates {
+                Some(certificates) => certificates.reload_and_log().await,
+                None => tracing::info!("SIGHUP: there is no certificate to read again"),
+            }
         }
     });
     Ok(())
@@ -159,7 +161,7 @@ fn reload_on_hangup(certificates: Arc<Certificates>) -> Result<(), Failure> {
 
 /// Elsewhere there is no such signal: the interval has to do.
 #[cfg(not(unix))]
-fn reload_on_hangup(_: Arc<Certificates>) -> Result<(), Failure> {
+fn reload_on_hangup(_: Option<Arc<Certificates>>) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -4,6 +4,23 @@
 //! `KNOWLEDGE_SECTION__NAME`, the TOML file, the default. Of each it is known where it came from, and all that is wrong
 //! is told at once, with the line, the variable or the flag.
 //!
+//! ```
+//! use knowledge_server::config::{Origin, Sources};
+//!
+//! # fn main() -> Result<(), knowledge_server::config::Problems> {
+//! let sources = Sources {
+//!     environment: vec![("KNOWLEDGE_LIMITS__BODY_BYTES_MAX".into(), "64KiB".into())],
+//!     flags: vec![("listen", "127.0.0.1:0".into())],
+//!     ..Sources::default()
+//! };
+//! let loaded = sources.load()?;
+//! assert_eq!(loaded.config.net().body_bytes_max, 65_536);
+//! assert_eq!(*loaded.origin("server.listen"), Origin::Flag("listen"));
+//! assert_eq!(*loaded.origin("server.public_url"), Origin::Default);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Adding settings
 //! 1. Give the part that they are for a struct with a [`Default`], and [`Config`] a field of that type.
 //! 2. Write `sections/<name>.rs` with a `SECTION`, one [`Setting`](setting::Setting) for each field, and list it in

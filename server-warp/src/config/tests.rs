@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::describe::{example, table};
+use super::kind::Raw;
 use super::load::settings;
-use super::{Loaded, Problems, SECTIONS, Setting, Sources};
+use super::{Config, Loaded, Problems, SECTIONS, Setting, Sources, file};
 
 fn in_workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -111,6 +112,104 @@ fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
         }
     }
     assert!(ranges > 20, "{ranges}");
+}
+
+/// The configuration with one setting changed.
+fn changed(setting: &Setting) -> Config {
+    let candidates = [
+        "true",
+        "false",
+        "7",
+        "0.5",
+        "7s",
+        "7ms",
+        "7MiB",
+        "127.0.0.1:7",
+        "https://seven.example",
+        "json",
+        "low_space",
+        "seven",
+    ];
+    let default = Config::default();
+    let tried = candidates.iter().map(|text| {
+        let mut config = default.clone();
+        let taken = setting.kind.set(&mut config, &Raw::Word(text.as_ref()));
+        (taken.is_ok(), config)
+    });
+    let mut found = tried.filter(|(taken, config)| *taken && *config != default);
+    let (_, config) = found
+        .next()
+        .unwrap_or_else(|| panic!("no candidate changes {}", setting.path));
+    config
+}
+
+#[test]
+fn a_setting_changes_its_own_value_and_no_other() {
+    for setting in settings() {
+        let config = changed(setting);
+        for other in settings() {
+            let is_same = other.kind.value(&config) == other.kind.value(&Config::default());
+            assert_eq!(
+                is_same,
+                other.path != setting.path,
+                "{} {}",
+                setting.path,
+                other.path
+            );
+        }
+    }
+}
+
+/// Where the field has another name than the setting.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("server.listen", "address"),
+    ("storage.data_dir", "directory"),
+    ("storage.verify_entries", "verifies_entries"),
+];
+
+#[test]
+fn a_setting_lands_in_the_field_of_its_name() {
+    for setting in
+        settings().filter(|setting| ["server", "storage", "limits"].contains(&setting.section()))
+    {
+        let (before, after) = (
+            format!("{:#?}", Config::default()),
+            format!("{:#?}", changed(setting)),
+        );
+        let mut lines = before.lines().zip(after.lines());
+        let (_, line) = lines
+            .find(|(before, after)| before != after)
+            .expect(setting.path);
+        let other = OTHER_NAMES.iter().find(|(path, _)| *path == setting.path);
+        let field = other.map_or(setting.name(), |(_, field)| field);
+        assert!(
+            line.trim_start().starts_with(&format!("{field}: ")),
+            "{}: {line}",
+            setting.path
+        );
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_stands_in_a_file_is_told_with_its_place(
+        at in 0_usize..8_000,
+        length in 0_usize..40,
+        instead in "(\\PC|\n|[\"'=\\[\\]{}#._0-9a-z]){0,12}",
+    ) {
+        let mut text: String = example().replace("\n#", "\n");
+        let at = text.floor_char_boundary(at);
+        let end = text.floor_char_boundary((at + length).min(text.len()));
+        text.replace_range(at.min(end)..end, &instead);
+        let lines = text.split('\n').count();
+        file::read(&text, |offset, found| {
+            let position = file::position(Path::new("f"), &text, offset);
+            assert!((1..=lines).contains(&position.line), "{position:?}");
+            if let Err(message) = found {
+                assert!(!message.is_empty());
+            }
+        });
+    }
 }
 
 #[test]

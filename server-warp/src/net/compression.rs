@@ -5,14 +5,16 @@
 //!   tells of what it has in common with what was sent (BREACH), and nothing that was sent should be measured against
 //!   a secret.
 //! - Answers with a strong entity tag, which stands for the very bytes (RFC 9110, 8.8.3.3): a weak one in its place
-//!   could not be sent back as `If-Match`.
+//!   could not be sent back as `If-Match`. What is public is only read: there the tag becomes a weak one.
 
 use std::io::{self, Write};
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY,
+};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 /// The shortest body that is compressed, in bytes, when nothing else is said.
@@ -42,14 +44,14 @@ impl Default for CompressionConfig {
 
 /// What a client says of an answer that is not compressed, and of gzip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Accepted {
+pub(super) struct Accepted {
     gzip: f32,
     /// `None` where the client does not say: then everything else that it takes comes before.
     identity: Option<f32>,
 }
 
 impl Accepted {
-    fn read(headers: &HeaderMap) -> Self {
+    pub(super) fn read(headers: &HeaderMap) -> Self {
         let (mut gzip, mut identity, mut others) = (None, None, None);
         let codings = headers
             .get_all(ACCEPT_ENCODING)
@@ -100,7 +102,7 @@ fn quality(parameter: &str) -> f32 {
 pub(super) async fn compress(
     config: &CompressionConfig,
     method: &Method,
-    request_headers: &HeaderMap,
+    accepted: Accepted,
     mut response: Response<Bytes>,
 ) -> Response<Bytes> {
     if method == Method::POST {
@@ -109,7 +111,6 @@ pub(super) async fn compress(
     response
         .headers_mut()
         .append(VARY, HeaderValue::from_name(ACCEPT_ENCODING));
-    let accepted = Accepted::read(request_headers);
     let bytes_min = match accepted.refuses_identity() {
         true => 1,
         false => config.bytes_min,
@@ -120,16 +121,23 @@ pub(super) async fn compress(
     if !is_wanted {
         return response;
     }
-    if method != Method::HEAD {
-        let body = response.body().clone();
-        let bytes = body.len();
-        match compressed(body).await {
-            Ok(compressed) if compressed.len() < bytes => *response.body_mut() = compressed,
+    let body = std::mem::take(response.body_mut());
+    *response.body_mut() = match method == Method::HEAD {
+        // Nobody sees it, and its length is not that of the answer to a GET.
+        true => Bytes::new(),
+        false => match compressed(body.clone()).await {
+            Ok(compressed) if compressed.len() < body.len() => compressed,
             // Sent as it is: it is right, and only longer.
-            _ => return response,
-        }
-    }
+            _ => {
+                *response.body_mut() = body;
+                return response;
+            }
+        },
+    };
     let headers = response.headers_mut();
+    if let Some(weak) = strong_tag(headers).and_then(weakened) {
+        headers.insert(ETAG, weak);
+    }
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     // For HEAD it is not known; for everything else hyper says it.
     headers.remove(CONTENT_LENGTH);
@@ -138,20 +146,29 @@ pub(super) async fn compress(
 
 /// The length of the body, or of the one that a GET in place of this HEAD would be answered with.
 fn length(method: &Method, response: &Response<Bytes>) -> usize {
-    if method != Method::HEAD {
-        return response.body().len();
-    }
-    let announced = response.headers().get(CONTENT_LENGTH);
-    announced
-        .and_then(|value| value.to_str().ok()?.parse().ok())
-        .unwrap_or(0)
+    let announced = response
+        .headers()
+        .get(CONTENT_LENGTH)
+        .filter(|_| method == Method::HEAD)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    announced.unwrap_or(response.body().len())
+}
+
+fn strong_tag(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let is_strong = |tag: &&HeaderValue| !tag.as_bytes().starts_with(b"W/");
+    headers.get(ETAG).filter(is_strong)
+}
+
+fn weakened(tag: &HeaderValue) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat()).ok()
 }
 
 fn is_compressible(response: &Response<Bytes>) -> bool {
     let headers = response.headers();
-    let has_strong_tag = headers
-        .get(ETAG)
-        .is_some_and(|tag| !tag.as_bytes().starts_with(b"W/"));
+    let is_public = headers
+        .get(CACHE_CONTROL)
+        .is_some_and(|value| value.as_bytes().starts_with(b"public"));
+    let is_bound_to_bytes = strong_tag(headers).is_some() && !is_public;
     let is_whole = !matches!(
         response.status(),
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::PARTIAL_CONTENT
@@ -160,7 +177,7 @@ fn is_compressible(response: &Response<Bytes>) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .is_some_and(is_text);
-    is_whole && is_text && !has_strong_tag && !headers.contains_key(CONTENT_ENCODING)
+    is_whole && is_text && !is_bound_to_bytes && !headers.contains_key(CONTENT_ENCODING)
 }
 
 fn is_text(content_type: &str) -> bool {

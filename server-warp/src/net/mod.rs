@@ -25,7 +25,8 @@
 //!
 //! Every answer but those to what is no HTTP carries `Request-Id`, and every request makes one line in the log under
 //! the target `knowledge_server::access` (health checks at the level `debug`, others at `info`): method, path, status,
-//! duration, identifier, and the bytes of both bodies.
+//! duration, identifier, trace, and the bytes of both bodies. Whatever else is logged for a request stands in a span
+//! with its identifier. What is counted is in [`HttpMetrics`](crate::metrics::HttpMetrics).
 //!
 //! With a [certificate](NetConfig::tls) the server speaks TLS 1.2 and 1.3; a certificate that changes on the disk is
 //! shown to new connections, and open ones go on. HTTP/2 is left to a proxy for now.

@@ -134,6 +134,28 @@ async fn what_has_a_strong_entity_tag_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn what_is_public_has_a_weak_tag_in_its_place() {
+    let server = server(1).await;
+    let call = Call::new(Method::GET, "/openapi.json");
+    let plain = call.clone().send_to(&server.base_url).await;
+    let tag = plain.header("etag");
+    assert!(tag.starts_with('"'), "{tag}");
+    let call = taking(call, "gzip");
+    let packed = call.clone().send_to(&server.base_url).await;
+    assert_eq!(packed.header("etag"), format!("W/{tag}"));
+    assert_eq!(unpacked(&packed), plain.json());
+    let unchanged = call
+        .clone()
+        .header("if-none-match", packed.header("etag"))
+        .send_to(&server.base_url)
+        .await;
+    assert_eq!(unchanged.status, StatusCode::NOT_MODIFIED);
+    let head = call.method(Method::HEAD).send_to(&server.base_url).await;
+    assert_eq!(head.header("content-encoding"), "gzip");
+    assert!(!head.headers.contains_key("content-length"), "{head:?}");
+}
+
+#[tokio::test]
 async fn a_secret_that_was_just_made_is_not_compressed() {
     let server = server(1).await;
     let mut shown = 0;

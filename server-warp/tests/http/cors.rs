@@ -224,6 +224,11 @@ async fn sessions_are_for_named_origins_with_credentials_alone() {
             assert_eq!(answer.status, StatusCode::FORBIDDEN);
             assert_eq!(allowed, None);
         }
+        let preflight = preflight("/v1/orgs/acme/custom-roles", APP, "PATCH")
+            .send_to(&server.base_url)
+            .await;
+        let allowed = preflight.headers.get("access-control-allow-credentials");
+        assert_eq!(allowed.is_some(), credentials, "{preflight:?}");
         let read = from_page(list_roles(session, &org.slug), APP);
         let answer = read.send_to(&server.base_url).await;
         assert_eq!(answer.status, StatusCode::OK);

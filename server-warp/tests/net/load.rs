@@ -3,10 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use knowledge_server::metrics::Metrics;
 use knowledge_server::net::{NetConfig, Server};
 use tokio::sync::oneshot;
 
+use crate::support::exposition::Exposition;
 use crate::support::{Child, Client, Running, SHORT, Stub, config, get, guarded, start_chunked};
+
+const ACCEPT_FAILURES: &str = "knowledge_http_accept_failures_total";
 
 async fn server_with_two_permits() -> Running {
     Running::start(NetConfig {
@@ -183,7 +187,9 @@ async fn child_without_files() {
         .with_ansi(false)
         .init();
 
+    let metrics = Metrics::new();
     let server = Server::bind(config(), Stub::default()).await.expect("bind");
+    let server = server.measured_by(metrics.http().clone());
     assert_eq!(server.connections_max(), 32);
     let mut files = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
@@ -203,5 +209,7 @@ async fn child_without_files() {
             let _ = tokio::time::timeout(Duration::from_secs(60), stopped).await;
         })
         .await;
+    let counted = Exposition::parse(&metrics.render()).value(ACCEPT_FAILURES, &[]);
+    assert_eq!(counted, report.accept_failures as f64);
     println!("\naccept failures {}", report.accept_failures);
 }

@@ -1,8 +1,10 @@
 //! Each number of the network moves when its cause happens, and by as much.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use knowledge_server::net::{BODY_BYTES_UNCOUNTED, NetConfig};
+use knowledge_server::net::{BODY_BYTES_UNCOUNTED, NetConfig, RateLimitConfig, TlsConfig};
+use knowledge_server::private_file;
 
 use crate::support::exposition::Exposition;
 use crate::support::{Running, SHORT, config, get, guarded, post, start_chunked};
@@ -261,4 +263,51 @@ async fn a_shutdown_closes_what_is_idle_and_kills_what_is_not_done() {
     assert_eq!(numbers.value(CLOSED, &[("reason", "shutdown")]), 1.0);
     assert_eq!(numbers.value(CLOSED, &[("reason", "killed")]), 1.0);
     assert_eq!(numbers.value("knowledge_http_connections_open", &[]), 0.0);
+}
+
+#[tokio::test]
+async fn requests_beyond_the_quota_are_counted() {
+    let limit = RateLimitConfig {
+        requests: NonZeroU32::MIN,
+        window: Duration::from_secs(3_600),
+    };
+    let server = Running::start(NetConfig {
+        rate_limit: Some(limit),
+        ..config()
+    })
+    .await;
+    for (status, expected) in [(200, 0.0), (429, 1.0), (429, 2.0)] {
+        assert_eq!(server.ask(get("/")).await.status, status);
+        let limited = "knowledge_http_requests_rate_limited_total";
+        assert_eq!(server.number(limited, &[]), expected);
+        assert_eq!(server.refused("rate_limited"), expected);
+    }
+}
+
+#[tokio::test]
+async fn handshakes_that_fail_are_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (certificate, key) = (
+        directory.path().join("server.pem"),
+        directory.path().join("server.key"),
+    );
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    std::fs::write(&certificate, made.cert.pem()).expect("write the certificate");
+    private_file::create(&key, &made.signing_key.serialize_pem()).expect("write the key");
+    let server = Running::start(NetConfig {
+        tls: Some(TlsConfig {
+            handshake_timeout: SHORT,
+            ..TlsConfig::new(&certificate, &key)
+        }),
+        ..config()
+    })
+    .await;
+    let labels = [("reason", "handshake")];
+    assert_eq!(server.number(CLOSED, &labels), 0.0);
+    // One says what is no TLS, the other nothing.
+    let mut noise = server.connect().await;
+    noise.send([0x16, 0xff, 0xff, 0xff, 0xff, 0xff]).await;
+    server.number_becomes(CLOSED, &labels, 1.0).await;
+    let _silent = server.connect().await;
+    server.number_becomes(CLOSED, &labels, 2.0).await;
 }

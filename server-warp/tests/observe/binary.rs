@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::Value;
 
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, attribute};
 use crate::support::{Call, Exposition, GUARD};
 
 /// A running `knowledge serve` that logs JSON.
@@ -134,4 +134,44 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
     assert_eq!(access[0]["trace_id"], trace_id);
     assert_eq!(access[0]["request_id"], answer.header("request-id"));
     assert!(!format!("{lines:?}").contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_variables_of_opentelemetry_are_heard() {
+    let receiver = Receiver::start().await;
+    let endpoint = receiver.url().expect("a URL").to_string();
+    let directory = tempfile::tempdir().expect("a directory");
+    for disabled in ["false", "true"] {
+        let data_dir = directory.path().join(disabled);
+        let data_dir = data_dir.to_str().expect("a path in UTF-8");
+        let mut serving = Serving::start_as(
+            &["--listen", "127.0.0.1:0", "--data-dir", data_dir],
+            &[
+                ("KNOWLEDGE_LOG__FORMAT", "json"),
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+                ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=acme"),
+                ("OTEL_SERVICE_NAME", "their-name"),
+                (
+                    "OTEL_RESOURCE_ATTRIBUTES",
+                    "deployment.environment.name=test",
+                ),
+                ("OTEL_SDK_DISABLED", disabled),
+            ],
+        );
+        let base_url = serving.message("listening on ");
+        let call = Call::new(http::Method::GET, "/v1/nothing");
+        assert_eq!(call.send_to(&base_url).await.status, 404);
+        let (code, _) = tokio::task::spawn_blocking(|| serving.terminate())
+            .await
+            .expect("it ends");
+        assert_eq!(code, Some(0));
+        // Of the first one alone, also after the second.
+        assert_eq!(receiver.spans().len(), 1, "disabled: {disabled}");
+    }
+    let export = &receiver.exports()[0];
+    assert_eq!(export.headers["x-tenant"], "acme");
+    let resource = export.batch.resource_spans[0].resource.as_ref();
+    let of = |name| attribute(&resource.expect("a resource").attributes, name);
+    assert_eq!(of("service.name").as_deref(), Some("their-name"));
+    assert_eq!(of("deployment.environment.name").as_deref(), Some("test"));
 }

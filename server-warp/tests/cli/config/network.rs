@@ -46,6 +46,12 @@ fn serve(file: &str) -> Server {
     start(&["serve", &format!("--config={file}"), "--log-format=text"])
 }
 
+/// SIGHUP.
+fn hang_up(server: &Server) {
+    let pid = Pid::from_raw(server.pid().try_into().expect("a process")).expect("a process");
+    kill_process(pid, Signal::HUP).expect("a signal");
+}
+
 /// The answer to a GET, whole as it came.
 fn ask(mut stream: impl Read + Write, path: &str, header: &str) -> std::io::Result<String> {
     let request =
@@ -87,10 +93,7 @@ fn a_certificate_is_shown_and_changed_by_a_signal() {
     };
     assert!(is_shown(&old));
 
-    let hang_up = || {
-        let pid = Pid::from_raw(server.pid().try_into().expect("a process")).expect("a process");
-        kill_process(pid, Signal::HUP).expect("a signal");
-    };
+    let hang_up = || hang_up(&server);
     let new = certificate();
     // Its key has not followed yet.
     scratch.write("server.pem", &new.cert.pem());
@@ -197,5 +200,8 @@ fn origins_compression_and_a_rate_limit_are_in_force() {
     assert!(second.starts_with("HTTP/1.1 401 "), "{second}");
     let third = answer("Accept: */*");
     assert!(third.starts_with("HTTP/1.1 429 "), "{third}");
+    // There is no certificate, and the signal ends nothing.
+    hang_up(&server);
+    server.error_with("SIGHUP: there is no certificate to read again");
     assert_eq!(server.terminate(), 0);
 }
