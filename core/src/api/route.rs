@@ -283,11 +283,33 @@ operations! {
     "Webhooks" {
         /// Registers an outbound webhook.
         CreateWebhook: POST "/v1/workspaces/{id}/webhooks", Bearer, Headers, Specified, 201, [400, 404];
+        /// Lists the outbound webhooks of a workspace.
+        ListWebhooks: GET "/v1/workspaces/{id}/webhooks", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads an outbound webhook.
+        GetWebhook: GET "/v1/workspaces/{id}/webhooks/{webhookId}", Bearer, Body, Addition, 200, [404];
+        /// Changes an outbound webhook.
+        UpdateWebhook: PATCH "/v1/workspaces/{id}/webhooks/{webhookId}", Bearer, Body, Addition, 200, [400, 404, 412];
+        /// Deletes an outbound webhook.
+        DeleteWebhook: DELETE "/v1/workspaces/{id}/webhooks/{webhookId}", Bearer, Body, Addition, 204, [404];
+        /// Replaces the signing secret of an outbound webhook.
+        RotateWebhookSecret: POST "/v1/workspaces/{id}/webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
+            200, [400, 404];
     }
     "Inbound webhooks" {
         /// Registers an inbound webhook.
         CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks", Bearer, Headers, Specified, 201,
             [400, 404];
+        /// Lists the inbound webhooks of a workspace.
+        ListInboundWebhooks: GET "/v1/workspaces/{id}/inbound-webhooks", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads an inbound webhook.
+        GetInboundWebhook: GET "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", Bearer, Body, Addition, 200, [404];
+        /// Changes an inbound webhook.
+        UpdateInboundWebhook: PATCH "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", Bearer, Body, Addition, 200, [400, 404, 412];
+        /// Deletes an inbound webhook.
+        DeleteInboundWebhook: DELETE "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", Bearer, Body, Addition, 204, [404];
+        /// Replaces the signing secret of an inbound webhook.
+        RotateInboundWebhookSecret: POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
+            200, [400, 404];
     }
 }
 

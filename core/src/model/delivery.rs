@@ -127,6 +127,8 @@ pub struct Webhook {
     pub event_type: EventType,
     /// Where deliveries go.
     pub url: WebhookUrl,
+    /// Whether it is told anything at present.
+    pub is_active: bool,
     /// The secret that deliveries are signed with. Shown in the answer to the creation and `null` ever after.
     #[cfg_attr(
         feature = "openapi",
@@ -137,6 +139,8 @@ pub struct Webhook {
     pub created_by: MemberId,
     /// When it was registered.
     pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
 }
 
 /// The request for an outbound webhook.
@@ -147,6 +151,18 @@ pub struct NewWebhook {
     pub event_type: EventType,
     /// Where deliveries go.
     pub url: WebhookUrl,
+}
+
+/// The request to change an outbound webhook; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct WebhookUpdate {
+    /// What to be told of.
+    pub event_type: Option<EventType>,
+    /// Where deliveries go.
+    pub url: Option<WebhookUrl>,
+    /// Switches it off or on.
+    pub is_active: Option<bool>,
 }
 
 /// An inbound webhook of a workspace.
@@ -174,6 +190,8 @@ pub struct InboundWebhook {
     pub created_by: MemberId,
     /// When it was registered.
     pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
 }
 
 /// The request for an inbound webhook.
@@ -183,4 +201,13 @@ pub struct NewInboundWebhook {
     /// 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
+}
+
+/// The request to change an inbound webhook; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct InboundWebhookUpdate {
+    /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
+    pub name: Option<String>,
 }

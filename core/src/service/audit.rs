@@ -52,8 +52,20 @@ crate::model::names::string_enum! {
         SubscriptionRotateSecret = "citation_subscription.rotate_secret",
         /// An outbound webhook was registered.
         WebhookCreate = "webhook.create",
+        /// An outbound webhook was changed.
+        WebhookUpdate = "webhook.update",
+        /// An outbound webhook was deleted.
+        WebhookDelete = "webhook.delete",
+        /// The signing secret of an outbound webhook was replaced.
+        WebhookRotateSecret = "webhook.rotate_secret",
         /// An inbound webhook was registered.
         InboundWebhookCreate = "inbound_webhook.create",
+        /// An inbound webhook was changed.
+        InboundWebhookUpdate = "inbound_webhook.update",
+        /// An inbound webhook was deleted.
+        InboundWebhookDelete = "inbound_webhook.delete",
+        /// The signing secret of an inbound webhook was replaced.
+        InboundWebhookRotateSecret = "inbound_webhook.rotate_secret",
         /// A connector was made.
         ConnectorCreate = "connector.create",
         /// A connector was paused or resumed.

@@ -50,6 +50,8 @@ pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConn
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+#[cfg(feature = "openapi")]
+pub(crate) use self::ingest::SOURCE_KEY_CHARS_MAX;
 pub(crate) use self::ingest::check_together;
 pub use self::ingest::{IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory};
 pub use self::maintain::Maintained;

@@ -146,6 +146,18 @@ impl Call<'_> {
             Operation::RemoveMember => self.remove_member(credential).await,
             Operation::AssignWorkspaceRole => self.assign_workspace_role(credential).await,
             Operation::EndWorkspaceRole => self.end_workspace_role(credential).await,
+            Operation::ListWebhooks => self.list_webhooks(credential).await,
+            Operation::GetWebhook => self.webhook(credential).await,
+            Operation::UpdateWebhook => self.update_webhook(credential).await,
+            Operation::DeleteWebhook => self.delete_webhook(credential).await,
+            Operation::RotateWebhookSecret => self.rotate_webhook_secret(credential).await,
+            Operation::ListInboundWebhooks => self.list_inbound_webhooks(credential).await,
+            Operation::GetInboundWebhook => self.inbound_webhook(credential).await,
+            Operation::UpdateInboundWebhook => self.update_inbound_webhook(credential).await,
+            Operation::DeleteInboundWebhook => self.delete_inbound_webhook(credential).await,
+            Operation::RotateInboundWebhookSecret => {
+                self.rotate_inbound_webhook_secret(credential).await
+            }
             Operation::CreateChat => self.create_chat(credential).await,
             Operation::ListChats => self.list_chats(credential).await,
             Operation::GetChat => self.chat(credential).await,

@@ -271,7 +271,7 @@ impl Verifier {
         for (org, missing) in std::mem::take(&mut self.names) {
             if missing != 0 {
                 let expected = "as many source keys as memories that have one";
-                let found = format!("{} fewer", missing);
+                let found = format!("{missing} fewer");
                 self.differ(Count, &keys::org(org), None, expected, found);
             }
         }
