@@ -101,6 +101,9 @@ fn what_cannot_be_together_is_told_where_it_was_said() {
     insta::assert_snapshot!(check("[limits]\nbody_bytes_max = \"512MiB\"\n").join("\n"), @r#"
     knowledge.toml:2:18: server.body_bytes_held_max must be at least limits.body_bytes_max, 512MiB
     "#);
+    insta::assert_snapshot!(check("[limits]\naudit_retention = \"1h\"\n").join("\n"), @r#"
+    knowledge.toml:2:19: limits.audit_retention must be at least limits.idempotency_retention, 24h
+    "#);
     insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"
     knowledge.toml:2:9: log.level is not a log level: "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
     "#);
