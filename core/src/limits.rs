@@ -45,6 +45,9 @@ pub const SIGNING_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long the result of a bulk update is kept for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long an entry of the audit log is kept: a year and what a yearly review takes.
+pub const AUDIT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
 /// The limits in force. [`Limits::default`] has the values of the constants in this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -74,6 +77,8 @@ pub struct Limits {
     pub subscriptions_per_recall_max: u64,
     /// See [`IDEMPOTENCY_RETENTION`].
     pub idempotency_retention: Duration,
+    /// See [`AUDIT_RETENTION`]. At least [`Limits::idempotency_retention`]: a replay is rebuilt from the audit log.
+    pub audit_retention: Duration,
 }
 
 /// A limit that cannot be in force.
@@ -97,8 +102,8 @@ impl Limits {
     /// # Errors
     /// [`InvalidLimit`] names the first one.
     pub fn validate(&self) -> Result<(), InvalidLimit> {
-        let retention_ms =
-            usize::try_from(self.idempotency_retention.as_millis()).unwrap_or(usize::MAX);
+        let millis = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
+        let retention_ms = millis(self.idempotency_retention);
         let checks = [
             (
                 "bulk_memories_max",
@@ -118,9 +123,17 @@ impl Limits {
         let wrong = checks
             .into_iter()
             .find(|(_, value, max)| !(1..=*max).contains(value));
-        wrong.map_or(Ok(()), |(name, _, max)| {
-            Err(InvalidLimit { name, min: 1, max })
-        })
+        if let Some((name, _, max)) = wrong {
+            return Err(InvalidLimit { name, min: 1, max });
+        }
+        if millis(self.audit_retention) < retention_ms {
+            return Err(InvalidLimit {
+                name: "audit_retention",
+                min: retention_ms,
+                max: usize::MAX,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -139,6 +152,7 @@ impl Default for Limits {
             custom_roles_per_org_max: CUSTOM_ROLES_PER_ORG_MAX,
             subscriptions_per_recall_max: SUBSCRIPTIONS_PER_RECALL_MAX,
             idempotency_retention: IDEMPOTENCY_RETENTION,
+            audit_retention: AUDIT_RETENTION,
         }
     }
 }
@@ -182,6 +196,10 @@ mod tests {
         assert_eq!(
             refused(|limits| limits.idempotency_retention = Duration::ZERO),
             "idempotency_retention"
+        );
+        assert_eq!(
+            refused(|limits| limits.audit_retention = limits.idempotency_retention / 2),
+            "audit_retention"
         );
     }
 }

@@ -10,10 +10,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
-use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
+use crate::limits::{CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::model::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, Timestamp, URL_CHARS_MAX, WebhookUrl,
 };
+use crate::service::SOURCE_KEY_CHARS_MAX;
 use crate::service::{
     Cursor, ROTATION_DEFAULT, ROTATION_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
@@ -64,14 +65,6 @@ pub(crate) fn uuid() -> Schema {
 const PLAIN_TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
 
 rules! {
-    /// A name or a title.
-    Name: json_schema!({
-        "type": "string",
-        "minLength": 1,
-        "maxLength": NAME_CHARS_MAX,
-        "pattern": PLAIN_TEXT,
-        "examples": ["Product handbook"],
-    });
     /// A slug, a handle or the name of a team.
     Slug: json_schema!({
         "type": "string",
@@ -86,13 +79,17 @@ rules! {
         "maxLength": DESCRIPTION_CHARS_MAX,
         "examples": ["What everybody should know."],
     });
-    /// The content of a memory or a message. Its limit is in bytes, which no schema can say: of plain ASCII a byte is a
-    /// character, of everything else fewer characters fit.
-    Content: json_schema!({
+    /// The name of a memory at its source.
+    SourceKey: json_schema!({
         "type": "string",
         "minLength": 1,
-        "x-limit": "content_bytes_max",
-        "examples": ["Refunds take five working days."],
+        "maxLength": SOURCE_KEY_CHARS_MAX,
+        "examples": ["refunds.md"],
+    });
+    /// The kind of program that uses an MCP key: one that is not known is taken too.
+    ClientName: json_schema!({
+        "type": "string",
+        "examples": ["claude_code"],
     });
     /// How often a connector syncs.
     SyncIntervalSeconds: json_schema!({
@@ -116,6 +113,36 @@ rules! {
         "examples": ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
     });
 }
+
+/// A text of at most so many characters as the limit of this name says. What is answered was made under the limit that
+/// was in force then.
+fn limited(generator: &SchemaGenerator, mut schema: Schema, name: &str, ceiling: usize) -> Schema {
+    schema.insert("type".to_owned(), "string".into());
+    if generator.contract().is_serialize() {
+        schema.insert("maxLength".to_owned(), ceiling.into());
+    } else {
+        schema.insert("x-limit".to_owned(), name.into());
+    }
+    schema
+}
+
+/// A name or a title.
+pub(crate) enum Name {}
+
+inline_schema! { Name: |generator| limited(generator, json_schema!({
+    "minLength": 1,
+    "pattern": PLAIN_TEXT,
+    "examples": ["Product handbook"],
+}), "name_chars_max", NAME_CHARS_MAX) }
+
+/// The content of a memory or a message. Its limit is in bytes, which no schema can say: of plain ASCII a byte is a
+/// character, of everything else fewer characters fit.
+pub(crate) enum Content {}
+
+inline_schema! { Content: |generator| limited(generator, json_schema!({
+    "minLength": 1,
+    "examples": ["Refunds take five working days."],
+}), "content_bytes_max", CONTENT_BYTES_MAX) }
 
 fn timestamp(generator: &SchemaGenerator) -> Schema {
     let mut schema = json_schema!({
@@ -181,13 +208,11 @@ impl JsonSchema for AudienceLabel {
 inline_schema! { Timestamp: |generator| timestamp(generator) }
 inline_schema! { RoleRef: |generator| role_ref(generator) }
 inline_schema! { ActionSet: |generator| action_set(generator) }
-inline_schema! { WebhookUrl: json_schema!({
-    "type": "string",
+inline_schema! { WebhookUrl: |generator| limited(generator, json_schema!({
     "format": "uri",
-    "maxLength": URL_CHARS_MAX,
     "pattern": r"^https?://[^\s/?#@]+([/?][^\s#]*)?$",
     "examples": ["https://example.com/hooks"],
-}) }
+}), "url_chars_max", URL_CHARS_MAX) }
 inline_schema! { Cursor: json_schema!({
     "type": "string",
     "pattern": "^[A-Za-z0-9_-]+$",

@@ -149,12 +149,19 @@ fn what_is_sent_is_closed_and_what_is_answered_is_whole() {
 fn the_limits_are_those_in_force() {
     let limits = Limits {
         bulk_memories_max: 7,
+        name_chars_max: 9,
         ..Limits::default()
     };
     let document = openapi::document(&limits);
     let ids = &document["components"]["schemas"]["BulkUpdate"]["properties"]["memoryIds"];
     assert_eq!(ids["maxItems"], 7);
     assert_eq!(ids["minItems"], 1);
+    let name = |schema: &str| {
+        document["components"]["schemas"][schema]["properties"]["name"]["maxLength"].clone()
+    };
+    assert_eq!(name("NewSource"), 9);
+    // What was made under another limit is still there.
+    assert_eq!(name("Source"), 128);
     assert!(!document.to_string().contains("x-limit"));
 }
 

@@ -229,6 +229,14 @@ fn limits() -> String {
             "results kept for replays",
             format!("{} hours", limits::IDEMPOTENCY_RETENTION.as_secs() / 3_600),
         ),
+        (
+            "entries of the audit log kept",
+            format!("{} days", limits::AUDIT_RETENTION.as_secs() / 86_400),
+        ),
+        (
+            "old signing secret beside the new one",
+            format!("{} hours", limits::SIGNING_SECRET_OVERLAP.as_secs() / 3_600),
+        ),
         ("key in a store", format!("{KEY_BYTES_MAX} bytes")),
         ("value in a store", format!("{VALUE_BYTES_MAX} bytes")),
         ("mutations of one commit", COMMIT_MUTATIONS_MAX.to_string()),

@@ -41,9 +41,9 @@ crate::model::names::string_enum! {
         RecallCreate = "recall:create",
         /// Subscribe to the citations of a recall.
         CitationSubscriptionManage = "citation_subscription:manage",
-        /// Register and remove outbound webhooks.
+        /// Register, see, change and remove outbound webhooks.
         WebhookManage = "webhook:manage",
-        /// Register and remove inbound webhooks.
+        /// Register, see, change and remove inbound webhooks.
         InboundWebhookManage = "inbound_webhook:manage",
         /// See the custom roles, and the members with the roles that they hold.
         RoleRead = "role:read",

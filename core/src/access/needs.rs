@@ -78,6 +78,16 @@ needs! {
     ROTATE_SUBSCRIPTION_SECRET: "rotate_citation_subscription_secret" "" Workspace CitationSubscriptionManage;
     CREATE_WEBHOOK: "create_webhook" "" Workspace WebhookManage;
     CREATE_INBOUND_WEBHOOK: "create_inbound_webhook" "" Workspace InboundWebhookManage;
+    LIST_WEBHOOKS: "list_webhooks" "" Workspace WebhookManage;
+    READ_WEBHOOK: "webhook" "" Workspace WebhookManage;
+    UPDATE_WEBHOOK: "update_webhook" "" Workspace WebhookManage;
+    DELETE_WEBHOOK: "delete_webhook" "" Workspace WebhookManage;
+    ROTATE_WEBHOOK_SECRET: "rotate_webhook_secret" "" Workspace WebhookManage;
+    LIST_INBOUND_WEBHOOKS: "list_inbound_webhooks" "" Workspace InboundWebhookManage;
+    READ_INBOUND_WEBHOOK: "inbound_webhook" "" Workspace InboundWebhookManage;
+    UPDATE_INBOUND_WEBHOOK: "update_inbound_webhook" "" Workspace InboundWebhookManage;
+    DELETE_INBOUND_WEBHOOK: "delete_inbound_webhook" "" Workspace InboundWebhookManage;
+    ROTATE_INBOUND_WEBHOOK_SECRET: "rotate_inbound_webhook_secret" "" Workspace InboundWebhookManage;
     CREATE_SOURCE: "create_source" "" Organization ConnectorManage;
     LIST_SOURCES: "list_sources" "" Anywhere MemoryRead;
     READ_SOURCE: "source" "" Anywhere MemoryRead;
@@ -101,6 +111,9 @@ needs! {
     CREATE_CHAT: "create_chat" "" Workspace ChatWrite;
     POST_CHAT_MESSAGE: "post_chat_message" "" Workspace ChatWrite;
     CREATE_RECALL: "create_recall" "" Workspace RecallCreate;
+    LIST_RECALLS: "list_recalls" "" Workspace MemoryRead;
+    READ_RECALL: "recall" "" Workspace MemoryRead;
+    LIST_AUDIT: "list_audit_entries" "" Organization AuditRead;
     READ_AUDIT: "audit_entry" "" Organization AuditRead;
 }
 

@@ -139,6 +139,7 @@ impl Body {
         self.field(name, |value| {
             value
                 .as_u64()
+                .or_else(|| whole(value.as_f64()?))
                 .ok_or_else(|| Wrong::type_of(value, "a whole number"))
         })
     }
@@ -293,6 +294,14 @@ impl Body {
     }
 }
 
+/// A number that is written with a fraction and has none: JSON does not tell `60` from `60.0`.
+fn whole(number: f64) -> Option<u64> {
+    /// Beyond it not every whole number is one of these.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let is_whole = number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number);
+    is_whole.then_some(number as u64)
+}
+
 /// What is wrong with one value.
 struct Wrong {
     code: ProblemCode,
@@ -340,5 +349,31 @@ fn name_of_type(value: &Value) -> &'static str {
         Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_taken_however_they_are_written() {
+        let number = |json: &str| {
+            let mut body = Body::parse(json.as_bytes()).unwrap();
+            let number = body.number("n");
+            body.finish(number).ok()
+        };
+        for (json, expected) in [
+            (r#"{"n": 60}"#, Some(60)),
+            (r#"{"n": 60.0}"#, Some(60)),
+            (r#"{"n": 6e1}"#, Some(60)),
+            (r#"{"n": 18446744073709551615}"#, Some(u64::MAX)),
+            (r#"{"n": 60.5}"#, None),
+            (r#"{"n": -1}"#, None),
+            (r#"{"n": 1e300}"#, None),
+            (r#"{"n": "60"}"#, None),
+        ] {
+            assert_eq!(number(json), expected, "{json}");
+        }
     }
 }

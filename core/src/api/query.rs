@@ -57,11 +57,21 @@ impl Query {
         &mut self,
         name: &'static str,
     ) -> Option<T> {
-        if !self.parameters.iter().any(|(found, _)| found == name) {
+        if !self.has(name) {
             self.problems
                 .push(name, ProblemCode::Required, "is required");
         }
         self.parsed(name)
+    }
+
+    /// Whether a parameter was sent.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.parameters.iter().any(|(found, _)| found == name)
+    }
+
+    /// Where checks of the values note what is wrong with them.
+    pub(super) fn problems(&mut self) -> &mut Problems {
+        &mut self.problems
     }
 
     /// Which page of a list is asked for: `limit` and `cursor`.

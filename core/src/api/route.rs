@@ -253,6 +253,20 @@ operations! {
         EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
             Addition, 204, [404];
     }
+    "Recalls" {
+        /// Registers a recall with the memories that it cites.
+        CreateRecall: POST "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 201, [400, 404];
+        /// Lists the recalls of a workspace.
+        ListRecalls: GET "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a recall with the memories that it cites.
+        GetRecall: GET "/v1/recalls/{id}", Bearer, Body, Addition, 200, [404];
+    }
+    "Audit log" {
+        /// Lists the audit log, the newest entries first.
+        ListAuditEntries: GET "/v1/audit-log", Bearer, Body, Addition, 200, [400];
+        /// Reads an entry of the audit log.
+        GetAuditEntry: GET "/v1/audit-log/{id}", Bearer, Body, Addition, 200, [404];
+    }
     "Citation subscriptions" {
         /// Subscribes to the citations of a recall.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", Bearer, Headers, Specified, 201, [400, 404];
@@ -269,11 +283,33 @@ operations! {
     "Webhooks" {
         /// Registers an outbound webhook.
         CreateWebhook: POST "/v1/workspaces/{id}/webhooks", Bearer, Headers, Specified, 201, [400, 404];
+        /// Lists the outbound webhooks of a workspace.
+        ListWebhooks: GET "/v1/workspaces/{id}/webhooks", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads an outbound webhook.
+        GetWebhook: GET "/v1/workspaces/{id}/webhooks/{webhookId}", Bearer, Body, Addition, 200, [404];
+        /// Changes an outbound webhook.
+        UpdateWebhook: PATCH "/v1/workspaces/{id}/webhooks/{webhookId}", Bearer, Body, Addition, 200, [400, 404, 412];
+        /// Deletes an outbound webhook.
+        DeleteWebhook: DELETE "/v1/workspaces/{id}/webhooks/{webhookId}", Bearer, Body, Addition, 204, [404];
+        /// Replaces the signing secret of an outbound webhook.
+        RotateWebhookSecret: POST "/v1/workspaces/{id}/webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
+            200, [400, 404];
     }
     "Inbound webhooks" {
         /// Registers an inbound webhook.
         CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks", Bearer, Headers, Specified, 201,
             [400, 404];
+        /// Lists the inbound webhooks of a workspace.
+        ListInboundWebhooks: GET "/v1/workspaces/{id}/inbound-webhooks", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads an inbound webhook.
+        GetInboundWebhook: GET "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", Bearer, Body, Addition, 200, [404];
+        /// Changes an inbound webhook.
+        UpdateInboundWebhook: PATCH "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", Bearer, Body, Addition, 200, [400, 404, 412];
+        /// Deletes an inbound webhook.
+        DeleteInboundWebhook: DELETE "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", Bearer, Body, Addition, 204, [404];
+        /// Replaces the signing secret of an inbound webhook.
+        RotateInboundWebhookSecret: POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
+            200, [400, 404];
     }
 }
 

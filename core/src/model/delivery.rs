@@ -49,6 +49,33 @@ pub struct Recall {
     pub created_at: Timestamp,
 }
 
+/// A recall as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecallSummary {
+    /// The identifier.
+    pub id: RecallId,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// What was asked.
+    pub query: String,
+    /// Who registered it.
+    pub created_by: MemberId,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+impl From<Recall> for RecallSummary {
+    fn from(recall: Recall) -> Self {
+        Self {
+            id: recall.id,
+            workspace_id: recall.workspace_id,
+            query: recall.query,
+            created_by: recall.created_by,
+            created_at: recall.created_at,
+        }
+    }
+}
+
 /// Who hears when a memory changes that a recall cites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
@@ -100,6 +127,8 @@ pub struct Webhook {
     pub event_type: EventType,
     /// Where deliveries go.
     pub url: WebhookUrl,
+    /// Whether it is told anything at present.
+    pub is_active: bool,
     /// The secret that deliveries are signed with. Shown in the answer to the creation and `null` ever after.
     #[cfg_attr(
         feature = "openapi",
@@ -110,6 +139,8 @@ pub struct Webhook {
     pub created_by: MemberId,
     /// When it was registered.
     pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
 }
 
 /// The request for an outbound webhook.
@@ -120,6 +151,18 @@ pub struct NewWebhook {
     pub event_type: EventType,
     /// Where deliveries go.
     pub url: WebhookUrl,
+}
+
+/// The request to change an outbound webhook; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct WebhookUpdate {
+    /// What to be told of.
+    pub event_type: Option<EventType>,
+    /// Where deliveries go.
+    pub url: Option<WebhookUrl>,
+    /// Switches it off or on.
+    pub is_active: Option<bool>,
 }
 
 /// An inbound webhook of a workspace.
@@ -147,6 +190,8 @@ pub struct InboundWebhook {
     pub created_by: MemberId,
     /// When it was registered.
     pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
 }
 
 /// The request for an inbound webhook.
@@ -156,4 +201,13 @@ pub struct NewInboundWebhook {
     /// 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
+}
+
+/// The request to change an inbound webhook; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct InboundWebhookUpdate {
+    /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
+    pub name: Option<String>,
 }

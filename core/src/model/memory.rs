@@ -200,12 +200,15 @@ impl MemoryFilter {
 
 /// What a change of one memory sets; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryUpdate {
     /// The new title: 1 to 128 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub title: Option<String>,
     /// The new text: at most 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Content>"))]
     pub content: Option<String>,
     /// The new labels, under the rules of a bulk update.
     #[serde(flatten)]

@@ -16,8 +16,8 @@ pub use self::dashboard::{
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,
 };
 pub use self::delivery::{
-    CitationSubscription, EventType, InboundWebhook, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, Recall, Webhook,
+    CitationSubscription, EventType, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
+    NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
 };
 pub use self::ids::{
     AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,

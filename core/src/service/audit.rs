@@ -3,7 +3,7 @@
 //! The entries of one operation have consecutive identifiers and share pages, each stored under the identifier of its
 //! first entry. So the entry of an identifier is found by one step back from it, and the log is in the order of time.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::KnowledgeService;
@@ -52,8 +52,20 @@ crate::model::names::string_enum! {
         SubscriptionRotateSecret = "citation_subscription.rotate_secret",
         /// An outbound webhook was registered.
         WebhookCreate = "webhook.create",
+        /// An outbound webhook was changed.
+        WebhookUpdate = "webhook.update",
+        /// An outbound webhook was deleted.
+        WebhookDelete = "webhook.delete",
+        /// The signing secret of an outbound webhook was replaced.
+        WebhookRotateSecret = "webhook.rotate_secret",
         /// An inbound webhook was registered.
         InboundWebhookCreate = "inbound_webhook.create",
+        /// An inbound webhook was changed.
+        InboundWebhookUpdate = "inbound_webhook.update",
+        /// An inbound webhook was deleted.
+        InboundWebhookDelete = "inbound_webhook.delete",
+        /// The signing secret of an inbound webhook was replaced.
+        InboundWebhookRotateSecret = "inbound_webhook.rotate_secret",
         /// A connector was made.
         ConnectorCreate = "connector.create",
         /// A connector was paused or resumed.
@@ -143,6 +155,22 @@ pub enum AuditOutcome {
     Denied(Denial),
 }
 
+impl AuditOutcome {
+    /// The name outside.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotFound => "not_found",
+            Self::Denied(_) => "forbidden",
+        }
+    }
+}
+
+fn outcome_name<S: Serializer>(outcome: &AuditOutcome, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(outcome.as_str())
+}
+
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditEntry {
@@ -160,8 +188,11 @@ pub struct AuditEntry {
     pub action: AuditAction,
     /// What it was done to.
     pub resource: AuditResource,
-    /// Whether it was done.
+    /// Whether it was done: `ok`, `not_found` or `forbidden`.
+    #[serde(serialize_with = "outcome_name")]
     pub outcome: AuditOutcome,
+    /// Why it was refused; `null` where it was not, or where there is no such thing.
+    pub reason: Option<String>,
     /// What it was before; `null` for something new.
     pub before: Option<Value>,
     /// What it was after; `null` for something gone or refused.
@@ -360,6 +391,7 @@ impl KnowledgeService {
                 Principal::recognise(&mut reading, credential, CredentialKind::Bearer, now).await?;
             caller.require(needs::READ_AUDIT)?;
             let found = self.find_audit_entry(caller.org_id(), id).await?;
+            let found = found.filter(|entry| !self.is_audit_expired(entry.at, now));
             let missing = Error::NotFound {
                 what: "audit entry",
             };

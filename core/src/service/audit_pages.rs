@@ -107,6 +107,14 @@ pub(super) async fn read_memory_entries(
 }
 
 impl AuditPage {
+    /// How many entries the page has.
+    pub(super) fn len(&self) -> usize {
+        match &self.body {
+            PageBody::Single { .. } => 1,
+            PageBody::Memories { entries, .. } => entries.len(),
+        }
+    }
+
     /// The entry at this place of the page.
     pub(super) fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
         let (resource, outcome, before, after) = match &self.body {
@@ -139,6 +147,10 @@ impl AuditPage {
             credential_id: self.credential_id,
             action: self.action,
             resource,
+            reason: match outcome {
+                AuditOutcome::Denied(denial) => Some(denial.to_string()),
+                AuditOutcome::Ok | AuditOutcome::NotFound => None,
+            },
             outcome,
             before,
             after,

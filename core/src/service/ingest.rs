@@ -21,16 +21,23 @@ use crate::model::{
 use crate::store::{Transaction, keys};
 
 /// The longest name of a memory at its source, in characters.
-const SOURCE_KEY_CHARS_MAX: usize = 512;
+pub(crate) const SOURCE_KEY_CHARS_MAX: usize = 512;
 
 /// A memory that comes in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewMemory {
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub title: String,
     /// At most 32 KiB.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Content"))]
     pub content: String,
     /// The name of the memory at its source, 1 to 512 characters. One seen before updates that memory.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::SourceKey>")
+    )]
     pub source_key: Option<String>,
     /// Who may know of it; without one, the audience of the workspace. An update keeps the label it has.
     pub audience_tag: Option<AudienceLabel>,
@@ -52,15 +59,18 @@ crate::model::names::string_enum! {
 
 /// The request to take in a batch of memories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestBatch {
     /// The source that they come from.
     pub source_id: SourceId,
     /// 1 to [`INGEST_MEMORIES_MAX`] memories, no two with the same key.
+    #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = INGEST_MEMORIES_MAX)))]
     pub memories: Vec<NewMemory>,
 }
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestResult {
     /// An item for each memory, in the order of the batch.
     pub memories: Vec<IngestedMemory>,
@@ -68,6 +78,7 @@ pub struct IngestResult {
 
 /// What became of one memory that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestedMemory {
     /// The memory.
     pub id: MemoryId,

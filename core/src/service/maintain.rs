@@ -18,8 +18,10 @@ const SETTLEMENTS_PER_CALL: u32 = 4;
 /// What one call of [`KnowledgeService::maintain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Maintained {
-    /// Due entries that were dealt with.
+    /// Due entries that were dealt with, but for the daily look at each audit log.
     pub swept: u64,
+    /// Pages of audit logs that were over.
+    pub audit_pages_swept: u64,
     /// Since when the oldest of what was due had been due; `None` where nothing was.
     pub oldest_due: Option<Timestamp>,
     /// Holders of deleted roles that were given the role that replaced it.
@@ -47,6 +49,8 @@ pub(super) enum Due {
     },
     /// Settles the deleted roles of an organisation.
     Redirects(OrgId),
+    /// Sweeps the audit log of an organisation. Each has one of these, always.
+    Audit(OrgId),
     /// Clears what a removed member left.
     FormerMember { org: OrgId, member: MemberId },
 }
@@ -97,21 +101,24 @@ impl KnowledgeService {
     /// Those of the store; what was done before stays done.
     pub async fn maintain(&self, now: Timestamp) -> Result<Maintained, Error> {
         let mut done = Maintained::default();
-        let mut settlements = 0;
+        let (mut settlements, mut dealt_with) = (0, 0);
         let due = self
             .store()
             .scan(&keys::due_until(now), DUE_PER_CALL, Direction::Forward)
             .await?;
         done.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
         for found in &due {
-            let is_settlement = matches!(decode_value(found), Ok(Due::Redirects(_)));
+            let kind = decode_value(found);
+            let is_settlement = matches!(kind, Ok(Due::Redirects(_)));
+            let is_look = matches!(kind, Ok(Due::Audit(_)));
             if is_settlement && settlements == SETTLEMENTS_PER_CALL {
                 done.has_more = true;
                 continue;
             }
             match self.deal_with(found, now, &mut done).await {
                 Ok(()) => {
-                    done.swept += 1;
+                    dealt_with += 1;
+                    done.swept += u64::from(!is_look);
                     settlements += u32::from(is_settlement);
                 }
                 // What is damaged stays for whoever repairs it, and does not hinder the rest.
@@ -121,7 +128,7 @@ impl KnowledgeService {
                 Err(error) => return Err(error),
             }
         }
-        done.has_more |= due.len() == DUE_PER_CALL && done.swept > 0;
+        done.has_more |= due.len() == DUE_PER_CALL && dealt_with > 0;
         Ok(done)
     }
 
@@ -140,6 +147,12 @@ impl KnowledgeService {
             } => {
                 self.announce_status(&found.key, org, workspace, connector, now)
                     .await
+            }
+            Due::Audit(org) => {
+                let (swept, has_more) = self.sweep_audit(&found.key, org, now).await?;
+                done.audit_pages_swept += swept;
+                done.has_more |= has_more;
+                Ok(())
             }
             Due::Redirects(org) => {
                 let (rewritten, has_more) = self.settle_redirects(org).await?;

@@ -47,7 +47,8 @@ pub struct NewMcpKey {
     /// 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// The kind of program that uses it.
+    /// The kind of program that uses it. A request may name any: one that is not known counts as `other`.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::ClientName"))]
     pub client: McpClient,
     /// The audience labels that it covers, 1 to 32; each has to cover the caller too.
     #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = AUDIENCE_MAX)))]

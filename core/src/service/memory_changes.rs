@@ -22,14 +22,21 @@ use crate::store::{Transaction, keys};
 /// The request to add one memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CreateMemory {
     /// The source that it comes from.
     pub source_id: SourceId,
     /// 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub title: String,
     /// At most 32 KiB.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Content"))]
     pub content: String,
     /// Its name at the source, 1 to 512 characters, which no memory from there has yet.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::SourceKey>")
+    )]
     pub source_key: Option<String>,
     /// Who may know of it; without one, the audience of the workspace.
     pub audience_tag: Option<AudienceLabel>,

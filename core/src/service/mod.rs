@@ -1,6 +1,7 @@
 //! The service: one file per capability, all over one store.
 
 mod audit;
+mod audit_log;
 mod audit_pages;
 mod bulk;
 mod chats;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
+pub use self::audit_log::AuditFilter;
 pub(crate) use self::bulk::{CHANGE_RULE, check_memory_ids};
 pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
@@ -48,6 +50,8 @@ pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConn
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+#[cfg(feature = "openapi")]
+pub(crate) use self::ingest::SOURCE_KEY_CHARS_MAX;
 pub(crate) use self::ingest::check_together;
 pub use self::ingest::{IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory};
 pub use self::maintain::Maintained;

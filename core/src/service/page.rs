@@ -140,7 +140,7 @@ impl Listing {
     }
 
     /// The keys from the cursor of the request on.
-    fn rest(&self, cursor: Option<&Cursor>) -> Result<KeyRange, Error> {
+    pub(super) fn rest(&self, cursor: Option<&Cursor>) -> Result<KeyRange, Error> {
         let Some(cursor) = cursor else {
             return Ok(self.range.clone());
         };
@@ -162,7 +162,7 @@ impl Listing {
         })
     }
 
-    fn cursor(&self, last: &Key) -> Result<Cursor, Error> {
+    pub(super) fn cursor(&self, last: &Key) -> Result<Cursor, Error> {
         let last = last.as_bytes().strip_prefix(self.range.start.as_bytes());
         let last = last.ok_or_else(|| Error::internal("a key outside of its list"))?;
         Ok(Cursor {

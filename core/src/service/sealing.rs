@@ -91,6 +91,7 @@ struct PreviousSecret {
 
 /// A signing secret that replaces another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RotatedSecret {
     /// The new secret (Standard Webhooks 1.0.0: `whsec_` and base64), shown this once.
     pub signing_secret: String,

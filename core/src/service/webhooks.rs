@@ -1,13 +1,16 @@
 //! Outbound webhooks of a workspace.
 
-use super::KnowledgeService;
-use super::audit::{Actor, AuditAction, Operation, ResourceKind};
-use super::sealing::SealedRecord;
+use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use super::page::{Listing, Page, PageRequest};
+use super::sealing::{RotatedSecret, SealedRecord};
 use super::validate::take_place;
+use super::{IfMatch, KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
-use crate::model::{NewWebhook, Webhook, WebhookId, WebhookUrl, WorkspaceId};
-use crate::store::keys;
+use crate::model::{NewWebhook, Webhook, WebhookId, WebhookUpdate, WebhookUrl, WorkspaceId};
+use crate::store::{Direction, Key, Transaction, keys};
+
+type Stored = SealedRecord<Webhook>;
 
 impl KnowledgeService {
     /// Registers an outbound webhook. The answer has the signing secret, this once.
@@ -44,9 +47,11 @@ impl KnowledgeService {
                 workspace_id: workspace,
                 event_type: request.event_type,
                 url: request.url.clone(),
+                is_active: true,
                 signing_secret: None,
                 created_by: caller.member_id(),
                 created_at: now,
+                updated_at: now,
             };
             Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
@@ -79,4 +84,182 @@ impl KnowledgeService {
             "must begin with https://",
         ))
     }
+
+    /// The outbound webhooks of a workspace, in the order they were made, without their secrets.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a wrong page; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
+    /// workspace; [`Error::Forbidden`] without `webhook:manage` there.
+    pub async fn list_webhooks(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        page: &PageRequest,
+    ) -> Result<Page<Webhook>, Error> {
+        self.transact(|mut reading| async move {
+            let (caller, _) = self
+                .enter_workspace(&mut reading, credential, workspace, needs::LIST_WEBHOOKS)
+                .await?;
+            let range = keys::webhooks(caller.org_id(), workspace);
+            let listing = Listing::new("webhooks", &(), range, Direction::Forward);
+            let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
+            reading.done(listing.page(self.store(), page, show).await?)
+        })
+        .await
+    }
+
+    /// One outbound webhook, without its secret, with its entity tag.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or outbound webhook; [`Error::Forbidden`]
+    /// without `webhook:manage` there.
+    pub async fn webhook(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        id: WebhookId,
+    ) -> Result<Tagged<Webhook>, Error> {
+        self.transact(|mut reading| async move {
+            let (caller, _) = self
+                .enter_workspace(&mut reading, credential, workspace, needs::READ_WEBHOOK)
+                .await?;
+            let key = keys::webhook(caller.org_id(), workspace, id);
+            let stored = read_webhook(&mut reading, &key).await?;
+            reading.done(Tagged::strong(stored.record))
+        })
+        .await
+    }
+
+    /// Changes an outbound webhook. An update that sets nothing returns it as it is.
+    ///
+    /// # Errors
+    /// As [`KnowledgeService::webhook`], and [`Error::InvalidRequest`] for bad values; [`Error::PreconditionFailed`]
+    /// where it is at none of the versions of `if_match`.
+    pub async fn update_webhook(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        id: WebhookId,
+        update: &WebhookUpdate,
+        if_match: Option<&IfMatch>,
+    ) -> Result<Tagged<Webhook>, Error> {
+        if let Some(url) = &update.url {
+            self.check_webhook_url("url", url)?;
+        }
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let (caller, _) = self
+                .enter_workspace(
+                    &mut transaction,
+                    credential,
+                    workspace,
+                    needs::UPDATE_WEBHOOK,
+                )
+                .await?;
+            let key = keys::webhook(caller.org_id(), workspace, id);
+            let mut stored = read_webhook(&mut transaction, &key).await?;
+            let before = stored.record;
+            IfMatch::require(if_match, &before)?;
+            let mut after = before.clone();
+            after.event_type = update.event_type.unwrap_or(after.event_type);
+            after.url = update.url.clone().unwrap_or(after.url);
+            after.is_active = update.is_active.unwrap_or(after.is_active);
+            if after == before {
+                return transaction.done(Tagged::strong(before));
+            }
+            after.updated_at = now;
+            stored.record = after.clone();
+            transaction.put(key, &stored);
+            Operation::begin(&transaction, self.env(), now).changed(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::WebhookUpdate,
+                (ResourceKind::Webhook, id.0),
+                &before,
+                &after,
+            );
+            transaction.done(Tagged::strong(after))
+        })
+        .await
+    }
+
+    /// Deletes an outbound webhook.
+    ///
+    /// # Errors
+    /// As [`KnowledgeService::webhook`].
+    pub async fn delete_webhook(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        id: WebhookId,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let (caller, _) = self
+                .enter_workspace(
+                    &mut transaction,
+                    credential,
+                    workspace,
+                    needs::DELETE_WEBHOOK,
+                )
+                .await?;
+            let org = caller.org_id();
+            let key = keys::webhook(org, workspace, id);
+            let stored = read_webhook(&mut transaction, &key).await?;
+            transaction.delete(key);
+            transaction.add(keys::webhook_count(org, workspace), -1);
+            Operation::begin(&transaction, self.env(), now).record(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::WebhookDelete,
+                (ResourceKind::Webhook, id.0),
+                Some(state(&stored.record)),
+                None,
+            );
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Replaces the signing secret of an outbound webhook. The answer has the new one, this once; the old one counts too
+    /// for 24 hours. The one before that counts no longer.
+    ///
+    /// # Errors
+    /// As [`KnowledgeService::webhook`].
+    pub async fn rotate_webhook_secret(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        id: WebhookId,
+    ) -> Result<RotatedSecret, Error> {
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let (caller, _) = self
+                .enter_workspace(
+                    &mut transaction,
+                    credential,
+                    workspace,
+                    needs::ROTATE_WEBHOOK_SECRET,
+                )
+                .await?;
+            let key = keys::webhook(caller.org_id(), workspace, id);
+            let mut stored = read_webhook(&mut transaction, &key).await?;
+            let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
+            transaction.put(key, &stored);
+            Operation::begin(&transaction, self.env(), now).rotated(
+                &mut transaction,
+                Actor::from(&caller),
+                AuditAction::WebhookRotateSecret,
+                (ResourceKind::Webhook, id.0),
+                &rotated,
+            );
+            transaction.done(rotated)
+        })
+        .await
+    }
+}
+
+async fn read_webhook(transaction: &mut Transaction, key: &Key) -> Result<Stored, Error> {
+    let found = transaction.read::<Stored>(key).await?;
+    found.ok_or(Error::NotFound { what: "webhook" })
 }

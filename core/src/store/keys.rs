@@ -41,6 +41,7 @@
 //! | `chat` | org, workspace, chat | chat session |
 //! | `chat_message` | org, chat, message | message |
 //! | `chat_recent` | org, workspace, time, chat | what the dashboard shows of a chat, by its newest message |
+//! | `workspace_recall` | org, workspace, recall | marks the recalls of a workspace |
 //! | `recall` | org, recall | recall with the memories that it cites |
 //! | `cited_by` | org, memory, recall | marks the recalls that cite a memory |
 //! | `subscription` | org, recall, subscription | citation subscription, its secret sealed |
@@ -202,6 +203,7 @@ families! {
     mcp_key_count(workspace: WorkspaceId);
     chat(workspace: WorkspaceId, chat: ChatId);
     chat_message(chat: ChatId, message: ChatMessageId);
+    workspace_recall(workspace: WorkspaceId, recall: RecallId);
     recall(recall: RecallId);
     cited_by(memory: MemoryId, recall: RecallId);
     subscription(recall: RecallId, subscription: SubscriptionId);
@@ -231,6 +233,7 @@ ranges! {
     mcp_key_uses = mcp_key_use(workspace: WorkspaceId);
     chats = chat(workspace: WorkspaceId);
     chat_messages = chat_message(chat: ChatId);
+    workspace_recalls = workspace_recall(workspace: WorkspaceId);
     recalls = recall();
     citing_recalls = cited_by(memory: MemoryId);
     subscriptions = subscription(recall: RecallId);

@@ -7,7 +7,7 @@ use knowledge_core::api::{AdminApi, Api};
 use serde_json::{Value, json};
 
 use crate::audit::entries;
-use crate::make::{HOUR, VIEWER, actions, custom, new_mcp_key};
+use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom, new_mcp_key};
 use crate::world::World;
 
 /// The status and the body of the answer.
@@ -185,6 +185,7 @@ async fn tokens_and_sessions_are_issued_listed_and_revoked() {
         token["credential"]["narrowing"]["workspaces"],
         json!([world.workspace.id])
     );
+    world.time.pass(MILLISECOND);
     let session = json!({"member": world.owner_id, "kind": "session", "name": "Ada's", "expires_in_seconds": 60});
     let (status, session) = ask(&world, Method::POST, path, session).await;
     assert_eq!(

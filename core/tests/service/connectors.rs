@@ -279,19 +279,14 @@ async fn overtaken_looks_come_to_an_end() {
         report(&world, id, SUCCESS).await;
         world.time.pass(MINUTE);
     }
-    let planned = async || {
-        let contents = world.contents().await;
-        let keys = contents.keys().map(|key| key.to_string());
-        keys.filter(|key| key.starts_with("due/")).count()
-    };
-    assert_eq!(planned().await, 5);
+    assert_eq!(world.planned().await, 5);
     world.time.set(begin.plus(2 * HOUR));
     world.maintain().await;
-    assert_eq!(planned().await, 4);
+    assert_eq!(world.planned().await, 4);
     world.time.pass(5 * MINUTE);
     world.maintain().await;
     assert_eq!(
-        planned().await,
+        world.planned().await,
         0,
         "a stale connector changes by a report alone"
     );

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, RoleRef};
 use knowledge_core::model::{
-    EventType, MemoryUpdate, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId,
+    EventType, InboundWebhookUpdate, MemoryUpdate, NewInboundWebhook, NewWebhook, ReviewStatus,
+    RoleId, WebhookUpdate,
 };
-use knowledge_core::service::{ConnectorUpdate, DeleteRole};
+use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberUpdate};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
@@ -26,6 +27,8 @@ struct Stage {
     connector: knowledge_core::model::ConnectorId,
     subscription: knowledge_core::model::SubscriptionId,
     mcp_key: knowledge_core::model::CredentialId,
+    webhook: knowledge_core::model::WebhookId,
+    inbound: knowledge_core::model::InboundWebhookId,
 }
 
 impl Stage {
@@ -49,8 +52,25 @@ impl Stage {
         let mcp_key = service
             .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
             .await;
+        let webhook = NewWebhook {
+            event_type: EventType::ChunkCreated,
+            url: "https://example.com/".parse().unwrap(),
+        };
+        let webhook = service.create_webhook(owner, workspace, &webhook).await;
+        let inbound = NewInboundWebhook {
+            name: "Forms".to_owned(),
+        };
+        let inbound = service
+            .create_inbound_webhook(owner, workspace, &inbound)
+            .await;
+        world
+            .assign_in(member, workspace, Some(MEMBER))
+            .await
+            .unwrap();
         Self {
             mcp_key: mcp_key.unwrap().summary.id,
+            webhook: webhook.unwrap().id,
+            inbound: inbound.unwrap().id,
             memories,
             member,
             role,
@@ -197,6 +217,54 @@ impl Stage {
                 .await
                 .map(drop),
             "revoke_mcp_key" => service.revoke_mcp_key(owner, workspace, self.mcp_key).await,
+            "update_webhook" => {
+                let update = WebhookUpdate {
+                    is_active: Some(false),
+                    ..WebhookUpdate::default()
+                };
+                let updated = service.update_webhook(owner, workspace, self.webhook, &update, None);
+                updated.await.map(drop)
+            }
+            "delete_webhook" => service.delete_webhook(owner, workspace, self.webhook).await,
+            "rotate_webhook_secret" => {
+                let rotated = service.rotate_webhook_secret(owner, workspace, self.webhook);
+                rotated.await.map(drop)
+            }
+            "update_inbound_webhook" => {
+                let update = InboundWebhookUpdate {
+                    name: Some("Other".to_owned()),
+                };
+                let updated =
+                    service.update_inbound_webhook(owner, workspace, self.inbound, &update, None);
+                updated.await.map(drop)
+            }
+            "delete_inbound_webhook" => {
+                service
+                    .delete_inbound_webhook(owner, workspace, self.inbound)
+                    .await
+            }
+            "rotate_inbound_webhook_secret" => {
+                let rotated = service.rotate_inbound_webhook_secret(owner, workspace, self.inbound);
+                rotated.await.map(drop)
+            }
+            "add_member" => {
+                let new = new_member("bob", MEMBER);
+                service.add_member(owner, ACME, &new).await.map(drop)
+            }
+            "update_member" => {
+                let update = MemberUpdate {
+                    role: Some(MEMBER),
+                    teams: Some(vec!["platform".to_owned()]),
+                    ..MemberUpdate::default()
+                };
+                let updated = service.update_member(owner, ACME, self.member, &update, None);
+                updated.await.map(drop)
+            }
+            "end_workspace_role" => {
+                service
+                    .end_workspace_role(owner, ACME, self.member, workspace)
+                    .await
+            }
             "create_workspace" => {
                 let new = new_workspace("sales");
                 provisioning
@@ -245,6 +313,15 @@ const OPERATIONS: &[&str] = &[
     "delete_connector",
     "rotate_mcp_key",
     "revoke_mcp_key",
+    "update_webhook",
+    "delete_webhook",
+    "rotate_webhook_secret",
+    "update_inbound_webhook",
+    "delete_inbound_webhook",
+    "rotate_inbound_webhook_secret",
+    "add_member",
+    "update_member",
+    "end_workspace_role",
     "create_workspace",
     "create_member",
 ];

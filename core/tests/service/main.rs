@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod audit_log;
 mod bulk;
 mod bulk_access;
 mod bulk_replay;
@@ -19,6 +20,7 @@ mod maintain;
 mod make;
 mod mcp_key_changes;
 mod mcp_keys;
+mod member_changes;
 mod member_removal;
 mod members;
 mod memories;
@@ -32,6 +34,7 @@ mod recalls;
 mod role_deletion;
 mod roles;
 mod tenancy;
+mod webhook_changes;
 mod webhooks;
 mod workspaces;
 mod world;

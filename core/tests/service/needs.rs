@@ -1,21 +1,21 @@
 //! The table of what each operation needs is what is enforced: without the action it is refused, with it it is not.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, ActionSet, Credential, NEEDS, Need};
+use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, NEEDS, Need, RoleRef};
 use knowledge_core::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemoryFilter,
-    MemoryUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId,
-    SensitivityLabel, SourceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
+    InboundWebhookUpdate, MemoryFilter, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
+    NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId, WebhookId, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, MemberAssignment, NewMemory, NewSource, PageRequest, SyncOutcome,
-    SyncReport,
+    AuditFilter, ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, NewMemory, NewSource,
+    PageRequest, SyncOutcome, SyncReport,
 };
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, HOUR, VIEWER, create_memory, new_connector, new_mcp_key, new_memory, new_recall,
-    new_role, review, sensitivity,
+    ACME, HOUR, VIEWER, create_memory, new_connector, new_mcp_key, new_member, new_memory,
+    new_recall, new_role, review, sensitivity,
 };
 use crate::world::World;
 
@@ -203,6 +203,19 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .await
                 .map(drop)
         }
+        "list_members" | "member" | "add_member" | "update_member" | "end_workspace_role" => {
+            members(world, caller, need.operation).await
+        }
+        "list_webhooks"
+        | "webhook"
+        | "update_webhook"
+        | "delete_webhook"
+        | "rotate_webhook_secret" => webhooks(world, caller, need.operation).await,
+        "list_inbound_webhooks"
+        | "inbound_webhook"
+        | "update_inbound_webhook"
+        | "delete_inbound_webhook"
+        | "rotate_inbound_webhook_secret" => inbound(world, caller, need.operation).await,
         "list_connectors" | "connector" | "update_connector" | "delete_connector" => {
             connectors(world, caller, need.operation).await
         }
@@ -232,6 +245,20 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
                 .await
                 .map(drop)
         }
+        "list_recalls" => {
+            let page = PageRequest::default();
+            let listed = service.list_recalls(caller, workspace, &page);
+            listed.await.map(drop)
+        }
+        "recall" => {
+            let recall = world.recall().await;
+            service.recall(caller, recall).await.map(drop)
+        }
+        "list_audit_entries" => {
+            let (filter, page) = (AuditFilter::default(), PageRequest::default());
+            let listed = service.list_audit_entries(caller, &filter, &page);
+            listed.await.map(drop)
+        }
         "audit_entry" => service
             .audit_entry(caller, AuditLogId(nothing))
             .await
@@ -245,6 +272,83 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
         }
         Ok(()) | Err(Error::NotFound { .. }) => true,
         Err(error) => panic!("{}: {error:?}", need.operation),
+    }
+}
+
+async fn members(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {
+    let (service, page) = (&world.service, PageRequest::default());
+    let nobody = knowledge_core::model::MemberId(Uuid::nil());
+    match operation {
+        "list_members" => service.list_members(caller, ACME, &page).await.map(drop),
+        "member" => service.member(caller, ACME, nobody).await.map(drop),
+        "add_member" => {
+            // A role that may do nothing exceeds nobody.
+            let idle = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::ALL);
+            let new = new_member(&world.name("member"), RoleRef::Custom(idle.await.id));
+            service.add_member(caller, ACME, &new).await.map(drop)
+        }
+        "update_member" => {
+            let update = MemberUpdate::default();
+            let updated = service.update_member(caller, ACME, nobody, &update, None);
+            updated.await.map(drop)
+        }
+        _ => {
+            let workspace = world.workspace.id;
+            service
+                .end_workspace_role(caller, ACME, nobody, workspace)
+                .await
+        }
+    }
+}
+
+async fn webhooks(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let (page, none) = (PageRequest::default(), WebhookId(Uuid::nil()));
+    match operation {
+        "list_webhooks" => service
+            .list_webhooks(caller, workspace, &page)
+            .await
+            .map(drop),
+        "webhook" => service.webhook(caller, workspace, none).await.map(drop),
+        "update_webhook" => {
+            let update = WebhookUpdate::default();
+            let updated = service.update_webhook(caller, workspace, none, &update, None);
+            updated.await.map(drop)
+        }
+        "delete_webhook" => service.delete_webhook(caller, workspace, none).await,
+        _ => {
+            let rotated = service.rotate_webhook_secret(caller, workspace, none);
+            rotated.await.map(drop)
+        }
+    }
+}
+
+async fn inbound(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let (page, none) = (PageRequest::default(), InboundWebhookId(Uuid::nil()));
+    match operation {
+        "list_inbound_webhooks" => {
+            let listed = service.list_inbound_webhooks(caller, workspace, &page);
+            listed.await.map(drop)
+        }
+        "inbound_webhook" => {
+            let read = service.inbound_webhook(caller, workspace, none);
+            read.await.map(drop)
+        }
+        "update_inbound_webhook" => {
+            let update = InboundWebhookUpdate::default();
+            let updated = service.update_inbound_webhook(caller, workspace, none, &update, None);
+            updated.await.map(drop)
+        }
+        "delete_inbound_webhook" => {
+            service
+                .delete_inbound_webhook(caller, workspace, none)
+                .await
+        }
+        _ => {
+            let rotated = service.rotate_inbound_webhook_secret(caller, workspace, none);
+            rotated.await.map(drop)
+        }
     }
 }
 

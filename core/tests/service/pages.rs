@@ -6,7 +6,7 @@ use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{Source, SourceId};
 use knowledge_core::service::{Cursor, NewSource, Page, PageRequest};
 
-use crate::make::{OWNER, new_member, problem};
+use crate::make::{MILLISECOND, OWNER, new_member, problem};
 use crate::world::World;
 
 async fn add_sources(world: &World, count: usize) -> Vec<SourceId> {
@@ -60,6 +60,7 @@ async fn a_page_begins_behind_the_last_item_whatever_came_since() {
     let world = World::new().await;
     let made = add_sources(&world, 2).await;
     let first = page(&world, &world.owner, 1, None).await.unwrap();
+    world.time.pass(MILLISECOND);
     let more = add_sources(&world, 1).await;
     let rest = page(&world, &world.owner, 50, first.next_cursor)
         .await

@@ -2,11 +2,11 @@
 
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
 use knowledge_core::model::{MemoryChange, MemoryId, Recall};
-use knowledge_core::service::NewRecall;
+use knowledge_core::service::{NewRecall, PageRequest};
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::make::{MEMBER, VIEWER, code, new_recall, problem};
+use crate::make::{MEMBER, MINUTE, VIEWER, code, new_recall, problem};
 use crate::world::World;
 
 async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_core::Error> {
@@ -137,4 +137,63 @@ async fn registering_needs_its_action() {
         .create_recall(&viewer, world.workspace.id, &new_recall(&ids))
         .await;
     assert_eq!(code(made), "forbidden");
+}
+
+#[tokio::test]
+async fn recalls_are_listed_the_newest_first() {
+    let world = World::new().await;
+    let elsewhere = world.workspace("sales").await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        world.time.pass(MINUTE);
+        made.insert(0, world.recall().await);
+    }
+    let listed = async |workspace, limit, cursor| {
+        let limit = Some(limit);
+        let page = PageRequest { limit, cursor };
+        let caller = &world.owner;
+        world
+            .service
+            .list_recalls(caller, workspace, &page)
+            .await
+            .unwrap()
+    };
+    let first = listed(world.workspace.id, 2, None).await;
+    let rest = listed(world.workspace.id, 2, first.next_cursor).await;
+    assert_eq!(rest.next_cursor, None);
+    let found: Vec<_> = first.data.iter().chain(&rest.data).collect();
+    let ids: Vec<_> = found.iter().map(|recall| recall.id).collect();
+    assert_eq!(ids, made);
+    assert_eq!(found[0].query, "Where is it written?");
+    assert_eq!(found[0].created_by, world.owner_id);
+    assert_eq!(listed(elsewhere, 2, None).await.data, []);
+    world.assert_whole().await;
+}
+
+/// What its reader may not know of is left out, and so is what was deleted.
+#[tokio::test]
+async fn a_recall_shows_the_memories_that_its_reader_may_know_of() {
+    let world = World::new().await;
+    let ids = world.memories(3).await;
+    let recall = create(&world, &ids).await.unwrap();
+    let hide = MemoryChange {
+        audience_tag: Some("team:core".parse().unwrap()),
+        ..MemoryChange::default()
+    };
+    world.bulk(&world.owner, &ids[..1], hide).await.unwrap();
+    world
+        .service
+        .delete_memory(&world.owner, ids[1])
+        .await
+        .unwrap();
+    let viewer = world.caller(VIEWER).await;
+    let shown = world.service.recall(&viewer, recall.id).await.unwrap();
+    assert_eq!(shown.memory_ids, [ids[2]]);
+    // Who governs memories knows of them all.
+    let owner = world.service.recall(&world.owner, recall.id).await.unwrap();
+    assert_eq!(owner.memory_ids, [ids[0], ids[2]]);
+    assert_eq!(owner.query, recall.query);
+    let unknown = knowledge_core::model::RecallId(Uuid::nil());
+    let found = world.service.recall(&world.owner, unknown).await;
+    assert_eq!(code(found), "not_found");
 }

@@ -3,11 +3,14 @@
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
-    ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, MemberId, MemoryChange,
-    MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewCustomRole,
-    NewInboundWebhook, NewWebhook, RecallId, RoleId, SourceId, SubscriptionId, WorkspaceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
+    InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
+    NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId,
+    SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
-use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberAssignment, PageRequest};
+use knowledge_core::service::{
+    ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, PageRequest,
+};
 use knowledge_core::store::Key;
 use uuid::Uuid;
 
@@ -28,9 +31,12 @@ struct Ids {
     member: MemberId,
     recall: RecallId,
     subscription: SubscriptionId,
+    audit: AuditLogId,
     chat: ChatId,
     connector: ConnectorId,
     mcp_key: CredentialId,
+    webhook: WebhookId,
+    inbound: InboundWebhookId,
 }
 
 impl Ids {
@@ -50,6 +56,17 @@ impl Ids {
         let mcp_key = service
             .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
             .await;
+        let webhook = NewWebhook {
+            event_type: EventType::ChunkCreated,
+            url: "https://example.com/".parse().unwrap(),
+        };
+        let webhook = service.create_webhook(owner, workspace, &webhook).await;
+        let inbound = NewInboundWebhook {
+            name: "Forms".to_owned(),
+        };
+        let inbound = service
+            .create_inbound_webhook(owner, workspace, &inbound)
+            .await;
         Self {
             slug: ACME.to_owned(),
             workspace,
@@ -62,9 +79,12 @@ impl Ids {
             member: world.member(MEMBER).await,
             recall: recall.unwrap().id,
             subscription: world.subscription().await,
+            audit: world.audit().await,
             chat: chat.id,
             connector: connector.unwrap().id,
             mcp_key: mcp_key.unwrap().summary.id,
+            webhook: webhook.unwrap().id,
+            inbound: inbound.unwrap().id,
         }
     }
 
@@ -79,9 +99,12 @@ impl Ids {
             member: MemberId(id),
             recall: RecallId(id),
             subscription: SubscriptionId(id),
+            audit: AuditLogId(id),
             chat: ChatId(id),
             connector: ConnectorId(id),
             mcp_key: CredentialId(id),
+            webhook: WebhookId(id),
+            inbound: InboundWebhookId(id),
         }
     }
 }
@@ -204,6 +227,20 @@ impl Stranger {
             note(rotated.await.map(drop));
             note(service.revoke_mcp_key(caller, place, ids.mcp_key).await);
             note(service.chat(caller, place, ids.chat).await.map(drop));
+            let (hook, update) = (ids.webhook, WebhookUpdate::default());
+            note(service.webhook(caller, place, hook).await.map(drop));
+            let updated = service.update_webhook(caller, place, hook, &update, None);
+            note(updated.await.map(drop));
+            note(service.delete_webhook(caller, place, hook).await);
+            let rotated = service.rotate_webhook_secret(caller, place, hook);
+            note(rotated.await.map(drop));
+            let (hook, update) = (ids.inbound, InboundWebhookUpdate::default());
+            note(service.inbound_webhook(caller, place, hook).await.map(drop));
+            let updated = service.update_inbound_webhook(caller, place, hook, &update, None);
+            note(updated.await.map(drop));
+            note(service.delete_inbound_webhook(caller, place, hook).await);
+            let rotated = service.rotate_inbound_webhook_secret(caller, place, hook);
+            note(rotated.await.map(drop));
             let listed = service.list_chat_messages(caller, place, ids.chat, &page);
             note(listed.await.map(drop));
         }
@@ -215,7 +252,13 @@ impl Stranger {
         );
         note(service.list_mcp_keys(caller, theirs, &page).await.map(drop));
         note(service.list_chats(caller, theirs, &page).await.map(drop));
+        note(service.list_webhooks(caller, theirs, &page).await.map(drop));
+        let listed = service.list_inbound_webhooks(caller, theirs, &page);
+        note(listed.await.map(drop));
         note(service.workspace(caller, theirs).await.map(drop));
+        note(service.list_recalls(caller, theirs, &page).await.map(drop));
+        note(service.recall(caller, recall).await.map(drop));
+        note(service.audit_entry(caller, ids.audit).await.map(drop));
         note(
             service
                 .list_memories(caller, theirs, &any, &page)
@@ -344,8 +387,19 @@ impl Stranger {
             );
             let role = MemberAssignment::Organization(MEMBER);
             note(service.assign_role(caller, org, ids.member, role).await);
+            note(service.member(caller, org, ids.member).await.map(drop));
+            let none = MemberUpdate::default();
+            let updated = service.update_member(caller, org, ids.member, &none, None);
+            note(updated.await.map(drop));
+            for place in [theirs, own] {
+                let ended = service.end_workspace_role(caller, org, ids.member, place);
+                note(ended.await);
+            }
         }
         note(service.list_custom_roles(caller, slug).await.map(drop));
+        note(service.list_members(caller, slug, &page).await.map(drop));
+        let spy = new_member("spy", VIEWER);
+        note(service.add_member(caller, slug, &spy).await.map(drop));
         note(
             service
                 .create_custom_role(caller, slug, &new_role("spy"))

@@ -10,13 +10,13 @@ use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Narrowing, RoleRef};
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
+    AuditLogId, BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
     MemoryChange, MemoryId, MemoryLabels, NewCitationSubscription, NewCustomRole, Organization,
     RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource, NewToken, Options,
-    SealingKey, Tagged,
+    AuditFilter, Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource,
+    NewToken, Options, PageRequest, SealingKey, Tagged,
 };
 use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt, keys};
 use knowledge_core::testing::faults::{FaultPlan, FaultStore};
@@ -457,6 +457,26 @@ impl World {
             .create_citation_subscription(&self.owner, &request)
             .await;
         made.unwrap().id
+    }
+
+    /// How many due entries there are beside the daily look at the audit log.
+    pub(crate) async fn planned(&self) -> usize {
+        let contents = self.contents().await;
+        let due = contents
+            .iter()
+            .filter(|(key, _)| key.to_string().starts_with("due/"));
+        due.filter(|(_, value)| !value.starts_with(b"{\"audit\""))
+            .count()
+    }
+
+    /// Some entry of the audit log.
+    pub(crate) async fn audit(&self) -> AuditLogId {
+        let (filter, page) = (AuditFilter::default(), PageRequest::default());
+        let found = self
+            .service
+            .list_audit_entries(&self.owner, &filter, &page)
+            .await;
+        found.unwrap().data[0].id
     }
 
     /// Every counter equals a recount and every index leads to its records.

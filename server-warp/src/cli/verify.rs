@@ -24,7 +24,7 @@ use crate::system::system_env;
 /// Compare every counter with a recount, every index with its records, and try every reference and secret
 ///
 /// Reads the directory, which no server may have open meanwhile; with --dump a dump, so that the backup of a running server
-/// is verified. A dump is restored into a scratch directory for it, which needs about twice the room of the file. Nothing
+/// is verified. A dump is restored into a scratch directory for it, which needs up to five times the room of the file. Nothing
 /// is changed. Sealed secrets are opened where the sealing key is there.
 ///
 /// Exit codes: 0 where everything is as it should be; 1 where something is not, which the report then names; 2 where it

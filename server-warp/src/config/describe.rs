@@ -34,7 +34,8 @@ pub(crate) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
     for section in SECTIONS {
         let gap = if text.is_empty() { "" } else { "\n" };
         let title = heading.apply_to(format!("[{}]", section.name));
-        let _ = writeln!(text, "{gap}{title} {}", section.about);
+        let _ = writeln!(text, "{gap}{title}");
+        text.push_str(&wrapped(section.about, "  "));
         for setting in section.settings {
             let value = with_unit(setting, &loaded.config);
             let origin = dim.apply_to(format!("({})", loaded.origin(setting.path)));
@@ -113,7 +114,7 @@ pub(crate) fn settings_for_help() -> String {
 /// What the setting does, its variable, and its default with the unit.
 pub(crate) fn help_of(setting: &Setting) -> String {
     let mut help = format!("{} [env: {}]", setting.about, setting.variable());
-    if setting.kind.value(&Config::default()) != Value::None {
+    if !setting.kind.value(&Config::default()).is_empty() {
         let _ = write!(
             help,
             " [default: {}]",
@@ -130,7 +131,7 @@ pub(super) fn table(section: &super::setting::Section) -> String {
         String::from("| setting | default | takes | what it is |\n| --- | --- | --- | --- |\n");
     for setting in section.settings {
         let default = match setting.kind.value(&Config::default()) {
-            Value::None => "none".to_owned(),
+            value if value.is_empty() => "none".to_owned(),
             value => format!("`{}`", toml(&value)),
         };
         let flag = setting.flag.map(|flag| format!(", flag `--{flag}`"));
@@ -150,7 +151,7 @@ pub(super) fn table(section: &super::setting::Section) -> String {
 fn with_unit(setting: &Setting, config: &Config) -> String {
     let value = setting.kind.value(config);
     match (&value, setting.kind.unit()) {
-        (Value::None, _) => "none".to_owned(),
+        (value, _) if value.is_empty() => "none".to_owned(),
         (Value::Number(_) | Value::Ratio(_), Some(unit)) => format!("{value} {unit}"),
         (Value::Size(_), Some(unit)) => {
             let text = value.to_string();

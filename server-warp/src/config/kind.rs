@@ -59,6 +59,17 @@ pub(crate) enum Value {
     List(Vec<String>),
 }
 
+impl Value {
+    /// Whether there is no value, or a list of none.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::List(items) => items.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -44,14 +44,14 @@ impl Default for CompressionConfig {
 
 /// What a client says of an answer that is not compressed, and of gzip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Accepted {
+pub(super) struct Accepted {
     gzip: f32,
     /// `None` where the client does not say: then everything else that it takes comes before.
     identity: Option<f32>,
 }
 
 impl Accepted {
-    fn read(headers: &HeaderMap) -> Self {
+    pub(super) fn read(headers: &HeaderMap) -> Self {
         let (mut gzip, mut identity, mut others) = (None, None, None);
         let codings = headers
             .get_all(ACCEPT_ENCODING)
@@ -102,7 +102,7 @@ fn quality(parameter: &str) -> f32 {
 pub(super) async fn compress(
     config: &CompressionConfig,
     method: &Method,
-    request_headers: &HeaderMap,
+    accepted: Accepted,
     mut response: Response<Bytes>,
 ) -> Response<Bytes> {
     if method == Method::POST {
@@ -111,7 +111,6 @@ pub(super) async fn compress(
     response
         .headers_mut()
         .append(VARY, HeaderValue::from_name(ACCEPT_ENCODING));
-    let accepted = Accepted::read(request_headers);
     let bytes_min = match accepted.refuses_identity() {
         true => 1,
         false => config.bytes_min,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Buf, Bytes};
 use futures::Stream;
-use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use knowledge_core::api::MatchedRoute;
@@ -15,7 +15,7 @@ use tower_service::Service;
 use warp::{Filter, Reply};
 
 use super::body::{self, Bounds, Fault};
-use super::compression::compress;
+use super::compression::{Accepted, compress};
 use super::exchange::Exchange;
 use super::rate_limit::Key;
 use super::responder::{Refusal, Responder};
@@ -151,24 +151,19 @@ where
         return shared.refuse(exchange, &Refusal::Overloaded { retry_after });
     };
     let _in_work = shared.metrics.in_work();
+    let compression = config.compression.as_ref();
+    let compression = compression.map(|config| (config, Accepted::read(&headers)));
     let mut request = Request::new(body);
     *request.method_mut() = exchange.method.clone();
     *request.uri_mut() = exchange.uri.clone();
     *request.headers_mut() = headers;
-    let accept_encoding = config.compression.as_ref().map(|config| {
-        let mut accepted = HeaderMap::new();
-        for value in request.headers().get_all(ACCEPT_ENCODING) {
-            accepted.append(ACCEPT_ENCODING, value.clone());
-        }
-        (config, accepted)
-    });
-    let answered = tokio::time::timeout_at(deadline, shared.responder.respond(request)).await;
-    match (answered, accept_encoding) {
-        (Ok(response), None) => response,
-        (Ok(response), Some((config, accepted))) => {
-            compress(config, &exchange.method, &accepted, response).await
-        }
-        (Err(_), _) => shared.refuse(exchange, &Refusal::TimedOut { retry_after }),
+    let Ok(response) = tokio::time::timeout_at(deadline, shared.responder.respond(request)).await
+    else {
+        return shared.refuse(exchange, &Refusal::TimedOut { retry_after });
+    };
+    match compression {
+        Some((config, accepted)) => compress(config, &exchange.method, accepted, response).await,
+        None => response,
     }
 }
 

@@ -38,7 +38,7 @@ async fn refused(operation: &Operation, call: Call, why: &str) {
 
 #[tokio::test]
 async fn none() {
-    for operation in Operation::all(quiet_org()) {
+    for operation in Operation::every(quiet_org()) {
         refused(&operation, operation.anonymous(), "none").await;
     }
 }
@@ -46,7 +46,7 @@ async fn none() {
 #[tokio::test]
 async fn dead_ones_and_those_that_never_lived() {
     let org = quiet_org();
-    for operation in Operation::all(org) {
+    for operation in Operation::every(org) {
         let dead = if operation.takes_session {
             &org.dead_sessions
         } else {
@@ -83,7 +83,7 @@ async fn dead_ones_and_those_that_never_lived() {
 async fn those_of_the_other_kind() {
     let org = quiet_org();
     let owner = &org.members.owner;
-    for operation in Operation::all(org) {
+    for operation in Operation::every(org) {
         let anonymous = operation.anonymous();
         let (here, there) = if operation.takes_session {
             (
@@ -157,7 +157,7 @@ async fn a_session_is_found_among_other_cookies() {
 #[tokio::test]
 async fn who_calls_comes_before_what_is_wrong_with_the_call() {
     let org = quiet_org();
-    for operation in Operation::all(org) {
+    for operation in Operation::every(org) {
         let wrong = operation
             .anonymous()
             .without("content-type")
@@ -265,5 +265,18 @@ async fn writes_with_a_session_from_another_site() {
         ],
     ] {
         assert_eq!(status(update, headers).await, 200, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_write_with_a_session_is_refused_to_other_sites() {
+    for operation in Operation::every(quiet_org()) {
+        if !operation.takes_session || operation.call.is_safe() {
+            continue;
+        }
+        let call = operation.call.clone();
+        let answer = call.header("sec-fetch-site", "cross-site").send().await;
+        assert_eq!(answer.status, 403, "{}", operation.name);
+        assert_eq!(operation.refusal(&answer).0, "forbidden");
     }
 }

@@ -20,7 +20,7 @@ async fn created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 420
+    content-length: 460
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -33,7 +33,8 @@ async fn created() {
       "url": "/v1/inbound/<uuid 3>/<uuid 2>",
       "signing_secret": "<secret>",
       "created_by": "<uuid 5>",
-      "created_at": "<time>"
+      "created_at": "<time>",
+      "updated_at": "<time>"
     }
     "#);
     let created = answer.json();

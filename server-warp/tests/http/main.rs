@@ -8,6 +8,7 @@
 //!
 //! A test that changes something has an organisation of its own, so that the order of the tests does not matter.
 
+mod additions;
 mod bad_input;
 mod bulk;
 mod citations;

@@ -1,13 +1,16 @@
 //! Nothing of another organisation can be told from what does not exist.
 
-use knowledge_core::model::{MemoryId, RecallId, RoleId, SourceId, WorkspaceId};
+use knowledge_core::model::{
+    ChatId, ConnectorId, CredentialId, MemberId, MemoryId, RecallId, RoleId, SourceId, WorkspaceId,
+};
 use knowledge_core::testing::fixture::{MemberFixture, OrgFixture};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::support::{
-    Answer, Call, Show, bulk, create_inbound_webhook, create_webhook, dashboard, delete_role,
-    foreign_org, list_roles, quiet_org, roles_by_slug, subscribe, target, update_role,
+    Answer, Call, Show, bulk, create_inbound_webhook, create_webhook, dashboard, delete,
+    delete_role, foreign_org, get, list_roles, patch, post, put, quiet_org, roles_by_slug,
+    subscribe, target, update_role,
 };
 
 /// The slug of no organisation, as long as those of the fixture.
@@ -21,6 +24,10 @@ struct Names {
     memory: MemoryId,
     source: SourceId,
     recall: RecallId,
+    member: MemberId,
+    connector: ConnectorId,
+    mcp_key: CredentialId,
+    chat: ChatId,
 }
 
 impl Names {
@@ -32,6 +39,10 @@ impl Names {
             memory: org.main.memories.internal[0],
             source: org.sources[0],
             recall: org.recall,
+            member: org.members.viewer.id,
+            connector: org.connectors[0],
+            mcp_key: org.mcp_key_id,
+            chat: org.chats[0],
         }
     }
 
@@ -45,6 +56,10 @@ impl Names {
             memory: MemoryId(id()),
             source: SourceId(id()),
             recall: RecallId(id()),
+            member: MemberId(id()),
+            connector: ConnectorId(id()),
+            mcp_key: CredentialId(id()),
+            chat: ChatId(id()),
         }
     }
 }
@@ -116,6 +131,96 @@ fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static 
     ]
 }
 
+/// The same for the operations beside the eight.
+fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static str, Call)> {
+    let mut probes = Vec::new();
+    for slug in [&own.slug, &theirs.slug] {
+        let org = format!("/v1/orgs/{slug}");
+        let role = format!("{org}/custom-roles/{}", theirs.role);
+        let member = format!("{org}/members/{}", theirs.member);
+        let held = format!("{member}/workspace-roles/{}", theirs.workspace);
+        let viewer = json!({ "role": "viewer" });
+        probes.extend([
+            ("role", get(role)),
+            ("member", get(&member)),
+            (
+                "update member",
+                patch(&member).json(&json!({ "name": "Mine" })),
+            ),
+            ("remove member", delete(&member)),
+            ("assign role there", put(&held).json(&viewer)),
+            ("end role there", delete(&held)),
+        ]);
+    }
+    let org = format!("/v1/orgs/{}", theirs.slug);
+    let new = json!({ "name": "Spy", "handle": "spy", "role": "viewer" });
+    probes.extend([
+        ("members", get(format!("{org}/members"))),
+        ("add member", post(format!("{org}/members")).json(&new)),
+    ]);
+    let mut probes: Vec<_> = probes
+        .into_iter()
+        .map(|(name, call)| (name, call.session(&caller.session)))
+        .collect();
+    for workspace in [own.workspace, theirs.workspace] {
+        let calls = in_workspace(workspace, theirs);
+        let calls = calls.into_iter();
+        probes.extend(calls.map(|(name, call)| (name, call.bearer(&caller.token))));
+    }
+    probes
+}
+
+/// What a workspace has, with names of `theirs`.
+fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Call)> {
+    let path = format!("/v1/workspaces/{workspace}");
+    let connector = format!("{path}/connectors/{}", theirs.connector);
+    let key = format!("{path}/mcp-keys/{}", theirs.mcp_key);
+    let chat = format!("{path}/chats/{}", theirs.chat);
+    let report = json!({ "outcome": "success" });
+    let mut calls = vec![
+        ("connector", get(&connector)),
+        (
+            "update connector",
+            patch(&connector).json(&json!({ "is_paused": true })),
+        ),
+        ("delete connector", delete(&connector)),
+        (
+            "report sync",
+            post(format!("{connector}/sync-reports")).json(&report),
+        ),
+        ("MCP key", get(&key)),
+        ("rotate MCP key", post(format!("{key}/rotate"))),
+        ("revoke MCP key", delete(&key)),
+        ("chat", get(&chat)),
+        ("messages", get(format!("{chat}/messages"))),
+        (
+            "post message",
+            post(format!("{chat}/messages")).json(&json!({ "content": "Mine" })),
+        ),
+    ];
+    if workspace == theirs.workspace {
+        for list in [
+            "connectors",
+            "mcp-keys",
+            "chats",
+            "webhooks",
+            "inbound-webhooks",
+        ] {
+            calls.push(("list", get(format!("{path}/{list}"))));
+        }
+        let id = Uuid::nil();
+        for webhook in [
+            format!("{path}/webhooks/{id}"),
+            format!("{path}/inbound-webhooks/{id}"),
+        ] {
+            calls.push(("webhook", get(&webhook)));
+            calls.push(("delete webhook", delete(&webhook)));
+            calls.push(("rotate secret", post(format!("{webhook}/rotate-secret"))));
+        }
+    }
+    calls
+}
+
 /// The answer without what differs between any two: the identifier of the request and the time.
 fn without_volatile(mut answer: Answer) -> Answer {
     for name in ["request-id", "date"] {
@@ -139,8 +244,12 @@ async fn every_operation_answers_as_if_it_did_not_exist() {
         &members.guest,
     ];
     for caller in callers {
-        let of_foreign = probes(&own_names, &foreign_names, caller);
-        let of_nothing = probes(&own_names, &nothing, caller);
+        let every = |theirs: &Names| {
+            let mut every = probes(&own_names, theirs, caller);
+            every.extend(more_probes(&own_names, theirs, caller));
+            every
+        };
+        let (of_foreign, of_nothing) = (every(&foreign_names), every(&nothing));
         for ((probe, foreign), (_, nothing)) in of_foreign.into_iter().zip(of_nothing) {
             let (foreign, nothing) = (foreign.send().await, nothing.send().await);
             assert!(!foreign.status.is_server_error(), "{probe}: {foreign:?}");

@@ -21,7 +21,7 @@ async fn created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 371
+    content-length: 428
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -32,9 +32,11 @@ async fn created() {
       "workspace_id": "<uuid 4>",
       "event_type": "chunk.created",
       "url": "https://example.com/hook",
+      "is_active": true,
       "signing_secret": "<secret>",
       "created_by": "<uuid 5>",
-      "created_at": "<time>"
+      "created_at": "<time>",
+      "updated_at": "<time>"
     }
     "#);
     let created = answer.json();

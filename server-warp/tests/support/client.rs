@@ -121,6 +121,11 @@ impl Call {
             .body(body.to_string())
     }
 
+    /// Whether it only reads (RFC 9110, 9.2.1).
+    pub(crate) fn is_safe(&self) -> bool {
+        self.method.is_safe()
+    }
+
     /// With another method.
     pub(crate) fn method(mut self, method: Method) -> Self {
         self.method = method;

@@ -1,5 +1,6 @@
 //! From the parts of a request to a typed call, and from its result to an answer.
 
+mod audit;
 mod chats;
 mod citations;
 mod connectors;
@@ -7,6 +8,7 @@ mod dashboard;
 mod mcp_keys;
 mod members;
 mod memories;
+mod recalls;
 mod roles;
 mod sources;
 mod webhooks;
@@ -106,6 +108,11 @@ impl Call<'_> {
             Operation::RotateCitationSubscriptionSecret => {
                 self.rotate_citation_subscription_secret(credential).await
             }
+            Operation::CreateRecall => self.create_recall(credential).await,
+            Operation::ListRecalls => self.list_recalls(credential).await,
+            Operation::GetRecall => self.recall(credential).await,
+            Operation::ListAuditEntries => self.list_audit_entries(credential).await,
+            Operation::GetAuditEntry => self.audit_entry(credential).await,
             Operation::GetDashboardSummary => self.dashboard_summary(credential).await,
             Operation::DeleteCustomRole => self.delete_custom_role(credential).await,
             Operation::UpdateCustomRole => self.update_custom_role(credential).await,
@@ -139,6 +146,18 @@ impl Call<'_> {
             Operation::RemoveMember => self.remove_member(credential).await,
             Operation::AssignWorkspaceRole => self.assign_workspace_role(credential).await,
             Operation::EndWorkspaceRole => self.end_workspace_role(credential).await,
+            Operation::ListWebhooks => self.list_webhooks(credential).await,
+            Operation::GetWebhook => self.webhook(credential).await,
+            Operation::UpdateWebhook => self.update_webhook(credential).await,
+            Operation::DeleteWebhook => self.delete_webhook(credential).await,
+            Operation::RotateWebhookSecret => self.rotate_webhook_secret(credential).await,
+            Operation::ListInboundWebhooks => self.list_inbound_webhooks(credential).await,
+            Operation::GetInboundWebhook => self.inbound_webhook(credential).await,
+            Operation::UpdateInboundWebhook => self.update_inbound_webhook(credential).await,
+            Operation::DeleteInboundWebhook => self.delete_inbound_webhook(credential).await,
+            Operation::RotateInboundWebhookSecret => {
+                self.rotate_inbound_webhook_secret(credential).await
+            }
             Operation::CreateChat => self.create_chat(credential).await,
             Operation::ListChats => self.list_chats(credential).await,
             Operation::GetChat => self.chat(credential).await,

@@ -6,8 +6,11 @@ use super::Call;
 use crate::access::Credential;
 use crate::api::Handled;
 use crate::api::body::Body;
+use crate::api::headers;
+use crate::api::query::Query;
 use crate::api::response::Answer;
-use crate::model::{NewInboundWebhook, NewWebhook};
+use crate::model::{InboundWebhookUpdate, NewInboundWebhook, NewWebhook, WebhookUpdate};
+use crate::service::Tagged;
 
 impl Call<'_> {
     pub(super) async fn create_webhook(&self, credential: &Credential) -> Handled {
@@ -36,5 +39,111 @@ impl Call<'_> {
             .create_inbound_webhook(credential, self.workspace(), &request)
             .await?;
         Ok(Answer::json(StatusCode::CREATED, &created))
+    }
+
+    pub(super) async fn list_webhooks(&self, credential: &Credential) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let page = query.page();
+        let page = query.finish(page)?;
+        let found = self
+            .service
+            .list_webhooks(credential, self.workspace(), &page)
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &found))
+    }
+
+    pub(super) async fn webhook(&self, credential: &Credential) -> Handled {
+        let Tagged { value, etag } = self
+            .service
+            .webhook(credential, self.workspace(), self.id("webhookId"))
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+    }
+
+    pub(super) async fn update_webhook(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse_optional(self.request.body())?;
+        let update = WebhookUpdate {
+            event_type: body.parsed("event_type"),
+            url: body.parsed("url"),
+            is_active: body.boolean("is_active"),
+        };
+        self.check_url(&mut body, "url", update.url.as_ref())?;
+        let update = body.finish(Some(update))?;
+        let if_match = headers::if_match(self.request.headers());
+        let (workspace, id) = (self.workspace(), self.id("webhookId"));
+        let Tagged { value, etag } = self
+            .service
+            .update_webhook(credential, workspace, id, &update, if_match.as_ref())
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+    }
+
+    pub(super) async fn delete_webhook(&self, credential: &Credential) -> Handled {
+        self.service
+            .delete_webhook(credential, self.workspace(), self.id("webhookId"))
+            .await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+
+    pub(super) async fn rotate_webhook_secret(&self, credential: &Credential) -> Handled {
+        Body::parse_optional(self.request.body())?.finish(Some(()))?;
+        let rotated = self
+            .service
+            .rotate_webhook_secret(credential, self.workspace(), self.id("webhookId"))
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &rotated))
+    }
+
+    pub(super) async fn list_inbound_webhooks(&self, credential: &Credential) -> Handled {
+        let mut query = Query::parse(self.request.uri());
+        let page = query.page();
+        let page = query.finish(page)?;
+        let found = self
+            .service
+            .list_inbound_webhooks(credential, self.workspace(), &page)
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &found))
+    }
+
+    pub(super) async fn inbound_webhook(&self, credential: &Credential) -> Handled {
+        let Tagged { value, etag } = self
+            .service
+            .inbound_webhook(credential, self.workspace(), self.id("webhookId"))
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+    }
+
+    pub(super) async fn update_inbound_webhook(&self, credential: &Credential) -> Handled {
+        let mut body = Body::parse_optional(self.request.body())?;
+        let update = InboundWebhookUpdate {
+            name: body.text("name"),
+        };
+        if let Some(name) = &update.name {
+            body.problems().name("name", name, self.service.limits());
+        }
+        let update = body.finish(Some(update))?;
+        let if_match = headers::if_match(self.request.headers());
+        let (workspace, id) = (self.workspace(), self.id("webhookId"));
+        let Tagged { value, etag } = self
+            .service
+            .update_inbound_webhook(credential, workspace, id, &update, if_match.as_ref())
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+    }
+
+    pub(super) async fn delete_inbound_webhook(&self, credential: &Credential) -> Handled {
+        self.service
+            .delete_inbound_webhook(credential, self.workspace(), self.id("webhookId"))
+            .await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+
+    pub(super) async fn rotate_inbound_webhook_secret(&self, credential: &Credential) -> Handled {
+        Body::parse_optional(self.request.body())?.finish(Some(()))?;
+        let rotated = self
+            .service
+            .rotate_inbound_webhook_secret(credential, self.workspace(), self.id("webhookId"))
+            .await?;
+        Ok(Answer::json(StatusCode::OK, &rotated))
     }
 }

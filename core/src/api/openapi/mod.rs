@@ -142,7 +142,7 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
         let when = if need.when.is_empty() {
             String::new()
         } else {
-            format!(" where {}", need.when)
+            format!(" ({})", need.when)
         };
         format!("`{}` {place}{when}", need.action)
     });

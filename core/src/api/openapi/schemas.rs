@@ -245,6 +245,8 @@ fn limit(name: &str, limits: &Limits) -> Option<usize> {
     Some(match name {
         "bulk_memories_max" => limits.bulk_memories_max,
         "content_bytes_max" => limits.content_bytes_max,
+        "name_chars_max" => limits.name_chars_max,
+        "url_chars_max" => limits.url_chars_max,
         _ => return None,
     })
 }

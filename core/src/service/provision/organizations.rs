@@ -9,6 +9,8 @@ use crate::model::{
     is_label_name,
 };
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
+use crate::service::audit_log::AUDIT_SWEEP_INTERVAL;
+use crate::service::maintain::Due;
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::Problems;
 use crate::store::{Direction, StoreExt, keys};
@@ -54,6 +56,7 @@ impl Provisioning<'_> {
                 transaction.put(keys::org_slug(slug), &org.id);
                 transaction.create(keys::org(org.id), &org);
                 let member = self.add_member(&mut transaction, org.id, owner, now);
+                Due::Audit(org.id).schedule(&mut transaction, now.plus(AUDIT_SWEEP_INTERVAL), env);
                 let (actor, action) = (Actor::operator(org.id), AuditAction::OrganizationCreate);
                 let resource = (ResourceKind::Organization, org.id.0);
                 Operation::begin(&transaction, env, now).created(

@@ -138,6 +138,9 @@ struct Verifier {
     redirects: BTreeMap<(OrgId, RoleId), RoleRef>,
     /// The organisations whose deleted roles maintenance will settle.
     settled: BTreeSet<OrgId>,
+    /// Every organisation, and those whose audit log maintenance will sweep.
+    orgs: BTreeSet<OrgId>,
+    swept: BTreeSet<OrgId>,
     /// How many memories have a name at their source, less how many names lead to one.
     names: BTreeMap<OrgId, i64>,
     /// The chats: their messages do not say in which workspace they are.
@@ -173,6 +176,8 @@ impl Verifier {
             roles,
             redirects,
             settled: BTreeSet::new(),
+            orgs: BTreeSet::new(),
+            swept: BTreeSet::new(),
             names: BTreeMap::new(),
             chats: HashSet::new(),
             audit: None,
@@ -255,10 +260,18 @@ impl Verifier {
                 self.differ(NotDue, &key, None, expected, "nothing");
             }
         }
+        let (orgs, swept) = (
+            std::mem::take(&mut self.orgs),
+            std::mem::take(&mut self.swept),
+        );
+        for org in orgs.difference(&swept) {
+            let expected = "a due entry that sweeps the audit log of the organisation";
+            self.differ(NotDue, &keys::org(*org), None, expected, "nothing");
+        }
         for (org, missing) in std::mem::take(&mut self.names) {
             if missing != 0 {
                 let expected = "as many source keys as memories that have one";
-                let found = format!("{} fewer", missing);
+                let found = format!("{missing} fewer");
                 self.differ(Count, &keys::org(org), None, expected, found);
             }
         }

@@ -51,9 +51,11 @@ impl Model {
             workspace_id: workspace,
             event_type: new.event_type,
             url: new.url.clone(),
+            is_active: true,
             signing_secret: self.signing_secret(secret),
             created_by: who.member,
             created_at: now,
+            updated_at: now,
         };
         let webhooks = &mut self.org_mut(who.org).webhooks;
         webhooks.insert(webhook.id, webhook.clone());
@@ -92,6 +94,7 @@ impl Model {
             signing_secret: self.signing_secret(secret),
             created_by: who.member,
             created_at: now,
+            updated_at: now,
         };
         let webhooks = &mut self.org_mut(who.org).inbound_webhooks;
         webhooks.insert(id, webhook.clone());

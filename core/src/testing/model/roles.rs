@@ -301,6 +301,9 @@ impl Model {
         if old == new {
             return Ok(Answer::Done);
         }
+        if found.role == OWNER && org.members[&who.member].role != OWNER {
+            return Err(vec![Refusal::Forbidden]);
+        }
         let mut refusals = Vec::new();
         if let Some(RoleRef::Custom(id)) = new {
             let invalid = |code| Err(vec![Refusal::invalid("role", code)]);
@@ -320,7 +323,7 @@ impl Model {
         if org.exceeds(&who, &org.role_actions(new.unwrap_or(found.role))) {
             refusals.push(Refusal::Forbidden);
         }
-        if [old, new, Some(found.role)].contains(&Some(OWNER)) {
+        if old == Some(OWNER) || new == Some(OWNER) {
             if org.members[&who.member].role != OWNER {
                 refusals.push(Refusal::Forbidden);
             }

@@ -134,6 +134,15 @@ pub(super) static SECTION: Section = Section {
             },
             "How long the result of a bulk update is kept for replays under its Idempotency-Key",
         ),
+        Setting::new(
+            "limits.audit_retention",
+            &Time {
+                at: field!(limits.audit_retention),
+                min: TIME_MIN,
+                max: RETENTION_MAX,
+            },
+            "How long an entry of the audit log is kept; no shorter than results are kept for replays",
+        ),
     ],
     check,
     inspect: nothing,
@@ -141,7 +150,8 @@ pub(super) static SECTION: Section = Section {
 
 fn check(config: &Config, check: &mut Check<'_>) {
     if let Err(invalid) = config.limits.validate() {
-        // Not reached as long as the ranges above are those of core.
-        check.refuse("limits", &[], &invalid.to_string());
+        // Beyond the ranges above: what holds between two of them.
+        let setting = format!("limits.{}", invalid.name);
+        check.refuse(&setting, &[], &invalid.to_string());
     }
 }

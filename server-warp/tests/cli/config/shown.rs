@@ -127,8 +127,9 @@ fn people_are_told_value_unit_origin_and_meaning() {
     let args = ["config", "show", "--listen=[::1]:0"];
     let text = knowledge_in(&environment, &args).ok().stdout;
     for expected in [
-        "[server] How the server meets its clients\n\n  listen = [::1]:0  (--listen)\n      The address",
+        "[server]\n  How the server meets its clients\n\n  listen = [::1]:0  (--listen)\n      The address",
         "\n  public_url = none  (default)\n",
+        "\n  origins = none  (default)\n",
         &format!(
             "\n  bulk_memories_max = 500 memories  ({file}:2:21)\n      Memories that one bulk update may name\n"
         ),

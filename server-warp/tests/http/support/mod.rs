@@ -1,5 +1,6 @@
 //! What the tests share: the service that they ask, requests as its callers send them, and answers as they show.
 
+mod additions;
 mod in_process;
 mod operations;
 mod show;
@@ -12,6 +13,7 @@ mod contract;
 #[path = "../../support/knowledge.rs"]
 mod knowledge;
 
+pub(crate) use self::additions::{delete, get, patch, post, put};
 pub(crate) use self::client::{Answer, Call};
 pub(crate) use self::contract::Contract;
 pub(crate) use self::in_process::InProcess;

@@ -99,8 +99,8 @@ pub(crate) async fn role(org: &OrgFixture, slug: &str) -> Value {
     roles_by_slug(&target().base_url, org).await[slug].clone()
 }
 
-/// One of the eight operations with a request that would succeed, by the owner of the organisation. For what all
-/// operations have in common.
+/// An operation with a request that would succeed, by the owner of the organisation. For what all operations have in
+/// common.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
@@ -109,6 +109,10 @@ pub(crate) struct Operation {
     pub(crate) has_body: bool,
     /// Whether refusals have no body but headers.
     pub(crate) refuses_in_headers: bool,
+    /// The same of methods that its path does not take.
+    pub(crate) refuses_methods_in_headers: bool,
+    /// The methods that its path takes.
+    pub(crate) allow: &'static str,
 }
 
 impl Operation {
@@ -120,16 +124,25 @@ impl Operation {
         let url = "https://example.com/hook";
         let relabel = json!({ "memoryIds": [memory], "sensitivityLabel": "internal" });
         vec![
-            Self::new("bulk update", bulk(token, &relabel)).with_body(),
-            Self::new("dashboard", dashboard(token, main)).refusing_in_headers(),
-            Self::new("delete role", delete_role(session, slug, org.roles.unheld)).with_session(),
+            Self::new("bulk update", bulk(token, &relabel))
+                .with_body()
+                .allowing("PATCH"),
+            Self::new("dashboard", dashboard(token, main))
+                .refusing_in_headers()
+                .allowing("GET, HEAD"),
+            Self::new("delete role", delete_role(session, slug, org.roles.unheld))
+                .with_session()
+                .allowing("DELETE, GET, HEAD, PATCH"),
             Self::new(
                 "update role",
                 update_role(session, slug, org.roles.guest, &json!({})),
             )
             .with_session()
-            .with_body(),
-            Self::new("list roles", list_roles(session, slug)).with_session(),
+            .with_body()
+            .allowing("DELETE, GET, HEAD, PATCH"),
+            Self::new("list roles", list_roles(session, slug))
+                .with_session()
+                .allowing("GET, HEAD, POST"),
             Self::new(
                 "subscribe",
                 subscribe(
@@ -138,7 +151,8 @@ impl Operation {
                 ),
             )
             .with_body()
-            .refusing_in_headers(),
+            .refusing_in_headers()
+            .allowing("GET, HEAD, POST"),
             Self::new(
                 "create webhook",
                 create_webhook(
@@ -148,38 +162,52 @@ impl Operation {
                 ),
             )
             .with_body()
-            .refusing_in_headers(),
+            .refusing_in_headers()
+            .allowing("GET, HEAD, POST"),
             Self::new(
                 "create inbound webhook",
                 create_inbound_webhook(token, main, &json!({ "name": "Tickets" })),
             )
             .with_body()
-            .refusing_in_headers(),
+            .refusing_in_headers()
+            .allowing("GET, HEAD, POST"),
         ]
     }
 
-    fn new(name: &'static str, call: Call) -> Self {
+    pub(super) fn new(name: &'static str, call: Call) -> Self {
         Self {
             name,
             call,
             takes_session: false,
             has_body: false,
             refuses_in_headers: false,
+            refuses_methods_in_headers: false,
+            allow: "POST",
         }
     }
 
-    fn with_body(mut self) -> Self {
+    pub(super) fn with_body(mut self) -> Self {
         self.has_body = true;
         self
     }
 
-    fn with_session(mut self) -> Self {
+    pub(super) fn with_session(mut self) -> Self {
         self.takes_session = true;
         self
     }
 
     fn refusing_in_headers(mut self) -> Self {
         self.refuses_in_headers = true;
+        self.refusing_methods_in_headers()
+    }
+
+    pub(super) fn refusing_methods_in_headers(mut self) -> Self {
+        self.refuses_methods_in_headers = true;
+        self
+    }
+
+    pub(super) fn allowing(mut self, methods: &'static str) -> Self {
+        self.allow = methods;
         self
     }
 

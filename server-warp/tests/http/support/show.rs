@@ -18,6 +18,8 @@ pub(crate) trait Show {
     /// | an entity tag (32 hexadecimal digits in quotes) | `"<etag 1>"`, likewise |
     /// | a timestamp in UTC with milliseconds | `<time>` |
     /// | the header `date` | `<date>` |
+    /// | a bearer token (`wkt_`, an organisation and 32 bytes) | `<token>` |
+    /// | the cursor of the next page | `<cursor>` |
     /// | a signing secret (`whsec_` and the base64 of 32 bytes) | `<secret>` |
     /// | the slug of one of the fixture's organisations | `<org>` |
     fn show(&self) -> String;
@@ -53,6 +55,8 @@ static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
         | (?<time> \b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z )
         | (?<date> \n date:\x20[^\n]+ )
         | (?<secret> \b whsec_[A-Za-z0-9+/]{43}= )
+        | (?<token> \b wkt_[0-9a-f]{32}_[A-Za-z0-9_-]{43} )
+        | (?<cursor> "next_cursor":\x20"[A-Za-z0-9_-]+" )
         | (?<org> \b org-[0-9]{2}\b )
         "#,
     )
@@ -79,6 +83,10 @@ fn stable(text: &str) -> String {
             "\ndate: <date>".to_owned()
         } else if found.name("secret").is_some() {
             "<secret>".to_owned()
+        } else if found.name("token").is_some() {
+            "<token>".to_owned()
+        } else if found.name("cursor").is_some() {
+            "\"next_cursor\": \"<cursor>\"".to_owned()
         } else {
             "<org>".to_owned()
         }

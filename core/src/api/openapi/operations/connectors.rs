@@ -10,6 +10,15 @@ use crate::service::{ConnectorDetails, ConnectorUpdate, NewConnector, SyncOutcom
 
 /// What a sync came to.
 #[derive(JsonSchema)]
+#[schemars(extend("oneOf" = [
+    {
+        "properties": { "outcome": { "const": "failure" } },
+        "required": ["error"],
+    },
+    {
+        "properties": { "outcome": { "const": "success" }, "error": false, "is_authentication": false },
+    },
+]))]
 #[allow(dead_code, reason = "nothing but its schema")]
 struct SyncReportRequest {
     /// Success or failure.

@@ -17,10 +17,6 @@ struct RotateMcpKeyRequest {
     rotation_seconds: Option<RotationSeconds>,
 }
 
-/// Takes no fields.
-#[derive(JsonSchema)]
-struct NoFields {}
-
 /// The parameters of the operations on one key, from the answer to its creation.
 const MADE: &[(&str, &str)] = &[("id", "$request.path.id"), ("keyId", "$response.body#/id")];
 
@@ -61,5 +57,5 @@ pub(super) fn describe(all: &mut Descriptions) {
         Operation::NoteMcpKeyUse,
         "The key is the one that is presented as the bearer token.",
     )
-    .optional_body::<NoFields>();
+    .empty_body();
 }

@@ -4,7 +4,13 @@ use serde_json::json;
 
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
-use crate::model::{BulkResult, BulkUpdate, MemoryDetails, MemoryFilter, MemorySummary};
+use crate::model::{
+    BulkResult, BulkUpdate, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
+};
+use crate::service::{CreateMemory, IngestBatch, IngestResult};
+
+/// The memory that was just made.
+const ID: &[(&str, &str)] = &[("id", "$response.body#/id")];
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
@@ -35,6 +41,38 @@ pub(super) fn describe(all: &mut Descriptions) {
         Operation::GetMemory,
         &[("id", "$response.body#/data/0/id")],
     );
+    all.describe(
+        Operation::CreateMemory,
+        "It waits for review. A `sourceKey` that a memory from the source has already is refused: a batch updates.",
+    )
+    .needs("create_memory")
+    .body::<CreateMemory>()
+    .answers::<MemoryDetails>()
+    .etag()
+    .leads_to(Operation::GetMemory, ID)
+    .leads_to(Operation::UpdateMemory, ID)
+    .leads_to(Operation::DeleteMemory, ID);
+    all.describe(
+        Operation::IngestMemories,
+        "All of the batch comes in, or none of it. A `source_key` seen before updates that memory.",
+    )
+    .needs("ingest")
+    .body::<IngestBatch>()
+    .answers::<IngestResult>();
+    all.describe(
+        Operation::UpdateMemory,
+        "What is left out stays as it is; the labels follow the rules of a bulk update.",
+    )
+    .needs("update_memory")
+    .if_match()
+    .optional_body::<MemoryUpdate>()
+    .answers::<MemoryDetails>()
+    .etag();
+    all.describe(
+        Operation::DeleteMemory,
+        "What it says is erased everywhere; the audit log keeps identifiers and labels.",
+    )
+    .needs("delete_memory");
     all.describe(
         Operation::GetMemory,
         "Who may relabel sees the labels of all; what a memory says is shown to its readers, and `null` to others.",

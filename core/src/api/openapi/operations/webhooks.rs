@@ -2,7 +2,16 @@
 
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
-use crate::model::{InboundWebhook, NewInboundWebhook, NewWebhook, Webhook};
+use crate::model::{
+    InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook, Webhook, WebhookUpdate,
+};
+use crate::service::RotatedSecret;
+
+/// The parameters of the operations on one webhook, from the answer to its registration.
+const MADE: &[(&str, &str)] = &[
+    ("id", "$request.path.id"),
+    ("webhookId", "$response.body#/id"),
+];
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
@@ -11,12 +20,73 @@ pub(super) fn describe(all: &mut Descriptions) {
     )
     .needs("create_webhook")
     .body::<NewWebhook>()
-    .answers::<Webhook>();
+    .answers::<Webhook>()
+    .leads_to(Operation::GetWebhook, MADE)
+    .leads_to(Operation::UpdateWebhook, MADE)
+    .leads_to(Operation::RotateWebhookSecret, MADE)
+    .leads_to(Operation::DeleteWebhook, MADE);
     all.describe(
         Operation::CreateInboundWebhook,
         "`signing_secret` is shown this once. `url` is where senders post to.",
     )
     .needs("create_inbound_webhook")
     .body::<NewInboundWebhook>()
-    .answers::<InboundWebhook>();
+    .answers::<InboundWebhook>()
+    .leads_to(Operation::GetInboundWebhook, MADE)
+    .leads_to(Operation::UpdateInboundWebhook, MADE)
+    .leads_to(Operation::RotateInboundWebhookSecret, MADE)
+    .leads_to(Operation::DeleteInboundWebhook, MADE);
+    all.describe(
+        Operation::ListWebhooks,
+        "In the order in which they were made, without their secrets.",
+    )
+    .needs("list_webhooks")
+    .answers_page::<Webhook>();
+    all.describe(Operation::GetWebhook, "")
+        .needs("webhook")
+        .answers::<Webhook>()
+        .etag();
+    all.describe(Operation::UpdateWebhook, "What is left out stays as it is.")
+        .needs("update_webhook")
+        .if_match()
+        .optional_body::<WebhookUpdate>()
+        .answers::<Webhook>()
+        .etag();
+    all.describe(Operation::DeleteWebhook, "")
+        .needs("delete_webhook");
+    all.describe(
+        Operation::RotateWebhookSecret,
+        "The new `signing_secret` is shown this once. For 24 hours the old one counts too.",
+    )
+    .needs("rotate_webhook_secret")
+    .empty_body()
+    .answers::<RotatedSecret>();
+    all.describe(
+        Operation::ListInboundWebhooks,
+        "In the order in which they were made, without their secrets.",
+    )
+    .needs("list_inbound_webhooks")
+    .answers_page::<InboundWebhook>();
+    all.describe(Operation::GetInboundWebhook, "")
+        .needs("inbound_webhook")
+        .answers::<InboundWebhook>()
+        .etag();
+    all.describe(
+        Operation::UpdateInboundWebhook,
+        "What is left out stays as it is.",
+    )
+    .needs("update_inbound_webhook")
+    .if_match()
+    .optional_body::<InboundWebhookUpdate>()
+    .answers::<InboundWebhook>()
+    .etag();
+    all.describe(Operation::DeleteInboundWebhook, "")
+        .needs("delete_inbound_webhook");
+    all.describe(
+        Operation::RotateInboundWebhookSecret,
+        "The new `signing_secret` is shown this once. For 24 hours the old one counts too.",
+    )
+    .needs("rotate_inbound_webhook_secret")
+    .empty_body()
+    .answers::<RotatedSecret>();
 }

@@ -75,8 +75,17 @@ pub(super) fn recall(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> C
     parts.agree(&[(2, recall.id.0)])?;
     let cited = recall.memory_ids.iter();
     let cited = cited.map(|memory| Claim::Exists(keys::cited_by(org, *memory, recall.id)));
-    let workspace = Claim::Exists(keys::workspace(org, recall.workspace_id));
-    Ok(cited.chain([workspace]).collect())
+    let place = keys::workspace_recall(org, recall.workspace_id, recall.id);
+    let workspace = keys::workspace(org, recall.workspace_id);
+    let others = [workspace, place].map(Claim::Exists);
+    Ok(cited.chain(others).collect())
+}
+
+pub(super) fn workspace_recall(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    value::<()>(entry)?;
+    let recall = keys::recall(parts.org()?, RecallId(parts.id(3)?));
+    let place = json!({ "workspace_id": parts.workspace()? });
+    Ok(vec![Claim::Says(recall, place)])
 }
 
 pub(super) fn cited_by(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {

@@ -95,6 +95,7 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("webhook_count", 3, o::counter),
     ("workspace", 3, t::workspace),
     ("workspace_memory", 4, m::workspace_memory),
+    ("workspace_recall", 4, m::workspace_recall),
     ("workspace_role", 4, t::workspace_role),
     ("workspace_slug", 3, t::workspace_slug),
 ];

@@ -6,7 +6,7 @@ use super::{Claims, Parts, Problem, present_or_former, value};
 use crate::dump::UNFINISHED_SCHEMA;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId};
 use crate::service::audit::ENTRY_BITS;
-use crate::service::audit_pages::{AuditPage, PAGE_ENTRIES, PageBody};
+use crate::service::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::idempotency::IdempotencyRecord;
 use crate::service::maintain::Due;
 use crate::service::verify::claim::Claim;
@@ -53,10 +53,7 @@ pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) 
 pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, first) = (parts.org()?, AuditLogId(parts.last_id()?));
     let page: AuditPage = value(entry)?;
-    let entries = match &page.body {
-        PageBody::Single { .. } => 1,
-        PageBody::Memories { entries, .. } => entries.len(),
-    };
+    let entries = page.len();
     let operation = page.operation_id;
     let place = AuditPlace {
         org,
@@ -135,6 +132,9 @@ pub(super) fn due(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) 
     match value(entry)? {
         Due::Redirects(org) => {
             verifier.settled.insert(org);
+        }
+        Due::Audit(org) => {
+            verifier.swept.insert(org);
         }
         Due::Expire { records, counter } => {
             let mut keys = records.into_iter().chain(counter);

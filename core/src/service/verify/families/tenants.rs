@@ -13,8 +13,9 @@ use crate::service::verify::claim::Claim;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::store::{KeyEntry, keys};
 
-pub(super) fn org(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+pub(super) fn org(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let org: Organization = value(entry)?;
+    verifier.orgs.insert(org.id);
     parts.agree(&[(1, org.id.0)])?;
     Ok(vec![Claim::Says(keys::org_slug(&org.slug), json!(org.id))])
 }

@@ -1,0 +1,340 @@
+//! The audit log, listed, and kept for a time.
+
+use std::collections::BTreeSet;
+
+use knowledge_core::access::Credential;
+use knowledge_core::limits::PAGE_RECORDS_MAX;
+use knowledge_core::model::{AuditLogId, ReviewStatus};
+use knowledge_core::service::{
+    AuditAction, AuditEntry, AuditFilter, Cursor, NewSource, Page, PageRequest, ResourceKind,
+};
+use knowledge_core::store::keys;
+
+use crate::events::everything;
+use crate::make::{DAY, HOUR, MEMBER, MINUTE, code, new_role, problem, review};
+use crate::world::World;
+
+async fn page(
+    world: &World,
+    filter: &AuditFilter,
+    limit: usize,
+    cursor: Option<Cursor>,
+) -> Page<AuditEntry> {
+    let limit = Some(limit);
+    let request = PageRequest { limit, cursor };
+    let found = world
+        .service
+        .list_audit_entries(&world.owner, filter, &request)
+        .await;
+    found.unwrap()
+}
+
+async fn list(world: &World, filter: &AuditFilter, limit: usize) -> Vec<AuditEntry> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = page(world, filter, limit, cursor).await;
+        found.extend(page.data);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+fn of_action(action: AuditAction) -> AuditFilter {
+    AuditFilter {
+        action: Some(action),
+        ..AuditFilter::default()
+    }
+}
+
+/// A bulk call over several pages, between single changes.
+async fn a_long_operation(world: &World) -> usize {
+    let ids = world.memories(400).await;
+    let approved = review(ReviewStatus::Approved);
+    world.bulk(&world.owner, &ids, approved).await.unwrap();
+    world.caller(MEMBER).await;
+    ids.len()
+}
+
+#[tokio::test]
+async fn pages_of_every_size_show_everything_once_the_newest_first() {
+    let world = World::new().await;
+    a_long_operation(&world).await;
+    let all = list(&world, &AuditFilter::default(), 200).await;
+    let ids: Vec<AuditLogId> = all.iter().map(|entry| entry.id).collect();
+    assert!(ids.is_sorted_by(|a, b| a > b), "newest first, each once");
+    for entry in &all {
+        let found = world.service.audit_entry(&world.owner, entry.id).await;
+        assert_eq!(found.unwrap(), *entry);
+    }
+    let entries = all.len();
+    for limit in [1, 7, 160, 161] {
+        let found = list(&world, &AuditFilter::default(), limit).await;
+        assert_eq!(found, all, "{limit} a page");
+    }
+    let last = page(&world, &AuditFilter::default(), 200, None).await;
+    assert!(last.next_cursor.is_some());
+    let of_bulk = of_action(AuditAction::MemoryBulkUpdate);
+    let exact = page(&world, &of_bulk, 200, None).await;
+    let exact = page(&world, &of_bulk, 200, exact.next_cursor).await;
+    assert_eq!((exact.data.len(), exact.next_cursor), (200, None));
+    assert!(entries > 800);
+}
+
+#[tokio::test]
+async fn entries_are_found_by_actor_action_and_resource() {
+    let world = World::new().await;
+    let count = a_long_operation(&world).await;
+    everything(&world).await;
+    let all = list(&world, &AuditFilter::default(), 200).await;
+    let expect = async |filter: AuditFilter, wanted: &dyn Fn(&AuditEntry) -> bool| {
+        let expected: Vec<_> = all.iter().filter(|entry| wanted(entry)).collect();
+        assert!(!expected.is_empty(), "{filter:?}");
+        for limit in [3, 150] {
+            let found = list(&world, &filter, limit).await;
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+        }
+    };
+    let owner = Some(world.owner_id);
+    let of_owner = AuditFilter {
+        actor_id: owner,
+        ..AuditFilter::default()
+    };
+    expect(of_owner.clone(), &|entry| entry.actor_id == owner).await;
+    let rejected = AuditFilter {
+        action: Some(AuditAction::MemoryBulkUpdate),
+        ..of_owner
+    };
+    expect(rejected, &|entry| {
+        entry.action == AuditAction::MemoryBulkUpdate
+    })
+    .await;
+    for action in AuditAction::ALL {
+        expect(of_action(*action), &|entry| entry.action == *action).await;
+    }
+    let of_kind = AuditFilter {
+        resource_kind: Some(ResourceKind::Role),
+        ..AuditFilter::default()
+    };
+    expect(of_kind.clone(), &|entry| {
+        entry.resource.kind == ResourceKind::Role
+    })
+    .await;
+    let memory = all
+        .iter()
+        .find(|entry| entry.action == AuditAction::MemoryBulkUpdate)
+        .unwrap()
+        .resource;
+    let of_memory = AuditFilter {
+        resource_kind: Some(memory.kind),
+        resource_id: Some(memory.id),
+        ..AuditFilter::default()
+    };
+    expect(of_memory.clone(), &|entry| entry.resource == memory).await;
+    assert!(list(&world, &of_memory, 1).await.len() >= 2, "of {count}");
+
+    let stranger = AuditFilter {
+        actor_id: Some(knowledge_core::model::MemberId(uuid::Uuid::nil())),
+        ..AuditFilter::default()
+    };
+    assert_eq!(list(&world, &stranger, 10).await, []);
+    let request = PageRequest::default();
+    let without_kind = AuditFilter {
+        resource_kind: None,
+        ..of_memory
+    };
+    let listed = world
+        .service
+        .list_audit_entries(&world.owner, &without_kind, &request)
+        .await;
+    assert_eq!(problem(listed), "resource_kind required");
+}
+
+#[tokio::test]
+async fn entries_are_found_by_time() {
+    let world = World::new().await;
+    let mut made = Vec::new();
+    for number in 0..6 {
+        world.time.pass(MINUTE);
+        let new = new_role(&format!("role-{number}"));
+        let owner = &world.owner;
+        let role = world.service.create_custom_role(owner, "acme", &new).await;
+        made.push((world.time.now(), role.unwrap().id));
+        world.time.pass(20 * HOUR);
+    }
+    let between = async |since, until, actor_id| {
+        let filter = AuditFilter {
+            action: Some(AuditAction::RoleCreate),
+            since,
+            until,
+            actor_id,
+            ..AuditFilter::default()
+        };
+        let found = list(&world, &filter, 2).await;
+        let mut ids: Vec<_> = found.iter().map(|entry| entry.resource.id).collect();
+        ids.reverse();
+        ids
+    };
+    let roles: Vec<_> = made.iter().map(|(_, role)| role.0).collect();
+    let at = |index: usize| Some(made[index].0);
+    for actor in [None, Some(world.owner_id)] {
+        assert_eq!(between(None, None, actor).await, roles);
+        assert_eq!(between(at(2), None, actor).await, roles[2..]);
+        assert_eq!(between(None, at(2), actor).await, roles[..2]);
+        assert_eq!(between(at(1), at(4), actor).await, roles[1..4]);
+        assert_eq!(between(at(4), at(1), actor).await, roles[..0]);
+    }
+    // A time that lies behind costs no look at what lies before it.
+    let filter = AuditFilter {
+        actor_id: Some(world.owner_id),
+        since: at(5),
+        ..AuditFilter::default()
+    };
+    world.probe.take_reads();
+    page(&world, &filter, 50, None).await;
+    let reads = world.probe.take_reads();
+    assert!(reads.count() < 20, "{}", reads.count());
+}
+
+#[tokio::test]
+async fn a_page_looks_through_a_bounded_number_of_entries() {
+    let world = World::new().await;
+    world.time.pass(MINUTE);
+    let ids = world.memories(1_000).await;
+    for status in [ReviewStatus::Approved, ReviewStatus::Rejected] {
+        world
+            .bulk(&world.owner, &ids, review(status))
+            .await
+            .unwrap();
+    }
+    let of_org = of_action(AuditAction::OrganizationCreate);
+    let first = page(&world, &of_org, 5, None).await;
+    assert_eq!(first.data, []);
+    let (mut cursor, mut pages) = (first.next_cursor, 1);
+    let found = loop {
+        let next = page(&world, &of_org, 5, cursor).await;
+        pages += 1;
+        if next.next_cursor.is_none() {
+            break next.data;
+        }
+        cursor = next.next_cursor;
+    };
+    assert_eq!(found.len(), 1);
+    let entries = list(&world, &AuditFilter::default(), 200).await.len();
+    assert_eq!(pages, entries.div_ceil(PAGE_RECORDS_MAX));
+}
+
+#[tokio::test]
+async fn a_narrowed_credential_does_not_read_it() {
+    let world = World::new().await;
+    let narrowing = knowledge_core::access::Narrowing {
+        workspaces: Some(vec![world.workspace.id]),
+        ..Default::default()
+    };
+    let token = world.token(world.owner_id, narrowing).await;
+    let caller = Credential::from(token.secret.clone());
+    let (filter, request) = (AuditFilter::default(), PageRequest::default());
+    let listed = world
+        .service
+        .list_audit_entries(&caller, &filter, &request)
+        .await;
+    assert_eq!(code(listed), "forbidden");
+}
+
+/// What is beyond the retention is absent at once, and swept when its organisation's turn comes.
+#[tokio::test]
+async fn entries_are_kept_for_a_time() {
+    let world = World::with(|options| options.limits.audit_retention = 3 * DAY).await;
+    a_long_operation(&world).await;
+    let old = list(&world, &AuditFilter::default(), 200).await;
+    world.time.pass(2 * DAY);
+    let new = NewSource {
+        name: "Drive".to_owned(),
+        kind: "drive".to_owned(),
+    };
+    world
+        .service
+        .create_source(&world.owner, &new)
+        .await
+        .unwrap();
+    world.maintain().await;
+    let all = list(&world, &AuditFilter::default(), 200).await;
+    assert_eq!(all.len(), old.len() + 1);
+
+    world.time.pass(DAY);
+    let kept = list(&world, &AuditFilter::default(), 200).await;
+    assert_eq!(kept, all[..1]);
+    for actor_id in [Some(world.owner_id), None] {
+        let filter = AuditFilter {
+            actor_id,
+            ..AuditFilter::default()
+        };
+        assert_eq!(list(&world, &filter, 200).await, all[..1]);
+    }
+    let gone = world.service.audit_entry(&world.owner, old[0].id).await;
+    assert_eq!(code(gone), "not_found");
+
+    let stored = async || {
+        let contents = world.contents().await;
+        let of = |range: knowledge_core::store::KeyRange| {
+            contents.keys().filter(|key| range.contains(key)).count()
+        };
+        (
+            of(keys::audits(world.org.id)),
+            of(keys::audits_of(world.org.id, world.owner_id)),
+        )
+    };
+    assert!(stored().await.0 > 10);
+    world.time.pass(DAY);
+    world.maintain().await;
+    assert_eq!(stored().await, (1, 1));
+    assert_eq!(list(&world, &AuditFilter::default(), 200).await, all[..1]);
+    world.assert_whole().await;
+    // And again, as long as the organisation is there.
+    world.time.pass(9 * DAY);
+    world.maintain().await;
+    assert_eq!(stored().await, (0, 0));
+    world.assert_whole().await;
+}
+
+/// One commit sweeps a part, and never half of an operation.
+#[tokio::test]
+async fn much_is_swept_in_parts() {
+    let world = World::with(|options| options.limits.audit_retention = 3 * DAY).await;
+    let ids = world.memories(1_000).await;
+    for number in 0..60 {
+        let status = if number % 2 == 0 {
+            ReviewStatus::Approved
+        } else {
+            ReviewStatus::Rejected
+        };
+        world
+            .bulk(&world.owner, &ids, review(status))
+            .await
+            .unwrap();
+    }
+    world.time.pass(4 * DAY);
+    let operations = async || -> BTreeSet<_> {
+        let contents = world.contents().await;
+        let range = keys::audits(world.org.id);
+        let pages = contents.keys().filter(|key| range.contains(key));
+        pages.map(|key| keys::last_id(key).unwrap()).collect()
+    };
+    let mut left = operations().await.len();
+    assert!(left > 400);
+    let mut calls = 0;
+    loop {
+        let done = world.service.maintain(world.time.now()).await.unwrap();
+        world.assert_whole().await;
+        let now = operations().await.len();
+        assert!(left - now <= 400, "{left} to {now}");
+        left = now;
+        calls += 1;
+        if !done.has_more && left == 0 {
+            break;
+        }
+        assert!(calls < 20);
+    }
+    assert!(calls > 1);
+}

@@ -1,0 +1,310 @@
+//! Members: listed, read, added and changed, and what nobody can hand out.
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
+use knowledge_core::model::{MemberId, RoleId};
+use knowledge_core::service::{
+    AuditAction, DeleteRole, IfMatch, MemberAssignment, MemberDetails, MemberUpdate, NewMember,
+    PageRequest, Tagged, WorkspaceRole,
+};
+use uuid::Uuid;
+
+use crate::audit::entry_of;
+use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, problem};
+use crate::world::World;
+
+const NONE: ActionSet = ActionSet::EMPTY;
+
+async fn add(
+    world: &World,
+    caller: &Credential,
+    new: &NewMember,
+) -> Result<Tagged<MemberDetails>, Error> {
+    world.service.add_member(caller, ACME, new).await
+}
+
+async fn update(
+    world: &World,
+    caller: &Credential,
+    member: MemberId,
+    update: MemberUpdate,
+) -> Result<MemberDetails, Error> {
+    let updated = world
+        .service
+        .update_member(caller, ACME, member, &update, None);
+    Ok(updated.await?.value)
+}
+
+fn role(role: RoleRef) -> MemberUpdate {
+    MemberUpdate {
+        role: Some(role),
+        ..MemberUpdate::default()
+    }
+}
+
+fn teams(teams: &[&str]) -> MemberUpdate {
+    MemberUpdate {
+        teams: Some(teams.iter().map(|team| (*team).to_owned()).collect()),
+        ..MemberUpdate::default()
+    }
+}
+
+/// A member who may manage members and has the other actions of a viewer.
+async fn keeper(world: &World) -> Credential {
+    let role = world
+        .role(BaseRole::Viewer, actions(&[Action::MemberManage]), NONE)
+        .await;
+    world.caller(custom(role.id)).await
+}
+
+async fn assert_whole(world: &World) {
+    world.assert_holders_are_right().await;
+    let differences = world.service.verify().await.unwrap().differences;
+    assert!(differences.is_empty(), "{differences:?}");
+}
+
+#[tokio::test]
+async fn a_list_shows_roles_as_they_are_now() {
+    let world = World::new().await;
+    let old = world.role(BaseRole::Viewer, NONE, NONE).await.id;
+    let member = world.member(custom(old)).await;
+    world
+        .assign_in(member, world.workspace.id, Some(custom(old)))
+        .await
+        .unwrap();
+    let to = DeleteRole {
+        reassign_to: Some(MEMBER),
+    };
+    let deleted = world
+        .service
+        .delete_custom_role(&world.owner, ACME, old, &to);
+    deleted.await.unwrap();
+    // The holders are not settled yet.
+    let viewer = world.caller(VIEWER).await;
+    let page = PageRequest::default();
+    let listed = world.service.list_members(&viewer, ACME, &page).await;
+    let listed = listed.unwrap().data;
+    assert_eq!(listed.len(), 3);
+    let shown = listed.iter().find(|found| found.id == member).unwrap();
+    assert_eq!(shown.role, MEMBER);
+    let read = world.service.member(&viewer, ACME, member).await.unwrap();
+    assert_eq!(read.value.member, *shown);
+    let workspace_id = world.workspace.id;
+    let there = WorkspaceRole {
+        workspace_id,
+        role: MEMBER,
+    };
+    assert_eq!(read.value.workspace_roles, [there]);
+    world.maintain().await;
+    let settled = world.service.member(&viewer, ACME, member).await.unwrap();
+    assert_eq!(settled, read, "settling shows to nobody");
+
+    // A change before the holder is settled leaves its mark where it is.
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn a_member_whose_role_was_deleted_can_be_changed_before_it_is_settled() {
+    let world = World::new().await;
+    let old = world.role(BaseRole::Viewer, NONE, NONE).await.id;
+    let (first, second) = (
+        world.member(custom(old)).await,
+        world.member(custom(old)).await,
+    );
+    let to = DeleteRole {
+        reassign_to: Some(MEMBER),
+    };
+    let deleted = world
+        .service
+        .delete_custom_role(&world.owner, ACME, old, &to);
+    deleted.await.unwrap();
+    let named = update(&world, &world.owner, first, teams(&["platform"])).await;
+    assert_eq!(named.unwrap().member.role, MEMBER);
+    let raised = update(&world, &world.owner, second, role(ADMIN)).await;
+    assert_eq!(raised.unwrap().member.role, ADMIN);
+    world.assert_holders_are_right().await;
+    world.maintain().await;
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn an_added_member_is_there_and_counted() {
+    let world = World::new().await;
+    let new = NewMember {
+        teams: vec!["platform".to_owned()],
+        ..new_member("bob", MEMBER)
+    };
+    let added = add(&world, &world.owner, &new).await.unwrap();
+    let id = added.value.member.id;
+    let read = world.service.member(&world.owner, ACME, id).await.unwrap();
+    assert_eq!(read, added);
+    assert_eq!(code(add(&world, &world.owner, &new).await), "slug_taken");
+    let checklist = world.dashboard().await.first_value_checklist;
+    let invited = checklist
+        .suggested
+        .iter()
+        .find(|step| step.step_id == "invite_teammate");
+    assert!(invited.unwrap().completed);
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn bad_values_are_refused_all_at_once() {
+    let world = World::new().await;
+    let bad = NewMember {
+        handle: "No Slug".to_owned(),
+        name: String::new(),
+        teams: vec!["fine".to_owned(), "Not Fine".to_owned()],
+        ..new_member("x", MEMBER)
+    };
+    assert_eq!(
+        problem(add(&world, &world.owner, &bad).await),
+        "handle invalid_value, name too_small, teams[1] invalid_value"
+    );
+    let unknown = new_member("bob", custom(RoleId(Uuid::nil())));
+    assert_eq!(
+        problem(add(&world, &world.owner, &unknown).await),
+        "role not_found"
+    );
+    let member = world.member(VIEWER).await;
+    let nameless = MemberUpdate {
+        name: Some(" ".to_owned()),
+        ..teams(&["Not Fine"])
+    };
+    assert_eq!(
+        problem(update(&world, &world.owner, member, nameless).await),
+        "name too_small, teams[0] invalid_value"
+    );
+}
+
+#[tokio::test]
+async fn nobody_hands_out_a_role_or_a_team_that_they_do_not_hold() {
+    let world = World::new().await;
+    let keeper = keeper(&world).await;
+    let member = world.member(VIEWER).await;
+    add(&world, &keeper, &new_member("one", VIEWER))
+        .await
+        .unwrap();
+    let above = add(&world, &keeper, &new_member("two", MEMBER)).await;
+    assert_eq!(code(above), "forbidden");
+    let raised = update(&world, &keeper, member, role(MEMBER)).await;
+    assert_eq!(code(raised), "forbidden");
+
+    // A team opens what is for it: also to the one who gives it to itself.
+    let teamed = update(&world, &keeper, member, teams(&["finance"])).await;
+    assert_eq!(code(teamed), "forbidden");
+    let mut new = new_member("three", VIEWER);
+    new.teams = vec!["finance".to_owned()];
+    assert_eq!(code(add(&world, &keeper, &new).await), "forbidden");
+    let admin = world.caller(ADMIN).await;
+    update(&world, &admin, member, teams(&["finance", "sales"]))
+        .await
+        .unwrap();
+    // What is there may stay and may go.
+    let fewer = update(&world, &keeper, member, teams(&["sales"])).await;
+    assert_eq!(fewer.unwrap().member.teams, ["sales"]);
+}
+
+#[tokio::test]
+async fn owners_are_changed_by_owners_alone() {
+    let world = World::new().await;
+    let (admin, ada) = (world.caller(ADMIN).await, world.owner_id);
+    let named = MemberUpdate {
+        name: Some("Somebody".to_owned()),
+        ..MemberUpdate::default()
+    };
+    for change in [named, role(VIEWER), teams(&["platform"])] {
+        assert_eq!(code(update(&world, &admin, ada, change).await), "forbidden");
+    }
+    let restrict = MemberAssignment::Workspace(world.workspace.id, Some(VIEWER));
+    let assign = async |caller: &Credential, assignment| {
+        world
+            .service
+            .assign_role(caller, ACME, ada, assignment)
+            .await
+    };
+    assert_eq!(code(assign(&admin, restrict).await), "forbidden");
+    assign(&world.owner, restrict).await.unwrap();
+    let end = world
+        .service
+        .end_workspace_role(&admin, ACME, ada, world.workspace.id);
+    assert_eq!(code(end.await), "forbidden");
+    let made = add(&world, &admin, &new_member("eve", OWNER)).await;
+    assert_eq!(code(made), "forbidden");
+    let member = world.member(VIEWER).await;
+    assert_eq!(
+        code(update(&world, &admin, member, role(OWNER)).await),
+        "forbidden"
+    );
+
+    // Among themselves, as long as one stays; and administrators are everybody's with `member:manage`.
+    let last = update(&world, &world.owner, ada, role(ADMIN)).await;
+    assert_eq!(problem(last), "role invalid_value");
+    let second = world.member(OWNER).await;
+    let stepped_down = update(&world, &world.trusted(second), ada, role(ADMIN)).await;
+    assert_eq!(stepped_down.unwrap().member.role, ADMIN);
+    update(&world, &admin, ada, role(VIEWER)).await.unwrap();
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn a_change_is_audited_under_what_it_is() {
+    let world = World::new().await;
+    let member = world.member(VIEWER).await;
+    update(&world, &world.owner, member, MemberUpdate::default())
+        .await
+        .unwrap();
+    update(&world, &world.owner, member, teams(&["platform"]))
+        .await
+        .unwrap();
+    let both = MemberUpdate {
+        name: Some("Bob".to_owned()),
+        ..role(MEMBER)
+    };
+    update(&world, &world.owner, member, both).await.unwrap();
+    let updated = entry_of(&world, AuditAction::MemberUpdate).await;
+    assert_eq!(updated.before.unwrap()["teams"], serde_json::json!([]));
+    let assigned = entry_of(&world, AuditAction::RoleAssign).await;
+    assert_eq!(assigned.after.unwrap()["role"], "member");
+}
+
+#[tokio::test]
+async fn a_change_can_be_bound_to_a_version() {
+    let world = World::new().await;
+    let member = world.member(VIEWER).await;
+    let read = world.service.member(&world.owner, ACME, member).await;
+    let tag = read.unwrap().etag;
+    let change = async |name: &str, tag: &str| {
+        let update = MemberUpdate {
+            name: Some(name.to_owned()),
+            ..MemberUpdate::default()
+        };
+        let tags = IfMatch::Tags(vec![tag.to_owned()]);
+        let updated = world
+            .service
+            .update_member(&world.owner, ACME, member, &update, Some(&tags));
+        updated.await
+    };
+    let changed = change("One", &tag).await.unwrap();
+    assert_eq!(code(change("Two", &tag).await), "precondition_failed");
+    change("Two", &changed.etag).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_in_a_workspace_ends_once() {
+    let world = World::new().await;
+    let (member, workspace) = (world.member(VIEWER).await, world.workspace.id);
+    world
+        .assign_in(member, workspace, Some(MEMBER))
+        .await
+        .unwrap();
+    let end = async || {
+        world
+            .service
+            .end_workspace_role(&world.owner, ACME, member, workspace)
+            .await
+    };
+    end().await.unwrap();
+    assert_eq!(code(end().await), "not_found");
+    assert_whole(&world).await;
+}

@@ -1,0 +1,243 @@
+//! Webhooks in both directions: listed, read, changed, deleted, their secrets replaced.
+
+use knowledge_core::Error;
+use knowledge_core::model::{
+    EventType, InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook, Webhook,
+    WebhookId, WebhookUpdate,
+};
+use knowledge_core::service::{AuditAction, IfMatch, PageRequest, Tagged};
+use knowledge_core::store::keys;
+use serde_json::Value;
+
+use crate::audit::entry_of;
+use crate::make::{DAY, MEMBER, MINUTE, code, problem};
+use crate::world::World;
+
+async fn register(world: &World) -> Webhook {
+    let new = NewWebhook {
+        event_type: EventType::ChunkCreated,
+        url: "https://example.com/hook".parse().unwrap(),
+    };
+    let made = world
+        .service
+        .create_webhook(&world.owner, world.workspace.id, &new);
+    made.await.unwrap()
+}
+
+async fn register_inbound(world: &World) -> InboundWebhook {
+    let new = NewInboundWebhook {
+        name: "Forms".to_owned(),
+    };
+    let made = world
+        .service
+        .create_inbound_webhook(&world.owner, world.workspace.id, &new);
+    made.await.unwrap()
+}
+
+async fn update(
+    world: &World,
+    webhook: WebhookId,
+    update: WebhookUpdate,
+    if_match: Option<&IfMatch>,
+) -> Result<Tagged<Webhook>, Error> {
+    let workspace = world.workspace.id;
+    world
+        .service
+        .update_webhook(&world.owner, workspace, webhook, &update, if_match)
+        .await
+}
+
+async fn assert_whole(world: &World) {
+    let differences = world.service.verify().await.unwrap().differences;
+    assert!(differences.is_empty(), "{differences:?}");
+}
+
+#[tokio::test]
+async fn what_is_shown_later_has_no_secret() {
+    let world = World::new().await;
+    let (workspace, page) = (world.workspace.id, PageRequest::default());
+    let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
+    assert!(webhook.signing_secret.is_some() && inbound.signing_secret.is_some());
+    let listed = world
+        .service
+        .list_webhooks(&world.owner, workspace, &page)
+        .await;
+    let read = world
+        .service
+        .webhook(&world.owner, workspace, webhook.id)
+        .await;
+    let shown = Webhook {
+        signing_secret: None,
+        ..webhook
+    };
+    assert_eq!(read.unwrap().value, shown);
+    assert_eq!(listed.unwrap().data, [shown]);
+    let listed = world
+        .service
+        .list_inbound_webhooks(&world.owner, workspace, &page)
+        .await;
+    let read = world
+        .service
+        .inbound_webhook(&world.owner, workspace, inbound.id)
+        .await;
+    let shown = InboundWebhook {
+        signing_secret: None,
+        ..inbound
+    };
+    assert_eq!(read.unwrap().value, shown);
+    assert_eq!(listed.unwrap().data, [shown]);
+}
+
+#[tokio::test]
+async fn an_update_sets_what_it_names() {
+    let world = World::new().await;
+    let before = register(&world).await;
+    world.time.pass(MINUTE);
+    let same = update(&world, before.id, WebhookUpdate::default(), None).await;
+    let same = same.unwrap();
+    assert_eq!(same.value.updated_at, before.created_at);
+    let off = WebhookUpdate {
+        is_active: Some(false),
+        ..WebhookUpdate::default()
+    };
+    let tags = IfMatch::Tags(vec![same.etag]);
+    let changed = update(&world, before.id, off.clone(), Some(&tags)).await;
+    let changed = changed.unwrap().value;
+    assert_eq!((changed.is_active, changed.url), (false, before.url));
+    assert_eq!(changed.updated_at, world.time.now());
+    let stale = update(&world, before.id, off, Some(&tags)).await;
+    assert_eq!(code(stale), "precondition_failed");
+    let elsewhere = WebhookUpdate {
+        url: Some("https://example.org/".parse().unwrap()),
+        event_type: Some(EventType::MemoryUpdated),
+        ..WebhookUpdate::default()
+    };
+    let changed = update(&world, before.id, elsewhere, None).await.unwrap();
+    assert_eq!(changed.value.event_type, EventType::MemoryUpdated);
+    assert!(!changed.value.is_active);
+    let plain = WebhookUpdate {
+        url: Some("http://example.org/".parse().unwrap()),
+        ..WebhookUpdate::default()
+    };
+    let refused = update(&world, before.id, plain, None).await;
+    assert_eq!(problem(refused), "url invalid_value");
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn an_inbound_webhook_is_renamed_and_keeps_its_url() {
+    let world = World::new().await;
+    let before = register_inbound(&world).await;
+    let rename = async |name: &str| {
+        let update = InboundWebhookUpdate {
+            name: Some(name.to_owned()),
+        };
+        let workspace = world.workspace.id;
+        world
+            .service
+            .update_inbound_webhook(&world.owner, workspace, before.id, &update, None)
+            .await
+    };
+    let after = rename("Tickets").await.unwrap().value;
+    assert_eq!((&*after.name, after.url), ("Tickets", before.url.clone()));
+    assert_eq!(problem(rename("").await), "name too_small");
+}
+
+#[tokio::test]
+async fn a_deleted_webhook_is_gone_and_its_place_is_free() {
+    let world = World::with(|options| {
+        options.limits.webhooks_per_workspace_max = 1;
+        options.limits.inbound_webhooks_per_workspace_max = 1;
+    })
+    .await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let (webhook, inbound) = (register(&world).await.id, register_inbound(&world).await.id);
+    service
+        .delete_webhook(owner, workspace, webhook)
+        .await
+        .unwrap();
+    let again = service.delete_webhook(owner, workspace, webhook).await;
+    assert_eq!(code(again), "not_found");
+    service
+        .delete_inbound_webhook(owner, workspace, inbound)
+        .await
+        .unwrap();
+    let again = service
+        .delete_inbound_webhook(owner, workspace, inbound)
+        .await;
+    assert_eq!(code(again), "not_found");
+    for action in [
+        AuditAction::WebhookDelete,
+        AuditAction::InboundWebhookDelete,
+    ] {
+        let entry = entry_of(&world, action).await;
+        assert_eq!(entry.after, None);
+    }
+    assert_whole(&world).await;
+    register(&world).await;
+    register_inbound(&world).await;
+}
+
+/// How many secrets are stored with the record under a key.
+async fn secrets(world: &World, key: &knowledge_core::store::Key) -> usize {
+    let stored: Value = world.read(key).await.unwrap();
+    1 + usize::from(stored.get("previous").is_some())
+}
+
+#[tokio::test]
+async fn a_new_secret_counts_at_once_and_the_old_one_for_a_day() {
+    let world = World::new().await;
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
+    let rotated = service
+        .rotate_webhook_secret(owner, workspace, webhook.id)
+        .await
+        .unwrap();
+    assert_ne!(
+        Some(&rotated.signing_secret),
+        webhook.signing_secret.as_ref()
+    );
+    let tomorrow = world.time.now().plus(DAY);
+    assert_eq!(rotated.previous_secret_expires_at, tomorrow);
+    let key = keys::webhook(world.org.id, workspace, webhook.id);
+    assert_eq!(secrets(&world, &key).await, 2);
+    let rotated = service
+        .rotate_inbound_webhook_secret(owner, workspace, inbound.id)
+        .await
+        .unwrap();
+    assert_ne!(
+        Some(&rotated.signing_secret),
+        inbound.signing_secret.as_ref()
+    );
+    let key = keys::inbound_webhook(world.org.id, workspace, inbound.id);
+    assert_eq!(secrets(&world, &key).await, 2);
+    for action in [
+        AuditAction::WebhookRotateSecret,
+        AuditAction::InboundWebhookRotateSecret,
+    ] {
+        entry_of(&world, action).await;
+    }
+    // A change keeps them.
+    let off = WebhookUpdate {
+        is_active: Some(false),
+        ..WebhookUpdate::default()
+    };
+    update(&world, webhook.id, off, None).await.unwrap();
+    let key = keys::webhook(world.org.id, workspace, webhook.id);
+    assert_eq!(secrets(&world, &key).await, 2);
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn a_webhook_is_found_in_its_own_workspace_by_those_who_manage_it() {
+    let world = World::new().await;
+    let (webhook, sales) = (register(&world).await.id, world.workspace("sales").await);
+    let read = world.service.webhook(&world.owner, sales, webhook).await;
+    assert_eq!(code(read), "not_found");
+    let member = world.caller(MEMBER).await;
+    let read = world
+        .service
+        .webhook(&member, world.workspace.id, webhook)
+        .await;
+    assert_eq!(code(read), "forbidden");
+}

@@ -1,0 +1,223 @@
+//! `knowledge compact`: smaller, the same, and never half of it whenever it is ended.
+
+use std::fs;
+
+use knowledge_core::store::{Commit, Key, Store};
+use knowledge_server::backup::compaction::{
+    Compacted, CompactionError, Phase, Step, Watcher, compact,
+};
+use knowledge_server::data::{DataConfig, DataError};
+use serde_json::Value;
+
+use super::{complete, dumped, on};
+use crate::support::{Scratch, start};
+
+/// Writes over the same entries again and again.
+async fn bloat(scratch: &Scratch) {
+    let store = DataConfig::at(scratch.path("data")).open_store().unwrap();
+    for round in 0..200 {
+        let commit = (0..200).fold(Commit::builder(), |commit, number| {
+            let key = Key::new(format!("stray/{number}")).unwrap();
+            let value = format!("\"{round:0width$}\"", width = 1_000 + number);
+            commit.put(key, value)
+        });
+        store.commit(commit.build().unwrap()).await.unwrap();
+    }
+}
+
+/// What stands in the scratch directory.
+fn names(scratch: &Scratch) -> Vec<String> {
+    let found = fs::read_dir(scratch.path(".")).unwrap();
+    let names = found.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.ends_with(".jsonl")).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_store_that_grew_by_changes_gets_smaller_and_stays_the_same() {
+    let scratch = complete().await;
+    bloat(&scratch).await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let compacted = on(&scratch, "data", &["compact", "--output=json"]).ok();
+    let report: Value = serde_json::from_str(&compacted.stdout).unwrap();
+    let bytes = |name: &str| report[name].as_u64().unwrap();
+    assert!(bytes("bytes_after") < bytes("bytes_before") / 2, "{report}");
+    assert_eq!(report["kept"], Value::Null);
+    assert_eq!(names(&scratch), ["data", "data.key"]);
+    assert!(dumped(&scratch, "data", "after.jsonl") == before);
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    server.base_url();
+    assert_eq!(server.terminate(), 0);
+}
+
+#[tokio::test]
+async fn the_old_store_is_kept_when_asked_for() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let compacted = on(&scratch, "data", &["compact", "--keep"]).ok();
+    assert!(
+        compacted.stdout.contains("data.old"),
+        "{}",
+        compacted.stdout
+    );
+    assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
+    assert!(dumped(&scratch, "data", "after.jsonl") == before);
+    assert!(dumped(&scratch, "data.old", "old.jsonl") == before);
+    let again = on(&scratch, "data", &["compact", "--keep"]).failed();
+    assert!(again.contains("data.old"), "{again}");
+    assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
+}
+
+#[tokio::test]
+async fn a_store_that_is_held_or_cannot_be_moved_is_refused() {
+    let scratch = complete().await;
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    server.base_url();
+    let refused = on(&scratch, "data", &["compact"]).failed();
+    assert!(refused.contains("is in use by process"), "{refused}");
+    assert_eq!(server.terminate(), 0);
+    assert_eq!(names(&scratch), ["data", "data.key"]);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(scratch.path("data"), scratch.path("link")).unwrap();
+        let refused = on(&scratch, "link", &["compact"]).failed();
+        assert!(refused.contains("symbolic link"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn without_room_for_two_nothing_is_written() {
+    let scratch = complete().await;
+    let config = DataConfig {
+        free_bytes_min: u64::MAX / 2,
+        ..DataConfig::at(scratch.path("data"))
+    };
+    let refused = compact(&config, false, &mut Ends(None)).await;
+    assert!(
+        matches!(refused, Err(CompactionError::NoRoom { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(names(&scratch), ["data", "data.key"]);
+}
+
+/// Ends a compaction at a step, as a kill would.
+struct Ends(Option<Step>);
+
+impl Watcher for Ends {
+    fn progress(&mut self, _: Phase, _: u64, _: u64) {}
+
+    fn step(&mut self, step: Step) -> Result<(), CompactionError> {
+        if self.0 == Some(step) {
+            return Err(CompactionError::Ended);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn whenever_it_is_ended_the_next_start_finds_a_whole_store() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let config = DataConfig::at(scratch.path("data"));
+    for (step, left) in [
+        (
+            Step::HalfCopied,
+            &["data", "data.compacting", "data.key"][..],
+        ),
+        (Step::Copied, &["data", "data.compacting", "data.key"]),
+        (
+            Step::MovedAway,
+            &["data.before-compaction", "data.compacting", "data.key"],
+        ),
+        (
+            Step::MovedIn,
+            &["data", "data.before-compaction", "data.key"],
+        ),
+        (Step::Removed, &["data", "data.key"]),
+    ] {
+        let ended = compact(&config, false, &mut Ends(Some(step))).await;
+        assert!(
+            matches!(ended, Err(CompactionError::Ended)),
+            "{step:?}: {ended:?}"
+        );
+        assert_eq!(names(&scratch), left, "{step:?}");
+        // Whatever opens the directory settles it; this changes nothing else.
+        on(&scratch, "data", &["verify"]).ok();
+        assert_eq!(names(&scratch), ["data", "data.key"], "{step:?}");
+        let after = dumped(&scratch, "data", &format!("{step:?}.jsonl"));
+        assert!(after == before, "{step:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_finishes_the_switch_before_it_would_make_a_new_store() {
+    let scratch = complete().await;
+    let config = DataConfig::at(scratch.path("data"));
+    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
+    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    assert!(!scratch.path("data").exists());
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    server.base_url();
+    assert_eq!(server.terminate(), 0);
+    assert_eq!(names(&scratch), ["data", "data.key"]);
+    let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
+    let report: Value = serde_json::from_str(&verified.stdout).unwrap();
+    assert_eq!(report["secrets_opened"], 3);
+}
+
+#[tokio::test]
+async fn a_kept_store_stays_whenever_it_is_ended() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let config = DataConfig::at(scratch.path("data"));
+    let ended = compact(&config, true, &mut Ends(Some(Step::MovedAway))).await;
+    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    assert_eq!(names(&scratch), ["data.compacting", "data.key", "data.old"]);
+    // A compaction settles what another one left, too: here that the old store would be kept is in the way.
+    let again = compact(&config, true, &mut Ends(None)).await;
+    assert!(
+        matches!(again, Err(CompactionError::Fixed { .. })),
+        "{again:?}"
+    );
+    assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
+    assert!(dumped(&scratch, "data", "after.jsonl") == before);
+    assert!(dumped(&scratch, "data.old", "old.jsonl") == before);
+    let done: Compacted = compact(&config, false, &mut Ends(None)).await.unwrap();
+    assert_eq!(done.kept, None);
+}
+
+/// Looks what others are told while a compaction goes on.
+struct Looks {
+    config: DataConfig,
+    refused: u32,
+}
+
+impl Watcher for Looks {
+    fn progress(&mut self, _: Phase, _: u64, _: u64) {}
+
+    fn step(&mut self, step: Step) -> Result<(), CompactionError> {
+        if step != Step::Removed {
+            let opened = self.config.make_store();
+            assert!(
+                matches!(opened, Err(DataError::Switch(_))),
+                "{step:?}: {opened:?}"
+            );
+            self.refused += 1;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn nobody_opens_the_directory_meanwhile() {
+    let scratch = complete().await;
+    let config = DataConfig::at(scratch.path("data"));
+    let mut looks = Looks {
+        config: config.clone(),
+        refused: 0,
+    };
+    compact(&config, false, &mut looks).await.unwrap();
+    assert!(looks.refused >= 4);
+    config.open_store().unwrap();
+}

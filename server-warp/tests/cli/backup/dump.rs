@@ -1,0 +1,158 @@
+//! `knowledge dump`: whole files, the same bytes, and going on after an interruption.
+
+use std::fs;
+use std::io::Write;
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
+
+use knowledge_server::backup::{DumpFile, Origin};
+use knowledge_server::data::DataConfig;
+use serde_json::Value;
+
+use super::{complete, dumped, on, plant, strays};
+use crate::support::{Scratch, knowledge};
+
+#[tokio::test]
+async fn a_dump_that_was_restored_is_dumped_to_the_same_bytes() {
+    let scratch = complete().await;
+    let first = dumped(&scratch, "data", "first.jsonl");
+    let restored = on(&scratch, "copy", &["restore", &scratch.arg("first.jsonl")]).ok();
+    assert!(
+        restored.stdout.contains(" entries, SHA-256 "),
+        "{}",
+        restored.stdout
+    );
+    assert!(dumped(&scratch, "copy", "second.jsonl") == first);
+    assert!(dumped(&scratch, "data", "third.jsonl") == first);
+    // Nothing else is left, and others cannot read it.
+    assert!(!scratch.path("first.jsonl.partial").exists());
+    assert!(!scratch.path("first.jsonl.partial.origin").exists());
+    let mode = fs::metadata(scratch.path("first.jsonl"))
+        .unwrap()
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn the_summary_is_that_of_the_last_line() {
+    let scratch = complete().await;
+    let path = scratch.arg("dump.jsonl");
+    let said = on(&scratch, "data", &["dump", &path, "--output=json"]).ok();
+    let said: Value = serde_json::from_str(&said.stdout).unwrap();
+    let dump = fs::read_to_string(&path).unwrap();
+    let last: Value = serde_json::from_str(dump.lines().last().unwrap()).unwrap();
+    assert_eq!(said["entries"], last["entries"]);
+    assert_eq!(said["sha256"], last["sha256"]);
+    assert_eq!(last["entries"], dump.lines().count() - 2);
+}
+
+#[tokio::test]
+async fn standard_output_and_standard_input_do_as_well() {
+    let scratch = complete().await;
+    let file = dumped(&scratch, "data", "dump.jsonl");
+    let streamed = on(&scratch, "data", &["dump", "-"]).ok();
+    assert!(streamed.stdout == file);
+    let mut restoring = std::process::Command::new(env!("CARGO_BIN_EXE_knowledge"))
+        .args(["restore", "-", "--data-dir", &scratch.arg("copy")])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = restoring.stdin.take().unwrap();
+    input.write_all(file.as_bytes()).unwrap();
+    drop(input);
+    assert!(restoring.wait().unwrap().success());
+    assert!(dumped(&scratch, "copy", "copy.jsonl") == file);
+}
+
+#[tokio::test]
+async fn a_file_that_is_there_is_written_over_only_when_told() {
+    let scratch = complete().await;
+    let path = scratch.write("dump.jsonl", "mine");
+    let refused = on(&scratch, "data", &["dump", &path]).failed();
+    assert!(refused.contains("--force"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    on(&scratch, "data", &["dump", &path, "--force"]).ok();
+    assert!(
+        fs::read_to_string(&path)
+            .unwrap()
+            .starts_with("{\"format\":")
+    );
+}
+
+#[test]
+fn there_is_nothing_to_dump_where_there_is_no_store() {
+    let scratch = Scratch::new();
+    let refused = on(&scratch, "data", &["dump", &scratch.arg("dump.jsonl")]).failed();
+    assert!(refused.contains("there is no store in"), "{refused}");
+    assert!(!scratch.path("data").exists() && !scratch.path("dump.jsonl").exists());
+}
+
+/// Leaves what a dump leaves that was killed behind so many bytes.
+fn interrupted(scratch: &Scratch, whole: &str, bytes: usize) {
+    let config = DataConfig::at(scratch.path("data"));
+    let origin = Origin {
+        directory: scratch
+            .path("data")
+            .canonicalize()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned(),
+        revision: config.open_store().unwrap().revision(),
+    };
+    let mut file = DumpFile::create(&scratch.path("dump.jsonl"), Some(&origin)).unwrap();
+    file.write(&whole.as_bytes()[..bytes]).unwrap();
+    drop(file);
+}
+
+#[tokio::test]
+async fn an_interrupted_dump_goes_on_behind_its_last_whole_line() {
+    let scratch = complete().await;
+    let whole = dumped(&scratch, "data", "whole.jsonl");
+    let header = whole.lines().next().unwrap().len() + 1;
+    for bytes in [
+        0,
+        header / 2,
+        header,
+        whole.len() / 2,
+        whole.len() - 3,
+        whole.len(),
+    ] {
+        interrupted(&scratch, &whole, bytes);
+        let ended = on(
+            &scratch,
+            "data",
+            &["dump", &scratch.arg("dump.jsonl"), "--force"],
+        )
+        .ok();
+        assert_eq!(
+            ended.stderr.contains("going on behind entry"),
+            bytes >= header,
+            "{bytes}"
+        );
+        assert!(fs::read_to_string(scratch.path("dump.jsonl")).unwrap() == whole);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_dump_begins_anew_where_something_has_changed() {
+    let scratch = complete().await;
+    let whole = dumped(&scratch, "data", "whole.jsonl");
+    interrupted(&scratch, &whole, whole.len() / 2);
+    plant(&scratch.path("data"), strays(1)).await;
+    let ended = on(&scratch, "data", &["dump", &scratch.arg("dump.jsonl")]).ok();
+    assert!(!ended.stderr.contains("going on"), "{}", ended.stderr);
+    let other = dumped(&scratch, "data", "other.jsonl");
+    assert!(other != whole);
+    assert!(fs::read_to_string(scratch.path("dump.jsonl")).unwrap() == other);
+}
+
+#[test]
+fn what_the_file_cannot_be_written_to_is_told() {
+    let scratch = Scratch::with_org();
+    let refused = knowledge(&["dump", &scratch.arg("none/dump.jsonl"), &scratch.data_dir()]);
+    let refused = refused.failed();
+    assert!(refused.contains("none/dump.jsonl"), "{refused}");
+}

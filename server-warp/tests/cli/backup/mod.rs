@@ -1,0 +1,54 @@
+//! `knowledge dump`, `restore`, `verify` and `compact`, by the real binary and where needed by the library under it.
+
+mod compact;
+mod dump;
+mod restore;
+#[cfg(unix)]
+mod serving;
+mod verify;
+
+use std::path::Path;
+
+use knowledge_core::limits::Limits;
+use knowledge_core::store::{Commit, CommitBuilder, Store};
+use knowledge_core::testing::fixture;
+use knowledge_server::data::DataConfig;
+use knowledge_server::system::system_env;
+
+use crate::support::{Finished, Scratch, knowledge};
+
+/// Runs a command on a directory of the scratch.
+fn on(scratch: &Scratch, directory: &str, args: &[&str]) -> Finished {
+    let data_dir = format!("--data-dir={}", scratch.arg(directory));
+    knowledge(&[args, &[&*data_dir]].concat())
+}
+
+/// A store with an entry of every family, in `data`.
+async fn complete() -> Scratch {
+    let scratch = Scratch::new();
+    let data = DataConfig::at(scratch.path("data")).open().await.unwrap();
+    let service = data.service(system_env(), data.options(Limits::default()));
+    fixture::complete(&service.await.unwrap()).await.unwrap();
+    drop(data);
+    scratch
+}
+
+/// Changes the store of a directory behind everybody's back.
+async fn plant(directory: &Path, change: CommitBuilder) {
+    let store = DataConfig::at(directory).open_store().unwrap();
+    store.commit(change.build().unwrap()).await.unwrap();
+}
+
+/// Dumps `directory` to a new file and gives its contents.
+fn dumped(scratch: &Scratch, directory: &str, name: &str) -> String {
+    on(scratch, directory, &["dump", &scratch.arg(name)]).ok();
+    std::fs::read_to_string(scratch.path(name)).unwrap()
+}
+
+/// Entries that are no service's, so many of them.
+fn strays(count: usize) -> CommitBuilder {
+    (0..count).fold(Commit::builder(), |commit, number| {
+        let key = knowledge_core::store::Key::new(format!("stray/{number:05}")).unwrap();
+        commit.put(key, "null")
+    })
+}

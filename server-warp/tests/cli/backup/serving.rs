@@ -1,0 +1,251 @@
+//! Backups of a store that is written to: each is the state at one moment, and costs nobody anything for long.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use knowledge_core::access::Credential;
+use knowledge_core::api::AdminApi;
+use knowledge_core::dump::Restore;
+use knowledge_core::limits::Limits;
+use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
+use knowledge_core::service::{KnowledgeService, NewMemory, Verify};
+use knowledge_core::store::{Commit, Key, MemoryStore, Store, keys};
+use knowledge_core::testing::fixture::{OrgFixture, complete};
+use knowledge_server::admin::{AdminClient, AdminSocket, ClientError, Pieces};
+use knowledge_server::backup::{BACKUP_PATH, Backup};
+use knowledge_server::data::{Data, DataConfig};
+use knowledge_server::system::system_env;
+use tokio::task::JoinHandle;
+
+use super::{dumped, on, strays};
+use crate::support::{Scratch, start};
+
+/// A service with its admin socket, in this process.
+struct Serving {
+    data: Data,
+    service: KnowledgeService,
+    org: OrgFixture,
+    client: AdminClient,
+    socket: JoinHandle<()>,
+    _scratch: Scratch,
+}
+
+impl Serving {
+    async fn begin(changed_bytes_max: usize) -> Self {
+        let scratch = Scratch::new();
+        let data = DataConfig::at(scratch.path("data")).open().await.unwrap();
+        let service = data.service(system_env(), data.options(Limits::default()));
+        let service = service.await.unwrap();
+        let org = complete(&service).await.unwrap();
+        let path: PathBuf = scratch.path("data.sock");
+        let backup = Backup::of(Arc::clone(data.sled())).changed_bytes_max(changed_bytes_max);
+        let api = AdminApi::new(service.clone());
+        let socket = AdminSocket::bind(&path, api)
+            .await
+            .unwrap()
+            .with(Arc::new(backup));
+        let socket = tokio::spawn(socket.run(std::future::pending()));
+        Self {
+            client: AdminClient::connect(&path).await.unwrap(),
+            data,
+            service,
+            org,
+            socket,
+            _scratch: scratch,
+        }
+    }
+
+    async fn stream(&self) -> (StatusCode, Pieces) {
+        let request = Request::get(BACKUP_PATH).body(Bytes::new()).unwrap();
+        let (head, pieces) = self.client.stream(request).await.unwrap().into_parts();
+        (head.status, pieces)
+    }
+
+    async fn commit(&self, change: knowledge_core::store::CommitBuilder) {
+        self.data
+            .store
+            .commit(change.build().unwrap())
+            .await
+            .unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.socket.abort();
+    }
+}
+
+async fn whole(mut pieces: Pieces) -> Result<Vec<u8>, ClientError> {
+    let mut dump = Vec::new();
+    while let Some(piece) = pieces.next().await? {
+        dump.extend_from_slice(&piece);
+    }
+    Ok(dump)
+}
+
+/// What was acknowledged, and whether to go on.
+#[derive(Default)]
+struct Load {
+    acknowledged: Mutex<Vec<MemoryId>>,
+    done: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// Brings memories in and relabels those that are there, so that every counter and every index moves.
+async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane: u64) {
+    let owner = Credential::Trusted {
+        org: org.id,
+        member: org.members.owner.id,
+    };
+    for round in 0.. {
+        if load.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let new: Vec<_> = (0..10)
+            .map(|index| NewMemory {
+                title: format!("Memory {lane}-{round}-{index}"),
+                content: "Something that came in meanwhile.".to_owned(),
+                source_key: Some(format!("{lane}-{}-{index}", round % 7)),
+                audience_tag: None,
+                sensitivity_label: None,
+            })
+            .collect();
+        let made = service
+            .ingest(&owner, org.side.id, org.sources[0], &new)
+            .await;
+        let memory_ids: Vec<_> = made.unwrap().into_iter().map(|memory| memory.id).collect();
+        load.acknowledged.lock().unwrap().extend(&memory_ids);
+        let review = [ReviewStatus::Approved, ReviewStatus::Pending][round % 2];
+        let update = BulkUpdate {
+            memory_ids,
+            change: MemoryChange {
+                review_status: Some(review),
+                sensitivity_label: Some(SensitivityLabel::Restricted),
+                ..MemoryChange::default()
+            },
+        };
+        let key = format!("{lane}-{round}").parse().unwrap();
+        service.bulk_update(&owner, &key, &update).await.unwrap();
+        load.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn restored(dump: &[u8]) -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut restore = Restore::begin(Arc::clone(&store), None).await.unwrap();
+    for line in dump.split_inclusive(|byte| *byte == b'\n') {
+        restore.take(line).await.unwrap();
+    }
+    restore.finish().await.unwrap();
+    store
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn each_backup_is_of_one_moment_and_has_all_that_was_acknowledged_before() {
+    let serving = Serving::begin(64 * 1024 * 1024).await;
+    let load = Arc::new(Load::default());
+    let lanes: Vec<_> = (0..3)
+        .map(|lane| {
+            let (service, org) = (serving.service.clone(), serving.org.clone());
+            tokio::spawn(write(service, org, Arc::clone(&load), lane))
+        })
+        .collect();
+    let mut moved = 0;
+    // Until enough was written while backups were read, whatever the machine has else to do.
+    for round in 0.. {
+        let acknowledged = load.acknowledged.lock().unwrap().clone();
+        let done = load.done.load(Ordering::Relaxed);
+        let (status, pieces) = serving.stream().await;
+        assert_eq!(status, StatusCode::OK);
+        let dump = whole(pieces).await.unwrap();
+        moved += u32::from(load.done.load(Ordering::Relaxed) > done);
+
+        let store = restored(&dump).await;
+        let key = Some(&serving.data.sealing_key);
+        let mut verify = Verify::begin(Arc::clone(&store), key).await.unwrap();
+        while verify.read().await.unwrap() {}
+        assert_eq!(verify.finish().differences, [], "round {round}");
+        let wanted: Vec<_> = acknowledged
+            .iter()
+            .map(|memory| keys::memory(serving.org.id, *memory))
+            .collect();
+        let found = store.get(&wanted).await.unwrap();
+        assert!(found.iter().all(Option::is_some), "round {round}");
+        if round >= 5 && moved >= 3 {
+            break;
+        }
+    }
+    load.is_over.store(true, Ordering::Relaxed);
+    for lane in lanes {
+        lane.await.unwrap();
+    }
+}
+
+/// Enough that no buffer on the way has it all.
+async fn fill(serving: &Serving) {
+    for part in 0..8 {
+        let large = (0..500).fold(Commit::builder(), |commit, number| {
+            let key = Key::new(format!("stray/{part}/{number:05}")).unwrap();
+            commit.put(key, format!("\"{}\"", "x".repeat(2_000)))
+        });
+        serving.commit(large).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_hangs_costs_its_backup_and_nothing_else() {
+    let serving = Serving::begin(100 * 1024).await;
+    fill(&serving).await;
+    let (status, hangs) = serving.stream().await;
+    assert_eq!(status, StatusCode::OK);
+    // More than it may keep, while nobody reads.
+    serving.commit(strays(2_000)).await;
+    let broken = whole(hangs).await;
+    assert!(matches!(broken, Err(ClientError::Broken(_))), "{broken:?}");
+    let (_, pieces) = serving.stream().await;
+    restored(&whole(pieces).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_so_many_backups_at_once_and_who_goes_makes_room() {
+    let serving = Serving::begin(64 * 1024 * 1024).await;
+    fill(&serving).await;
+    let first = serving.stream().await;
+    let second = serving.stream().await;
+    assert_eq!((first.0, second.0), (StatusCode::OK, StatusCode::OK));
+    let (status, refusal) = serving.stream().await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let refusal: serde_json::Value =
+        serde_json::from_slice(&refusal.rest().await.unwrap()).unwrap();
+    assert_eq!(refusal["error"], "unavailable");
+    drop(first);
+    while serving.stream().await.0 != StatusCode::OK {
+        tokio::task::yield_now().await;
+    }
+    restored(&whole(second.1).await.unwrap()).await;
+    let other = Request::post(BACKUP_PATH).body(Bytes::new()).unwrap();
+    let refused = serving.client.send(other).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(refused.headers()["allow"], "GET");
+}
+
+#[tokio::test]
+async fn the_command_asks_the_server_that_has_the_directory() {
+    let scratch = super::complete().await;
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    server.base_url();
+    let backup = scratch.arg("backup.jsonl");
+    let said = on(&scratch, "data", &["backup", &backup]).ok();
+    assert!(said.stderr.contains("backing up: "), "{}", said.stderr);
+    let streamed = on(&scratch, "data", &["backup", "-"]).ok().stdout;
+    let backup_bytes = std::fs::read_to_string(&backup).unwrap();
+    assert!(streamed.lines().last().unwrap().contains("\"sha256\""));
+    on(&scratch, "data", &["verify", "--dump", &backup]).ok();
+    assert_eq!(server.terminate(), 0);
+    on(&scratch, "copy", &["restore", &backup]).ok();
+    assert!(dumped(&scratch, "copy", "copy.jsonl") == backup_bytes);
+}

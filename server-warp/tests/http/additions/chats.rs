@@ -1,0 +1,170 @@
+//! `/v1/workspaces/{id}/chats`
+
+use serde_json::json;
+
+use crate::support::{Show, dashboard, get, own_org, post, quiet_org};
+
+#[tokio::test]
+async fn a_chat_and_its_messages() {
+    let org = own_org();
+    let token = &org.members.member.token;
+    let chats = format!("/v1/workspaces/{}/chats", org.empty.id);
+    let made = post(&chats)
+        .bearer(token)
+        .json(&json!({ "title": "Plans" }))
+        .send()
+        .await;
+    insta::assert_snapshot!(made.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 252
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "id": "<uuid 2>",
+      "workspace_id": "<uuid 3>",
+      "title": "Plans",
+      "created_by": "<uuid 4>",
+      "created_at": "<time>",
+      "last_message_at": "<time>"
+    }
+    "#);
+    let chat = format!("{chats}/{}", made.json()["id"].as_str().unwrap());
+    let messages = format!("{chat}/messages");
+    let first = post(&messages)
+        .bearer(token)
+        .json(&json!({ "content": "Hello." }))
+        .send()
+        .await;
+    insta::assert_snapshot!(first.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 204
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "id": "<uuid 2>",
+      "chat_id": "<uuid 3>",
+      "author_id": "<uuid 4>",
+      "content": "Hello.",
+      "created_at": "<time>"
+    }
+    "#);
+    let second = json!({ "content": "How do we rotate keys?" });
+    let second = post(&messages).bearer(token).json(&second).send().await;
+
+    let page = get(format!("{messages}?limit=1"))
+        .bearer(token)
+        .send()
+        .await
+        .json();
+    assert_eq!(page["data"], json!([first.json()]));
+    let rest = format!(
+        "{messages}?cursor={}",
+        page["next_cursor"].as_str().unwrap()
+    );
+    let rest = get(rest).bearer(token).send().await.json();
+    assert_eq!(
+        rest,
+        json!({ "data": [second.json()], "next_cursor": null })
+    );
+    let read = get(&chat).bearer(token).send().await.json();
+    assert_eq!(read["last_message_at"], second.json()["created_at"]);
+    let listed = get(&chats).bearer(token).send().await.json();
+    assert_eq!(listed["data"], json!([read]));
+    let shown = dashboard(token, org.empty.id).send().await.json();
+    assert_eq!(shown["recent_chats"][0]["session_id"], read["id"]);
+    assert_eq!(
+        shown["recent_chats"][0]["snippet"],
+        "How do we rotate keys?"
+    );
+}
+
+#[tokio::test]
+async fn the_last_one_opened_is_the_first_of_the_list() {
+    let org = quiet_org();
+    let listed = get(format!("/v1/workspaces/{}/chats", org.main.id))
+        .bearer(&org.members.viewer.token)
+        .send()
+        .await
+        .json();
+    let ids = listed["data"].as_array().unwrap().iter();
+    let ids: Vec<_> = ids
+        .map(|chat| chat["id"].as_str().unwrap().to_owned())
+        .collect();
+    let mut opened: Vec<_> = org.chats.iter().map(ToString::to_string).collect();
+    opened.sort();
+    opened.reverse();
+    assert_eq!(ids, opened);
+}
+
+#[tokio::test]
+async fn refusals() {
+    let org = quiet_org();
+    let chats = format!("/v1/workspaces/{}/chats", org.main.id);
+    let messages = format!("{chats}/{}/messages", org.chats[0]);
+    let owner = &org.members.owner.token;
+    let large = json!({ "content": "x".repeat(32 * 1_024 + 1) });
+    let refused = post(&messages).bearer(owner).json(&large).send().await;
+    insta::assert_snapshot!(refused.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 280
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: content must have 1 to 32768 bytes, and at most 61440 once JSON escapes it",
+      "details": {
+        "fields": [
+          {
+            "path": "content",
+            "code": "too_large",
+            "message": "must have 1 to 32768 bytes, and at most 61440 once JSON escapes it"
+          }
+        ]
+      }
+    }
+    "#);
+    let status = async |call: crate::support::Call| call.send().await.status.as_u16();
+    let titled = post(&chats).json(&json!({ "title": "New" }));
+    assert_eq!(status(titled.bearer(&org.members.viewer.token)).await, 403);
+    assert_eq!(
+        status(post(&chats).json(&json!({})).bearer(owner)).await,
+        400
+    );
+    let elsewhere = format!("/v1/workspaces/{}/chats/{}", org.side.id, org.chats[0]);
+    assert_eq!(status(get(&elsewhere).bearer(owner)).await, 404);
+    assert_eq!(
+        status(get(format!("{elsewhere}/messages")).bearer(owner)).await,
+        404
+    );
+    assert_eq!(
+        status(get(format!("{chats}/none")).bearer(owner)).await,
+        404
+    );
+}
+
+/// A chat has no audience: what an MCP key covers says nothing of it.
+#[tokio::test]
+async fn an_mcp_key_writes_and_does_not_read_what_others_wrote() {
+    let org = own_org();
+    let messages = format!(
+        "/v1/workspaces/{}/chats/{}/messages",
+        org.main.id, org.chats[0]
+    );
+    let key = &org.tokens.mcp_key;
+    let written = post(&messages)
+        .bearer(key)
+        .json(&json!({ "content": "Noted." }))
+        .send()
+        .await;
+    assert_eq!(written.status, 201);
+    assert_eq!(get(&messages).bearer(key).send().await.status, 403);
+}

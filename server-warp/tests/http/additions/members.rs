@@ -1,0 +1,372 @@
+//! `/v1/orgs/{orgSlug}/members`
+
+use knowledge_core::testing::fixture::OrgFixture;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Call, Show, dashboard, delete, get, own_org, patch, post, put, quiet_org,
+};
+
+fn members(org: &OrgFixture) -> String {
+    format!("/v1/orgs/{}/members", org.slug)
+}
+
+fn new(handle: &str, role: &str) -> Value {
+    json!({ "handle": handle, "name": "Somebody", "role": role })
+}
+
+async fn by(session: &str, call: Call) -> Answer {
+    call.session(session).send().await
+}
+
+#[tokio::test]
+async fn a_member_is_added_changed_and_removed() {
+    let org = own_org();
+    let owner = &org.members.owner.session;
+    let body = json!({
+        "kind": "service_account", "handle": "crawler", "name": "The crawler", "role": "viewer",
+        "teams": ["platform"],
+    });
+    let added = by(owner, post(members(org)).json(&body)).await;
+    insta::assert_snapshot!(added.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 217
+    content-type: application/json
+    date: <date>
+    etag: "<etag 1>"
+    request-id: <uuid 1>
+
+    {
+      "data": {
+        "id": "<uuid 2>",
+        "kind": "service_account",
+        "handle": "crawler",
+        "name": "The crawler",
+        "role": "viewer",
+        "teams": [
+          "platform"
+        ],
+        "created_at": "<time>",
+        "workspace_roles": []
+      }
+    }
+    "#);
+    let member = format!(
+        "{}/{}",
+        members(org),
+        added.json()["data"]["id"].as_str().unwrap()
+    );
+    let read = by(owner, get(&member)).await;
+    assert_eq!((read.status.as_u16(), read.json()), (200, added.json()));
+    assert_eq!(read.header("etag"), added.header("etag"));
+    let taken = by(owner, post(members(org)).json(&body)).await;
+    insta::assert_snapshot!(taken.show(), @r#"
+    409 Conflict
+    cache-control: no-store
+    content-length: 83
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "slug_taken",
+      "message": "the slug is taken by another member",
+      "details": {}
+    }
+    "#);
+
+    let change = json!({ "role": "member", "teams": [] });
+    let bound = patch(&member)
+        .header("if-match", read.header("etag"))
+        .json(&change);
+    let changed = by(owner, bound.clone()).await;
+    assert_eq!(changed.status, 200);
+    assert_eq!(changed.json()["data"]["role"], "member");
+    let outdated = by(owner, bound).await;
+    insta::assert_snapshot!(outdated.show(), @r#"
+    412 Precondition Failed
+    cache-control: no-store
+    content-length: 122
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "precondition_failed",
+      "message": "it has changed since the version named in If-Match; read it again",
+      "details": {}
+    }
+    "#);
+
+    assert_eq!(by(owner, delete(&member)).await.status, 204);
+    let gone = by(owner, delete(&member)).await;
+    insta::assert_snapshot!(gone.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 70
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "not_found",
+      "message": "there is no such member",
+      "details": {}
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn whoever_is_removed_is_recognised_no_more() {
+    let org = own_org();
+    let member = &org.members.member;
+    assert_eq!(
+        dashboard(&member.token, org.main.id).send().await.status,
+        200
+    );
+    let removed = delete(format!("{}/{}", members(org), member.id));
+    assert_eq!(by(&org.members.admin.session, removed).await.status, 204);
+    assert_eq!(
+        dashboard(&member.token, org.main.id).send().await.status,
+        401
+    );
+    let list = get(members(org)).session(&member.session).send().await;
+    assert_eq!(list.status, 401);
+}
+
+#[tokio::test]
+async fn a_role_in_a_workspace() {
+    let org = own_org();
+    let (owner, viewer) = (&org.members.owner.session, &org.members.viewer);
+    let member = format!("{}/{}", members(org), viewer.id);
+    let held = format!("{member}/workspace-roles/{}", org.side.id);
+    let chat = async || {
+        let chats = format!("/v1/workspaces/{}/chats", org.side.id);
+        let call = post(chats)
+            .bearer(&viewer.token)
+            .json(&json!({ "title": "Mine" }));
+        call.send().await.status.as_u16()
+    };
+    assert_eq!(chat().await, 403);
+    let assigned = by(owner, put(&held).json(&json!({ "role": "member" }))).await;
+    assert_eq!((assigned.status.as_u16(), assigned.body.len()), (204, 0));
+    assert_eq!(chat().await, 201);
+    let read = by(owner, get(&member)).await.json();
+    let there = json!([{ "workspace_id": org.side.id, "role": "member" }]);
+    assert_eq!(read["data"]["workspace_roles"], there);
+    assert_eq!(by(owner, delete(&held)).await.status, 204);
+    assert_eq!(chat().await, 403);
+    assert_eq!(by(owner, delete(&held)).await.status, 404);
+    let refused = by(owner, put(&held).json(&json!({ "role": "owner" }))).await;
+    insta::assert_snapshot!(refused.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 256
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: role must not be owner: owners are those of the organisation",
+      "details": {
+        "fields": [
+          {
+            "path": "role",
+            "code": "invalid_value",
+            "message": "must not be owner: owners are those of the organisation"
+          }
+        ]
+      }
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_list_page_by_page() {
+    let org = quiet_org();
+    let viewer = &org.members.viewer.session;
+    let first = by(viewer, get(format!("{}?limit=1", members(org)))).await;
+    insta::assert_snapshot!(first.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 253
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "data": [
+        {
+          "id": "<uuid 2>",
+          "kind": "user",
+          "handle": "owner",
+          "name": "The owner",
+          "role": "owner",
+          "teams": [
+            "platform"
+          ],
+          "created_at": "<time>"
+        }
+      ],
+      "next_cursor": "<cursor>"
+    }
+    "#);
+    let rest = format!(
+        "{}?cursor={}",
+        members(org),
+        first.json()["next_cursor"].as_str().unwrap()
+    );
+    let rest = by(viewer, get(rest)).await.json();
+    let all = by(viewer, get(members(org))).await.json();
+    let all = all["data"].as_array().unwrap().clone();
+    assert_eq!(all[0], first.json()["data"][0]);
+    assert_eq!(all[1..], *rest["data"].as_array().unwrap());
+    // A session without `role:read` sees nobody.
+    let restrained = by(&org.members.restrained.session, get(members(org))).await;
+    assert_eq!(restrained.status, 403);
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong() {
+    let org = quiet_org();
+    let body = json!({
+        "kind": "robot", "handle": "No Handle", "role": "king", "teams": ["fine", "Not Fine"], "email": "a@b",
+    });
+    let refused = by(&org.members.owner.session, post(members(org)).json(&body)).await;
+    insta::assert_snapshot!(refused.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 719
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: kind must be one of user, service_account (and 5 more)",
+      "details": {
+        "fields": [
+          {
+            "path": "kind",
+            "code": "invalid_value",
+            "message": "must be one of user, service_account"
+          },
+          {
+            "path": "handle",
+            "code": "invalid_value",
+            "message": "must have 1 to 64 characters of a-z 0-9 - _ ."
+          },
+          {
+            "path": "name",
+            "code": "required",
+            "message": "is required"
+          },
+          {
+            "path": "role",
+            "code": "invalid_value",
+            "message": "must be viewer, member, admin, owner or the UUID of a custom role"
+          },
+          {
+            "path": "teams[1]",
+            "code": "invalid_value",
+            "message": "must have 1 to 64 characters of a-z 0-9 - _ ."
+          },
+          {
+            "path": "email",
+            "code": "unknown_field",
+            "message": "is not known here; known are kind, handle, name, role, teams"
+          }
+        ]
+      }
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn owners_are_changed_by_owners_alone_and_the_last_one_stays() {
+    let org = own_org();
+    let (owner, admin) = (&org.members.owner, &org.members.admin);
+    let path = format!("{}/{}", members(org), owner.id);
+    let held = format!("{path}/workspace-roles/{}", org.main.id);
+    for call in [
+        patch(&path).json(&json!({ "name": "Nobody" })),
+        patch(&path).json(&json!({ "role": "viewer" })),
+        delete(&path),
+        put(&held).json(&json!({ "role": "viewer" })),
+        post(members(org)).json(&new("usurper", "owner")),
+        patch(format!("{}/{}", members(org), admin.id)).json(&json!({ "role": "owner" })),
+    ] {
+        let refused = by(&admin.session, call).await;
+        assert_eq!(refused.status, 403, "{refused:?}");
+        assert_eq!(
+            refused.json()["message"],
+            "owners are made, changed and unmade by owners alone"
+        );
+    }
+    let last = by(
+        &owner.session,
+        patch(&path).json(&json!({ "role": "admin" })),
+    )
+    .await;
+    insta::assert_snapshot!(last.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 220
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: role must stay owner: this is the last one",
+      "details": {
+        "fields": [
+          {
+            "path": "role",
+            "code": "invalid_value",
+            "message": "must stay owner: this is the last one"
+          }
+        ]
+      }
+    }
+    "#);
+    assert_eq!(by(&owner.session, delete(&path)).await.status, 400);
+}
+
+#[tokio::test]
+async fn nobody_grants_what_they_do_not_hold() {
+    let org = own_org();
+    let keeper = &org.members.keeper.session;
+    let refused = by(keeper, post(members(org)).json(&new("climber", "admin"))).await;
+    assert_eq!(refused.status, 403);
+    let mut teamed = new("insider", "viewer");
+    teamed["teams"] = json!(["board"]);
+    let refused = by(keeper, post(members(org)).json(&teamed)).await;
+    insta::assert_snapshot!(refused.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 101
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "forbidden",
+      "message": "nobody can grant what they do not hold: the team board",
+      "details": {}
+    }
+    "#);
+    teamed["teams"] = json!(["platform"]);
+    assert_eq!(
+        by(keeper, post(members(org)).json(&teamed)).await.status,
+        201
+    );
+    let refused = by(
+        &org.members.member.session,
+        post(members(org)).json(&new("friend", "viewer")),
+    )
+    .await;
+    assert_eq!(refused.status, 403);
+}
