@@ -249,7 +249,9 @@ impl Check<'_> {
     /// told where the first of them came from that is not a default.
     pub(crate) fn refuse(&mut self, path: &str, others: &[&str], requirement: &str) {
         let paths = std::iter::once(&path).chain(others);
-        let origin = paths.filter_map(|path| self.origins.get::<str>(path)).next();
+        let origin = paths
+            .filter_map(|path| self.origins.get::<str>(path))
+            .next();
         self.problems.push(Problem {
             place: origin.unwrap_or(&Origin::Default).to_string(),
             message: format!("{path} {requirement}"),
