@@ -25,7 +25,70 @@ async fn who_relabelled_what() {
 
     let of_member = format!("?actor_id={}", member.id);
     let listed = list(auditor, &of_member).await;
-    insta::assert_snapshot!(listed.show(), @"");
+    insta::assert_snapshot!(listed.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 1407
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "data": [
+        {
+          "id": "<uuid 2>",
+          "operation_id": "<uuid 3>",
+          "at": "<time>",
+          "actor_id": "<uuid 4>",
+          "credential_id": "<uuid 5>",
+          "action": "memory.bulk_update",
+          "resource": {
+            "kind": "memory",
+            "id": "<uuid 6>"
+          },
+          "outcome": "forbidden",
+          "reason": "this needs the action memory:declassify",
+          "before": {
+            "audience": "workspace:handbook",
+            "review": "pending",
+            "sensitivity": "confidential",
+            "source_id": "<uuid 7>",
+            "workspace_id": "<uuid 8>"
+          },
+          "after": null
+        },
+        {
+          "id": "<uuid 9>",
+          "operation_id": "<uuid 10>",
+          "at": "<time>",
+          "actor_id": "<uuid 4>",
+          "credential_id": "<uuid 5>",
+          "action": "memory.bulk_update",
+          "resource": {
+            "kind": "memory",
+            "id": "<uuid 6>"
+          },
+          "outcome": "ok",
+          "reason": null,
+          "before": {
+            "audience": "workspace:handbook",
+            "review": "pending",
+            "sensitivity": "internal",
+            "source_id": "<uuid 7>",
+            "workspace_id": "<uuid 8>"
+          },
+          "after": {
+            "audience": "workspace:handbook",
+            "review": "pending",
+            "sensitivity": "confidential",
+            "source_id": "<uuid 7>",
+            "workspace_id": "<uuid 8>"
+          }
+        }
+      ],
+      "next_cursor": null
+    }
+    "#);
     let data = listed.json()["data"].clone();
     assert_eq!(data[0]["id"], refused["auditLogId"]);
     assert_eq!(data[1]["id"], item["auditLogId"]);

@@ -55,10 +55,35 @@ async fn one_until_its_end() {
         .bearer(token)
         .send()
         .await;
-    insta::assert_snapshot!(rotated.show(), @"");
+    insta::assert_snapshot!(rotated.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 127
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "signing_secret": "<secret>",
+      "previous_secret_expires_at": "<time>"
+    }
+    "#);
     assert_ne!(rotated.json()["signing_secret"], made["signing_secret"]);
     assert_eq!(delete(&path).bearer(token).send().await.status, 204);
-    insta::assert_snapshot!(delete(&path).bearer(token).send().await.show(), @"");
+    insta::assert_snapshot!(delete(&path).bearer(token).send().await.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 85
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "not_found",
+      "message": "there is no such citation subscription",
+      "details": {}
+    }
+    "#);
     assert_eq!(list().await.json()["data"], json!([]));
 }
 

@@ -13,9 +13,55 @@ async fn registered_listed_and_read() {
     let cited = &org.main.memories.internal[..2];
     let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
     let made = post(&recalls).bearer(member).json(&new).send().await;
-    insta::assert_snapshot!(made.show(), @"");
+    insta::assert_snapshot!(made.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 317
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "id": "<uuid 2>",
+      "workspace_id": "<uuid 3>",
+      "query": "How long do keys live?",
+      "memory_ids": [
+        "<uuid 4>",
+        "<uuid 5>"
+      ],
+      "created_by": "<uuid 6>",
+      "created_at": "<time>"
+    }
+    "#);
     let listed = get(&recalls).bearer(member).send().await;
-    insta::assert_snapshot!(listed.show(), @"");
+    insta::assert_snapshot!(listed.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 479
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "data": [
+        {
+          "id": "<uuid 2>",
+          "workspace_id": "<uuid 3>",
+          "query": "How long do keys live?",
+          "created_by": "<uuid 4>",
+          "created_at": "<time>"
+        },
+        {
+          "id": "<uuid 5>",
+          "workspace_id": "<uuid 3>",
+          "query": "How do we rotate keys?",
+          "created_by": "<uuid 6>",
+          "created_at": "<time>"
+        }
+      ],
+      "next_cursor": null
+    }
+    "#);
     let recall = format!("/v1/recalls/{}", made.json()["id"].as_str().unwrap());
     let read = get(&recall).bearer(member).send().await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.json()));
