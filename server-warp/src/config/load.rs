@@ -247,9 +247,11 @@ pub(crate) struct Check<'l> {
 impl Check<'_> {
     /// Refuses the value of a setting, because of those of others where there are any: `must be at least …`. It is
     /// told where the first of them came from that is not a default.
-    pub(crate) fn refuse(&mut self, path: &'static str, others: &[&str], requirement: &str) {
+    pub(crate) fn refuse(&mut self, path: &str, others: &[&str], requirement: &str) {
         let paths = std::iter::once(&path).chain(others);
-        let origin = paths.filter_map(|path| self.origins.get(path)).next();
+        let origin = paths
+            .filter_map(|path| self.origins.get::<str>(path))
+            .next();
         self.problems.push(Problem {
             place: origin.unwrap_or(&Origin::Default).to_string(),
             message: format!("{path} {requirement}"),

@@ -4,6 +4,7 @@
 
 mod admin_socket;
 mod administration;
+mod administration_docs;
 mod backup;
 mod config;
 mod dashboard;

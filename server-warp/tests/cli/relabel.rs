@@ -26,7 +26,7 @@ const CONFIDENTIAL: &str = "--set=sensitivity=confidential";
 /// A server with memories, and what it takes to relabel them.
 struct Stage {
     scratch: Scratch,
-    server: Server,
+    server: Option<Server>,
     url: String,
     token: String,
 }
@@ -62,7 +62,7 @@ impl Stage {
             .stdout;
         let mut stage = Self {
             scratch,
-            server,
+            server: Some(server),
             url,
             token: String::new(),
         };
@@ -125,13 +125,18 @@ impl Stage {
         }
     }
 
+    fn stop(&mut self) {
+        let server = self.server.take().expect("a server");
+        assert_eq!(server.terminate(), 0);
+    }
+
     fn has_plan(&self) -> bool {
         self.scratch.path("plan.jsonl").exists()
     }
 
     /// How many entries of the audit log each memory has about being relabelled. Ends the server.
-    fn audited(self) -> BTreeMap<Uuid, usize> {
-        assert_eq!(self.server.terminate(), 0);
+    fn audited(mut self) -> BTreeMap<Uuid, usize> {
+        self.stop();
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
             let data = DataConfig::at(self.scratch.path("data")).open().await;
@@ -354,6 +359,43 @@ fn what_was_not_changed_is_listed() {
     assert!(!stage.has_plan(), "nothing is left to do");
     stage.use_token(&all);
     assert_eq!(stage.count("internal"), 25);
+}
+
+#[test]
+fn a_server_is_reached_over_tls_that_is_trusted() {
+    let mut stage = Stage::with_memories(3);
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let certificate = stage.scratch.write("server.pem", &made.cert.pem());
+    let key = stage
+        .scratch
+        .write("server.key", &made.signing_key.serialize_pem());
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("permissions");
+    let config = format!("[tls]\ncertificate_file = {certificate:?}\nprivate_key_file = {key:?}\n");
+    let config = format!("--config={}", stage.scratch.write("tls.toml", &config));
+    let data_dir = stage.scratch.data_dir();
+    stage.stop();
+    let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0", &config]);
+    let line = server.error_with("listening on https://");
+    let (_, url) = line.split_once("listening on ").expect("the mark");
+    let url = url.split('"').next().unwrap_or_default().trim().to_owned();
+    let trusting = format!("--ca-file={certificate}");
+    let run = stage
+        .relabel(&url, &[CONFIDENTIAL, "--yes", &trusting])
+        .ok();
+    assert_eq!(run.stdout, "changed 3, not changed 0\n");
+    let message = stage.relabel(&url, &[CONFIDENTIAL]).failed();
+    assert!(message.contains("certificate"), "{message}");
+    assert_eq!(server.terminate(), 0);
+    let message = stage.relabel(&url, &[CONFIDENTIAL, &trusting]).failed();
+    assert!(message.contains("Connection refused"), "{message}");
+    let empty = format!("--ca-file={}", stage.scratch.write("empty.pem", ""));
+    let message = stage
+        .relabel(&url, &[CONFIDENTIAL, "--yes", &empty])
+        .failed();
+    assert!(
+        message.contains("there is no certificate in it"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -32,8 +32,10 @@ use crate::system::system_env;
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read, in bytes: that to a call for 1,000 memories has some 400 KB.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How often a request is sent before it is given up.
-const ATTEMPTS_MAX: u32 = 10;
+/// How often a change is sent before it is given up: for some minutes.
+const CHANGE_ATTEMPTS_MAX: u32 = 10;
+/// How often a question is: whoever waits for the answer hears soon that there is no server.
+const QUESTION_ATTEMPTS_MAX: u32 = 4;
 /// The first wait before a request is sent again; each further one is twice as long.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(250);
 /// The longest wait, whatever the server asks for.
@@ -112,6 +114,10 @@ impl Api {
         path: &str,
         body: Option<(&Value, &str)>,
     ) -> Result<T, Failure> {
+        let attempts_max = match body {
+            Some(_) => CHANGE_ATTEMPTS_MAX,
+            None => QUESTION_ATTEMPTS_MAX,
+        };
         let mut delay = RETRY_DELAY_MIN;
         for attempt in 1.. {
             let sent = self.send(&method, path, body).await;
@@ -128,9 +134,9 @@ impl Api {
                 Ok(answer) => return Err(Refusal::read(&answer).into_failure(&[])),
                 Err(problem) => (problem, None),
             };
-            if attempt == ATTEMPTS_MAX {
+            if attempt == attempts_max {
                 return Err(Failure::new(format!(
-                    "{} does not do it, {ATTEMPTS_MAX} times in a row: {problem}",
+                    "{} gives no other answer, {attempts_max} times in a row: {problem}",
                     self.base
                 )));
             }

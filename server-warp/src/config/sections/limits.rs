@@ -150,8 +150,11 @@ pub(super) static SECTION: Section = Section {
 
 fn check(config: &Config, check: &mut Check<'_>) {
     if let Err(invalid) = config.limits.validate() {
-        // Beyond the ranges above: what holds between two of them.
-        let setting = format!("limits.{}", invalid.name);
-        check.refuse(&setting, &[], &invalid.to_string());
+        // The ranges above are those of core; beside them one setting is bound to another.
+        let setting = match invalid.name {
+            "audit_retention" => "limits.audit_retention",
+            _ => "limits",
+        };
+        check.refuse(setting, &[], &invalid.to_string());
     }
 }
