@@ -69,10 +69,6 @@ pub enum Call {
     ReportSync(Caller, WorkspaceId, ConnectorId, SyncReport),
     /// [`pause_connector`](crate::service::KnowledgeService::pause_connector)
     PauseConnector(Caller, WorkspaceId, ConnectorId, bool),
-    /// [`delete_connector`](crate::service::KnowledgeService::delete_connector)
-    DeleteConnector(Caller, WorkspaceId, ConnectorId),
-    /// [`revoke_mcp_key`](crate::service::KnowledgeService::revoke_mcp_key)
-    RevokeMcpKey(Caller, WorkspaceId, CredentialId),
     /// [`create_chat`](crate::service::KnowledgeService::create_chat)
     CreateChat(Caller, WorkspaceId, String),
     /// [`post_chat_message`](crate::service::KnowledgeService::post_chat_message)

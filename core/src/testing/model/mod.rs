@@ -251,12 +251,6 @@ impl Model {
             Call::PauseConnector(by, workspace, connector, is_paused) => {
                 self.pause_connector(by, (*workspace, *connector), *is_paused, now)
             }
-            Call::DeleteConnector(by, workspace, connector) => {
-                self.delete_connector(by, (*workspace, *connector), now)
-            }
-            Call::RevokeMcpKey(by, workspace, key) => {
-                self.revoke_mcp_key(by, (*workspace, *key), now)
-            }
             Call::CreateChat(by, workspace, title) => {
                 self.create_chat(by, *workspace, title, now, learned)
             }

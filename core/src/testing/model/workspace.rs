@@ -106,42 +106,6 @@ impl Model {
         Ok(Answer::Connector(after))
     }
 
-    pub(super) fn delete_connector(
-        &mut self,
-        by: &Caller,
-        (workspace, connector): (WorkspaceId, ConnectorId),
-        now: Timestamp,
-    ) -> Expected {
-        let who = self.enter(by, workspace, Action::ConnectorManage, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let connectors = &mut self.org_mut(who.org).connectors;
-        let found = connectors.get(&connector);
-        let found = found.filter(|facts| facts.connector.workspace_id == workspace);
-        found.ok_or(vec![Refusal::NotFound])?;
-        connectors.remove(&connector);
-        Ok(Answer::Done)
-    }
-
-    pub(super) fn revoke_mcp_key(
-        &mut self,
-        by: &Caller,
-        (workspace, id): (WorkspaceId, CredentialId),
-        now: Timestamp,
-    ) -> Expected {
-        let who = self.enter(by, workspace, Action::McpKeyManage, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let keys = &mut self.org_mut(who.org).mcp_keys;
-        let found = keys.get(&id).filter(|key| key.workspace_id == workspace);
-        let found = found.filter(|key| is_live(key, now));
-        found.ok_or(vec![Refusal::NotFound])?;
-        keys.remove(&id);
-        let tokens = self.tokens.values_mut();
-        for token in tokens.filter(|token| token.org == who.org && token.id == id) {
-            token.is_revoked = true;
-        }
-        Ok(Answer::Done)
-    }
-
     /// Changes a connector. Its new status is announced, where `change` says that it changed.
     fn with_connector(
         &mut self,

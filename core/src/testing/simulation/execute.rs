@@ -118,15 +118,6 @@ async fn work(service: &KnowledgeService, call: &Call) -> Result<Answer, Error> 
             let after = service.pause_connector(&by.credential, *place, *connector, *is_paused);
             Answer::Connector(after.await?)
         }
-        Call::DeleteConnector(by, place, connector) => {
-            let deleted = service.delete_connector(&by.credential, *place, *connector);
-            deleted.await?;
-            Answer::Done
-        }
-        Call::RevokeMcpKey(by, place, key) => {
-            service.revoke_mcp_key(&by.credential, *place, *key).await?;
-            Answer::Done
-        }
         Call::CreateChat(by, place, title) => {
             Answer::Chat(service.create_chat(&by.credential, *place, title).await?)
         }

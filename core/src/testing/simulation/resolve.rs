@@ -315,8 +315,6 @@ impl World {
             | Op::CreateConnector(by, ..)
             | Op::ReportSync(by, ..)
             | Op::PauseConnector(by, ..)
-            | Op::DeleteConnector(by, ..)
-            | Op::RevokeMcpKey(by, ..)
             | Op::CreateChat(by, ..)
             | Op::PostMessage(by, ..)
             | Op::CreateMcpKey(by, ..)
@@ -384,15 +382,6 @@ impl View<'_> {
             Op::PauseConnector(_, connector, place, is_paused) => {
                 let (workspace, connector) = self.connector(*connector, *place);
                 Call::PauseConnector(by, workspace, connector, *is_paused)
-            }
-            Op::DeleteConnector(_, connector, place) => {
-                let (workspace, connector) = self.connector(*connector, *place);
-                Call::DeleteConnector(by, workspace, connector)
-            }
-            Op::RevokeMcpKey(_, key, place) => {
-                let (own, foreign) = (&self.own.credentials, &self.foreign.credentials);
-                let key = choose(own, foreign, *key, CredentialId);
-                Call::RevokeMcpKey(by, self.workspace(*place), key)
             }
             Op::CreateChat(_, place, title) => {
                 Call::CreateChat(by, self.workspace(*place), title.clone())

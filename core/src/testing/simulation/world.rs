@@ -167,8 +167,6 @@ fn caller_of(call: &Call) -> Option<&Caller> {
         | Call::CreateConnector(by, ..)
         | Call::ReportSync(by, ..)
         | Call::PauseConnector(by, ..)
-        | Call::DeleteConnector(by, ..)
-        | Call::RevokeMcpKey(by, ..)
         | Call::CreateChat(by, ..)
         | Call::PostMessage(by, ..)
         | Call::CreateMcpKey(by, ..)

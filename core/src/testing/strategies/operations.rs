@@ -154,8 +154,6 @@ pub enum Op {
     /// The workspace is the connector's own where none is picked; so with the next ones.
     ReportSync(By, Pick, Option<Pick>, SyncReport),
     PauseConnector(By, Pick, Option<Pick>, bool),
-    DeleteConnector(By, Pick, Option<Pick>),
-    RevokeMcpKey(By, Pick, Pick),
     CreateChat(By, Pick, String),
     PostMessage(By, Pick, Option<Pick>, String),
     CreateMcpKey(By, Pick, NewMcpKey),
@@ -353,9 +351,6 @@ fn workspace_operation() -> BoxedStrategy<Op> {
             .prop_map(|(by, connector, place, report)| Op::ReportSync(by, connector, place, report)),
         1 => (by(), pick(), elsewhere(), any::<bool>())
             .prop_map(|(by, connector, place, paused)| Op::PauseConnector(by, connector, place, paused)),
-        1 => (by(), pick(), elsewhere())
-            .prop_map(|(by, connector, place)| Op::DeleteConnector(by, connector, place)),
-        1 => (by(), pick(), pick()).prop_map(|(by, key, place)| Op::RevokeMcpKey(by, key, place)),
         1 => (by(), pick(), name()).prop_map(|(by, place, title)| Op::CreateChat(by, place, title)),
         2 => (by(), pick(), elsewhere(), text())
             .prop_map(|(by, chat, place, text)| Op::PostMessage(by, chat, place, text)),
