@@ -65,6 +65,10 @@ pub(crate) fn uuid() -> Schema {
 const PLAIN_TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
 
 rules! {
+    /// The identifier of something whose kind another field says.
+    Identifier: uuid();
+    /// Whether what was asked for was done.
+    OutcomeName: json_schema!({ "type": "string", "enum": ["ok", "not_found", "forbidden"] });
     /// A slug, a handle or the name of a team.
     Slug: json_schema!({
         "type": "string",
@@ -188,6 +192,14 @@ fn action_set(generator: &mut SchemaGenerator) -> Schema {
     }
     schema
 }
+
+/// A role that can be held in a workspace.
+pub(crate) enum WorkspaceRole {}
+
+inline_schema! { WorkspaceRole: json_schema!({
+    "description": "A built-in role but `owner` by its name, or a custom role by its identifier.",
+    "anyOf": [{ "type": "string", "enum": ["viewer", "member", "admin"] }, uuid()],
+}) }
 
 /// The role that the holders of a deleted one get.
 pub(crate) enum Heir {}

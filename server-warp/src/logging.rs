@@ -4,8 +4,8 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, reload};
 
 /// What is logged when nothing else is said.
 pub const LOG_LEVEL_DEFAULT: &str = "info";
@@ -73,12 +73,34 @@ fn filter(config: &LogConfig) -> Result<EnvFilter, LogError> {
     })
 }
 
+/// Changes what is logged while the process runs.
+pub struct LogControl(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl std::fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogControl").finish_non_exhaustive()
+    }
+}
+
+impl LogControl {
+    /// Logs what the level of this configuration says from here on; how lines look stays as it is.
+    ///
+    /// # Errors
+    /// [`LogError::Level`]: the level cannot be read. What was in force stays so.
+    pub fn set_level(&self, config: &LogConfig) -> Result<(), LogError> {
+        (self.0)(filter(config)?).map_err(|error| LogError::Level {
+            level: config.level.clone(),
+            reason: error.to_string(),
+        })
+    }
+}
+
 /// Sends the log of this process to standard error, panics included.
 ///
 /// # Errors
 /// - [`LogError::Level`]: the level of the configuration cannot be read.
 /// - [`LogError::AlreadySetUp`]: called twice, or after another library has taken the log.
-pub fn init(config: &LogConfig) -> Result<(), LogError> {
+pub fn init(config: &LogConfig) -> Result<LogControl, LogError> {
     let filter = filter(config)?;
     let terminal = std::io::stderr().is_terminal();
     let json = match config.format {
@@ -90,16 +112,21 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(terminal);
-    let set_up = if json {
-        lines
+    let (set_up, control) = if json {
+        let lines = lines
             .json()
             .flatten_event(true)
             // The one span that there is, that of the request: a list of it would say it twice.
             .with_span_list(false)
-            .finish()
-            .try_init()
+            .with_filter_reloading();
+        let handle = lines.reload_handle();
+        let control = LogControl(Box::new(move |filter| handle.reload(filter)));
+        (lines.finish().try_init(), control)
     } else {
-        lines.finish().try_init()
+        let lines = lines.with_filter_reloading();
+        let handle = lines.reload_handle();
+        let control = LogControl(Box::new(move |filter| handle.reload(filter)));
+        (lines.finish().try_init(), control)
     };
     set_up.map_err(|_| LogError::AlreadySetUp)?;
     let print_panic = std::panic::take_hook();
@@ -110,7 +137,7 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
             print_panic(panic); // A log that is switched off does not hide why the process dies.
         }
     }));
-    Ok(())
+    Ok(control)
 }
 
 /// One line like every other, where the standard library would write several of its own.

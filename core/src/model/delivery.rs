@@ -51,6 +51,7 @@ pub struct Recall {
 
 /// A recall as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RecallSummary {
     /// The identifier.
     pub id: RecallId,

@@ -136,10 +136,12 @@ crate::model::names::string_enum! {
 
 /// What an audit entry is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AuditResource {
     /// The kind.
     pub kind: ResourceKind,
     /// The identifier.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Identifier"))]
     pub id: uuid::Uuid,
 }
 
@@ -173,6 +175,7 @@ fn outcome_name<S: Serializer>(outcome: &AuditOutcome, serializer: S) -> Result<
 
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AuditEntry {
     /// The identifier.
     pub id: AuditLogId,
@@ -190,6 +193,7 @@ pub struct AuditEntry {
     pub resource: AuditResource,
     /// Whether it was done: `ok`, `not_found` or `forbidden`.
     #[serde(serialize_with = "outcome_name")]
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::OutcomeName"))]
     pub outcome: AuditOutcome,
     /// Why it was refused; `null` where it was not, or where there is no such thing.
     pub reason: Option<String>,

@@ -30,6 +30,7 @@ const SWEPT_PAGES_MAX: usize = 200;
 
 /// Which entries of the audit log a list shows: those for which everything holds that is set here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AuditFilter {
     /// Who acted.
     pub actor_id: Option<MemberId>,
@@ -38,6 +39,10 @@ pub struct AuditFilter {
     /// The kind of what it was done to.
     pub resource_kind: Option<ResourceKind>,
     /// The identifier of what it was done to, with its kind.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::Identifier>")
+    )]
     pub resource_id: Option<Uuid>,
     /// The earliest time, itself included.
     pub since: Option<Timestamp>,

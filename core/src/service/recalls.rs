@@ -17,10 +17,16 @@ use crate::store::{Direction, StoreExt, keys};
 
 /// A new recall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewRecall {
     /// What was asked: at most 1,024 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
     pub query: String,
     /// The memories of the workspace that the answer cites, 1 to 500, without duplicates.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(length(min = 1, max = RECALL_MEMORIES_MAX), extend("uniqueItems" = true))
+    )]
     pub memory_ids: Vec<MemoryId>,
 }
 

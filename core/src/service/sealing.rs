@@ -94,6 +94,7 @@ struct PreviousSecret {
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RotatedSecret {
     /// The new secret (Standard Webhooks 1.0.0: `whsec_` and base64), shown this once.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::SigningSecret"))]
     pub signing_secret: String,
     /// Until when the one before it counts as well.
     pub previous_secret_expires_at: Timestamp,

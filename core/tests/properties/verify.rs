@@ -221,6 +221,7 @@ fn planted() -> Vec<Planted> {
         ),
         ("content", "/origin_source_id", other(), Missing, "source"),
         ("content", "/origin_source_id", other(), Mismatch, "content"),
+        ("content", "/origin_source_id", other(), Missing, "source"),
         ("source_key", "", other(), Missing, "content"),
         ("recall", "/id", other(), Mismatch, "recall"),
         ("recall", "/workspace_id", other(), Missing, "workspace"),

@@ -45,6 +45,17 @@ pub enum TransportError {
     /// No server listens, and the store does not open.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The directory is another user's. What this process makes in it the server could not read.
+    #[error(
+        "{} belongs to the user with the number {owner}: start its server, or run this command as that user, \
+         for example with sudo -u '#{owner}'", path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// The user that it belongs to.
+        owner: u32,
+    },
     /// Another process holds the directory, and no server is reached on its admin socket.
     #[error("{held}, and {}", describe(.socket, .why))]
     Held {
@@ -85,6 +96,7 @@ impl Transport {
     #[cfg(unix)]
     pub async fn open(config: &Config, may_make: bool) -> Result<Self, TransportError> {
         let Some(socket) = config.admin_socket.path(&config.data)? else {
+            refuse_foreign(&config.data.directory, own_user())?;
             return Ok(Self::Store(Box::new(open_store(config, may_make).await?)));
         };
         for attempt in 1.. {
@@ -93,6 +105,7 @@ impl Transport {
                 Err(ClientError::Unreachable { source, .. }) => source,
                 Err(error) => return Err(error.into()),
             };
+            refuse_foreign(&config.data.directory, own_user())?;
             let held = match open_store(config, may_make).await {
                 Err(error @ DataError::Store(OpenError::InUse { .. })) => error,
                 opened => return Ok(Self::Store(Box::new(opened?))),
@@ -152,6 +165,26 @@ impl Transport {
     }
 }
 
+#[cfg(unix)]
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Refuses to write into the directory of another user, as root could: its owner would be locked out of what is made.
+#[cfg(unix)]
+fn refuse_foreign(directory: &Path, user: u32) -> Result<(), TransportError> {
+    use std::os::unix::fs::MetadataExt;
+
+    match std::fs::metadata(directory) {
+        Ok(found) if found.uid() != user => Err(TransportError::Foreign {
+            path: directory.to_owned(),
+            owner: found.uid(),
+        }),
+        // Whatever else is wrong, opening says it better.
+        _ => Ok(()),
+    }
+}
+
 async fn open_store(config: &Config, may_make: bool) -> Result<OpenedStore, DataError> {
     let data = if may_make {
         config.data.open().await?
@@ -164,4 +197,24 @@ async fn open_store(config: &Config, may_make: bool) -> Result<OpenedStore, Data
         data,
         api: AdminApi::new(service),
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_another_user_is_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(refuse_foreign(scratch.path(), own_user()).is_ok());
+        assert!(refuse_foreign(&scratch.path().join("none"), own_user() + 1).is_ok());
+        let error = refuse_foreign(scratch.path(), own_user() + 1).unwrap_err();
+        let owner = own_user();
+        let expected = format!(
+            "{} belongs to the user with the number {owner}: start its server, or run this command as that user, for \
+             example with sudo -u '#{owner}'",
+            scratch.path().display()
+        );
+        assert_eq!(error.to_string(), expected);
+    }
 }

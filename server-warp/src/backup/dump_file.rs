@@ -82,7 +82,7 @@ impl DumpFile {
         }
         let mut lines = DumpLines::open(&partial)?;
         let (mut decoder, mut whole_bytes) = (Decoder::new(), 0);
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.read()? {
             let mut ahead = decoder.clone();
             match ahead.read(line) {
                 Ok(Line::Header(_) | Line::Entry(..)) => decoder = ahead,

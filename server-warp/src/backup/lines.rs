@@ -63,7 +63,7 @@ impl DumpLines {
     ///
     /// # Errors
     /// [`BackupError::Io`].
-    pub fn next(&mut self) -> Result<Option<&[u8]>, BackupError> {
+    pub fn read(&mut self) -> Result<Option<&[u8]>, BackupError> {
         self.line.clear();
         let bytes_max = LINE_BYTES_MAX as u64 + 1;
         let read = self
@@ -111,7 +111,7 @@ pub fn check(
         path: path.clone(),
         source,
     };
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.read()? {
         decoder.read(line).map_err(&wrong)?;
         progress(lines.bytes(), decoder.entries());
     }

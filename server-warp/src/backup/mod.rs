@@ -84,7 +84,7 @@ pub async fn restore(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(Option<Header>, Summary), BackupError> {
     let mut restore = Restore::begin(Arc::clone(store), expected).await?;
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.read()? {
         restore.take(line).await?;
         progress(lines.bytes(), restore.entries());
     }

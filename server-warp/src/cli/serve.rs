@@ -18,8 +18,8 @@ use crate::admin::AdminSocket;
 use crate::app::App;
 #[cfg(unix)]
 use crate::backup::Backup;
-use crate::config::{BaseUrl, Config, settings_for_help};
-use crate::logging::{self, LogConfig, LogFormat};
+use crate::config::{BaseUrl, Config, Sources, settings_for_help};
+use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
 use crate::system::{OsRandomness, SystemClock};
@@ -45,8 +45,9 @@ fn further_settings() -> String {
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let config: Config = args.settings.load()?.config;
-    logging::init(&config.log)?;
+    let sources = args.settings.sources();
+    let config: Config = sources.load()?.config;
+    let log = logging::init(&config.log)?;
     let net = config.net();
     if let Some(tls) = &net.tls {
         // Before anything is made on the disk for a server that would not start.
@@ -78,7 +79,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
-    reload_on_hangup(app.certificates())?;
+    reload_on_hangup(app.certificates(), log, sources)?;
     announce(&app, &config.log);
     app.run(shutdown).await;
     // To the end: how a server drains is worth a look too.
@@ -140,16 +141,21 @@ pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
     })
 }
 
-/// Reads the certificate again at every SIGHUP, for as long as the process lives. Without one the signal is taken all the
-/// same: whoever tells a service to read its files again does not mean to end it.
+/// Reads the certificate and the level of the log again at every SIGHUP, for as long as the process lives. Everything
+/// else of the configuration is for the next start.
 #[cfg(unix)]
-fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> Result<(), Failure> {
+fn reload_on_hangup(
+    certificates: Option<Arc<Certificates>>,
+    log: LogControl,
+    sources: Sources,
+) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
     let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
+            reload_log_level(&log, &sources);
             match &certificates {
                 Some(certificates) => certificates.reload_and_log().await,
                 None => tracing::info!("SIGHUP: there is no certificate to read again"),
@@ -159,9 +165,32 @@ fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> Result<(), Failu
     Ok(())
 }
 
+/// A configuration that cannot be used leaves everything as it is.
+#[cfg(unix)]
+fn reload_log_level(log: &LogControl, sources: &Sources) {
+    let config = match sources.load() {
+        Ok(loaded) => loaded.config.log,
+        Err(problems) => {
+            tracing::error!(%problems, "SIGHUP: the log goes on as it is");
+            return;
+        }
+    };
+    match log.set_level(&config) {
+        Ok(()) => tracing::info!(
+            level = config.level,
+            "SIGHUP: the level of the log is read again"
+        ),
+        Err(error) => tracing::error!(%error, "SIGHUP: the log goes on as it is"),
+    }
+}
+
 /// Elsewhere there is no such signal: the interval has to do.
 #[cfg(not(unix))]
-fn reload_on_hangup(_: Option<Arc<Certificates>>) -> Result<(), Failure> {
+fn reload_on_hangup(
+    _: Option<Arc<Certificates>>,
+    _: LogControl,
+    _: Sources,
+) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -65,7 +65,12 @@ pub(super) type AdminArgs = SettingArgs<OfAdmin>;
 impl<S> SettingArgs<S> {
     /// The configuration of these flags, the environment and the file.
     pub(super) fn load(self) -> Result<Loaded, Failure> {
-        Ok(Sources::of_process(self.file, self.flags).load()?)
+        Ok(self.sources().load()?)
+    }
+
+    /// What the configuration is made of, to read it more than once.
+    pub(super) fn sources(self) -> Sources {
+        Sources::of_process(self.file, self.flags)
     }
 
     /// The same, with this file instead.

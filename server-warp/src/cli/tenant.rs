@@ -29,10 +29,11 @@ pub(super) struct Tenant {
 
 /// The log of a command that does its work and ends: what goes wrong, and nothing else.
 pub(super) fn quiet_log() -> Result<(), Failure> {
-    Ok(logging::init(&LogConfig {
+    logging::init(&LogConfig {
         level: "warn".to_owned(),
         format: LogFormat::Text,
-    })?)
+    })?;
+    Ok(())
 }
 
 /// Opens the store for a command that does its work and ends.

@@ -60,11 +60,15 @@ impl Serving {
         }
     }
 
-    /// SIGTERM; the exit code and all lines of the log.
-    pub(crate) fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
+    fn signal(&self, signal: rustix::process::Signal) {
         let id = i32::try_from(self.process.id()).expect("an identifier");
         let id = rustix::process::Pid::from_raw(id).expect("not 0");
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal");
+        rustix::process::kill_process(id, signal).expect("a signal");
+    }
+
+    /// SIGTERM; the exit code and all lines of the log.
+    pub(crate) fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
+        self.signal(rustix::process::Signal::TERM);
         let mut lines = std::mem::take(&mut self.read);
         // Until the process closes its standard error.
         while let Ok(line) = self.lines.recv_timeout(GUARD) {
@@ -134,6 +138,57 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
     assert_eq!(access[0]["trace_id"], trace_id);
     assert_eq!(access[0]["request_id"], answer.header("request-id"));
     assert!(!format!("{lines:?}").contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_level_of_the_log_changes_while_it_runs() {
+    use rustix::process::Signal;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (file, data_dir) = (path("knowledge.toml"), path("data"));
+    let put = |level: &str| {
+        let text = format!("[log]\nformat = \"json\"\nlevel = \"{level}\"\n");
+        std::fs::write(&file, text).expect("write the configuration");
+    };
+    put("info,knowledge_server::access=off");
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        &data_dir,
+        "--config",
+        &file,
+    ];
+    let mut serving = Serving::start_as(&arguments, &[]);
+    let base_url = serving.message("listening on ");
+    let ask = async |path: &str| {
+        let call = Call::new(http::Method::GET, path);
+        assert_eq!(call.send_to(&base_url).await.status, 404);
+    };
+    ask("/one").await;
+
+    put("no=such=level");
+    serving.signal(Signal::HUP);
+    serving.message("SIGHUP: the log goes on as it is");
+    ask("/two").await;
+    put("info");
+    serving.signal(Signal::HUP);
+    serving.message("SIGHUP: the level of the log is read again");
+    ask("/three").await;
+
+    let (_, lines) = tokio::task::spawn_blocking(|| serving.terminate())
+        .await
+        .expect("it ends");
+    let of = |target: &str| lines.iter().filter(|line| line["target"] == target).count();
+    assert_eq!(of("knowledge_server::access"), 1, "{lines:#?}");
+    assert!(lines.iter().any(|line| line["path"] == "/three"));
+    let problem = format!("{file}:3:");
+    assert!(lines.iter().any(|line| {
+        line["problems"]
+            .as_str()
+            .is_some_and(|text| text.contains(&problem))
+    }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

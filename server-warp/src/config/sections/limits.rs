@@ -8,7 +8,7 @@ use knowledge_core::model::URL_CHARS_MAX;
 use super::{COUNT_MAX, HELD_BYTES_MAX, TIME_MIN};
 use crate::config::kind::{Bytes, Count, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
-use crate::config::{Check, Config};
+use crate::config::{Check, Config, format_time};
 
 /// Ten years.
 const RETENTION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -149,12 +149,16 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {
-    if let Err(invalid) = config.limits.validate() {
-        // The ranges above are those of core; beside them one setting is bound to another.
-        let setting = match invalid.name {
-            "audit_retention" => "limits.audit_retention",
-            _ => "limits",
-        };
-        check.refuse(setting, &[], &invalid.to_string());
+    let limits = &config.limits;
+    if limits.audit_retention < limits.idempotency_retention {
+        let least = format_time(limits.idempotency_retention);
+        check.refuse(
+            "limits.audit_retention",
+            &["limits.idempotency_retention"],
+            &format!("must be at least limits.idempotency_retention, {least}"),
+        );
+    } else if let Err(invalid) = limits.validate() {
+        // Not reached as long as the ranges above are those of core.
+        check.refuse("limits", &[], &invalid.to_string());
     }
 }

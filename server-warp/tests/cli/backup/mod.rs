@@ -2,6 +2,7 @@
 
 mod compact;
 mod dump;
+mod killed;
 mod restore;
 #[cfg(unix)]
 mod serving;

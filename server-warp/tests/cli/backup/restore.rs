@@ -68,7 +68,7 @@ async fn half(scratch: &Scratch, dump: &str, lines: usize) {
     let mut restore = Restore::begin(store, Some(expected)).await.unwrap();
     let mut all = lines_of();
     for _ in 0..lines {
-        restore.take(all.next().unwrap().unwrap()).await.unwrap();
+        restore.take(all.read().unwrap().unwrap()).await.unwrap();
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
+use knowledge_core::service::DifferenceCode;
 use knowledge_core::store::{Commit, Direction, Key, KeyRange, Mutation, Store};
 use knowledge_server::data::DataConfig;
 use serde_json::{Value, json};
@@ -196,4 +197,15 @@ async fn what_cannot_be_looked_at_is_told_apart() {
     assert_eq!(on(&scratch, "data", &["verify", "--dump", &cut]).code, 1);
     fs::remove_file(scratch.path("data/knowledge-store.mark")).unwrap();
     assert_eq!(on(&scratch, "data", &["verify"]).code, 1);
+}
+
+#[test]
+fn every_code_is_documented() {
+    let documented = include_str!("../../../../docs/backup.md").lines();
+    let documented = documented
+        .skip_while(|line| *line != "| code | meaning |")
+        .skip(2);
+    let documented = documented.map_while(|line| line.strip_prefix("| `")?.split('`').next());
+    let codes = DifferenceCode::ALL.iter().map(|code| code.as_str());
+    assert_eq!(documented.collect::<Vec<_>>(), codes.collect::<Vec<_>>());
 }

@@ -88,22 +88,15 @@ fn what_is_no_toml_is_told_with_its_line() {
     knowledge.toml:4:5: not TOML: unclosed table, expected `]`
     "#);
     insta::assert_snapshot!(
-        check("[log]\nlevel = \"info\"\nformat = \"text\"\nlevel = \"warn\"\n").join("\n"), @r#"
-    knowledge.toml:4:1: not TOML: duplicate key
-    "#);
+        check("[log]\nlevel = \"info\"\nformat = \"text\"\nlevel = \"warn\"\n").join("\n"), @"knowledge.toml:4:1: not TOML: duplicate key");
 }
 
 #[test]
 fn what_cannot_be_together_is_told_where_it_was_said() {
-    insta::assert_snapshot!(check("[server]\nbody_bytes_held_max = 1000\n").join("\n"), @r#"
-    knowledge.toml:2:23: server.body_bytes_held_max must be at least limits.body_bytes_max, 1MiB
-    "#);
-    insta::assert_snapshot!(check("[limits]\nbody_bytes_max = \"512MiB\"\n").join("\n"), @r#"
-    knowledge.toml:2:18: server.body_bytes_held_max must be at least limits.body_bytes_max, 512MiB
-    "#);
-    insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"
-    knowledge.toml:2:9: log.level is not a log level: "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
-    "#);
+    insta::assert_snapshot!(check("[server]\nbody_bytes_held_max = 1000\n").join("\n"), @"knowledge.toml:2:23: server.body_bytes_held_max must be at least limits.body_bytes_max, 1MiB");
+    insta::assert_snapshot!(check("[limits]\nbody_bytes_max = \"512MiB\"\n").join("\n"), @"knowledge.toml:2:18: server.body_bytes_held_max must be at least limits.body_bytes_max, 512MiB");
+    insta::assert_snapshot!(check("[limits]\naudit_retention = \"1h\"\n").join("\n"), @"knowledge.toml:2:19: limits.audit_retention must be at least limits.idempotency_retention, 24h");
+    insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"knowledge.toml:2:9: log.level is not a log level: "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5"#);
 }
 
 #[test]
@@ -123,18 +116,12 @@ fn a_file_that_cannot_be_read_is_named() {
         let stderr = knowledge(&["config", "check", file]).refused();
         problems(&scratch, &stderr).join("\n")
     };
-    insta::assert_snapshot!(of(&missing), @r#"
-    missing.toml: cannot be read: No such file or directory (os error 2)
-    "#);
+    insta::assert_snapshot!(of(&missing), @"missing.toml: cannot be read: No such file or directory (os error 2)");
     std::fs::write(scratch.path("latin.toml"), b"# \xe4").expect("write a file");
-    insta::assert_snapshot!(of(&scratch.arg("latin.toml")), @r#"
-    latin.toml: cannot be read: stream did not contain valid UTF-8
-    "#);
+    insta::assert_snapshot!(of(&scratch.arg("latin.toml")), @"latin.toml: cannot be read: stream did not contain valid UTF-8");
     let named = [("KNOWLEDGE_CONFIG", missing.as_str())];
     let stderr = knowledge_in(&named, &["token", "list"]).refused();
-    insta::assert_snapshot!(problems(&scratch, &stderr).join("\n"), @r#"
-    missing.toml: cannot be read: No such file or directory (os error 2)
-    "#);
+    insta::assert_snapshot!(problems(&scratch, &stderr).join("\n"), @"missing.toml: cannot be read: No such file or directory (os error 2)");
 }
 
 #[test]
@@ -161,7 +148,5 @@ fn files_that_are_named_must_be_usable() {
 
     scratch.write("sealing.key", "too short");
     let found = problems(&scratch, &check().refused()).join("\n");
-    insta::assert_snapshot!(found, @r#"
-    knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key does not have a sealing key: it must have 32 bytes, as base64 or as 64 hexadecimal digits
-    "#);
+    insta::assert_snapshot!(found, @"knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key does not have a sealing key: it must have 32 bytes, as base64 or as 64 hexadecimal digits");
 }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
 use crate::model::{CitationSubscription, NewCitationSubscription, RecallId};
+use crate::service::RotatedSecret;
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
@@ -35,7 +36,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     )
     .needs("rotate_citation_subscription_secret")
     .empty_body()
-    .answers::<CitationSubscription>();
+    .answers::<RotatedSecret>();
 }
 
 /// Which subscriptions a list shows.

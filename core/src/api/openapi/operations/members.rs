@@ -17,6 +17,7 @@ const HANDLE_TAKEN: Error = Error::SlugTaken { what: "member" };
 #[allow(dead_code, reason = "nothing but its schema")]
 struct AssignWorkspaceRoleRequest {
     /// The role; not `owner`.
+    #[schemars(with = "crate::schema::WorkspaceRole")]
     role: RoleRef,
 }
 

@@ -1,5 +1,6 @@
 //! What the document says of each operation: one file for each file of `handlers`.
 
+mod audit;
 mod chats;
 mod citations;
 mod connectors;
@@ -7,6 +8,7 @@ mod dashboard;
 mod mcp_keys;
 mod members;
 mod memories;
+mod recalls;
 mod roles;
 mod sources;
 mod webhooks;
@@ -25,6 +27,8 @@ pub(super) fn describe(all: &mut Descriptions) {
     chats::describe(all);
     roles::describe(all);
     members::describe(all);
+    recalls::describe(all);
     citations::describe(all);
+    audit::describe(all);
     webhooks::describe(all);
 }
