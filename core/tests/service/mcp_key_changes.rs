@@ -95,7 +95,7 @@ async fn a_rotated_key_keeps_its_name_and_changes_its_secret_at_once() {
     );
     assert!(!is_taken(&world, &old.secret).await);
     assert!(is_taken(&world, &new.secret).await);
-    assert_eq!(list(&world).await, [new.summary.clone()]);
+    assert_eq!(list(&world).await, std::slice::from_ref(&new.summary));
     let counter = keys::mcp_key_count(world.org.id, world.workspace.id);
     assert_eq!(world.counter(counter.clone()).await, 1);
     assert_whole(&world).await;
