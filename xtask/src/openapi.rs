@@ -51,7 +51,9 @@ pub(crate) fn check() -> Result {
         .args(["run", &address])
         .args(["--seed", SEED, "--max-time", SECONDS_MAX])
         .args(["--max-examples", EXAMPLES_MAX, "--continue-on-failure"]);
-    asking.env("PYTHONPATH", python.path(&files)?);
+    asking
+        .env("PYTHONPATH", python.path(&files)?)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     run(&mut asking)
 }
 
