@@ -1,8 +1,13 @@
 //! The operations beside the eight of the interface.
 
+mod audit_log;
 mod chats;
+mod citation_subscriptions;
 mod connectors;
 mod mcp_keys;
 mod members;
+mod memories;
+mod recalls;
 mod roles;
 mod webhooks;
+mod workspaces;

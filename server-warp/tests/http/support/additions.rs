@@ -35,6 +35,8 @@ impl Operation {
         every.extend(of_the_organisation(org));
         every.extend(of_a_workspace(org));
         every.extend(of_webhooks(org));
+        every.extend(of_memories(org));
+        every.extend(of_recalls(org));
         every
     }
 }
@@ -168,6 +170,60 @@ fn of_webhooks(org: &OrgFixture) -> Vec<Operation> {
             "rotate inbound webhook secret",
             post(format!("{one_inbound}/rotate-secret")),
         ),
+    ];
+    by_the_owner(org, operations)
+}
+
+fn of_memories(org: &OrgFixture) -> Vec<Operation> {
+    let path = format!("/v1/workspaces/{}", org.main.id);
+    let memories = format!("{path}/memories");
+    let memory = format!("/v1/memories/{}", org.main.memories.internal[0]);
+    let new = json!({ "sourceId": org.sources[0], "title": "New", "content": "New." });
+    let item = json!({ "title": "New", "content": "New." });
+    let batch = json!({ "source_id": org.sources[0], "memories": [item] });
+    let one = "DELETE, GET, HEAD, PATCH";
+    let many = "GET, HEAD, POST";
+    let operations = [
+        Operation::new("create memory", post(&memories).json(&new))
+            .with_body()
+            .allowing(many),
+        Operation::new("list memories", get(&memories)).allowing(many),
+        Operation::new("ingest", post(format!("{path}/ingest")).json(&batch)).with_body(),
+        Operation::new("memory", get(&memory)).allowing(one),
+        Operation::new("update memory", patch(&memory).json(&json!({})))
+            .with_body()
+            .allowing(one),
+        Operation::new("delete memory", delete(&memory)).allowing(one),
+        Operation::new("list workspaces", get("/v1/workspaces")).allowing("GET, HEAD"),
+        Operation::new("workspace", get(&path)).allowing("GET, HEAD"),
+    ];
+    by_the_owner(org, operations)
+}
+
+fn of_recalls(org: &OrgFixture) -> Vec<Operation> {
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let new = json!({ "query": "New?", "memory_ids": [org.main.memories.internal[0]] });
+    let subscriptions = "/v1/citation-subscriptions";
+    let of_recall = format!("{subscriptions}?recall_id={}", org.recall);
+    let subscription = format!("{subscriptions}/{}", Uuid::nil());
+    let entry = format!("/v1/audit-log/{}", Uuid::nil());
+    let operations = [
+        Operation::new("create recall", post(&recalls).json(&new))
+            .with_body()
+            .allowing("GET, HEAD, POST"),
+        Operation::new("list recalls", get(&recalls)).allowing("GET, HEAD, POST"),
+        Operation::new("recall", get(format!("/v1/recalls/{}", org.recall))).allowing("GET, HEAD"),
+        Operation::new("list subscriptions", get(of_recall))
+            .refusing_methods_in_headers()
+            .allowing("GET, HEAD, POST"),
+        Operation::new("subscription", get(&subscription)).allowing("DELETE, GET, HEAD"),
+        Operation::new("end subscription", delete(&subscription)).allowing("DELETE, GET, HEAD"),
+        Operation::new(
+            "rotate subscription secret",
+            post(format!("{subscription}/rotate-secret")),
+        ),
+        Operation::new("list audit log", get("/v1/audit-log")).allowing("GET, HEAD"),
+        Operation::new("audit entry", get(entry)).allowing("GET, HEAD"),
     ];
     by_the_owner(org, operations)
 }

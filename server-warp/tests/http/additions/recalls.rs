@@ -1,0 +1,151 @@
+//! `/v1/workspaces/{id}/recalls` and `/v1/recalls/{id}`
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Show, delete, get, own_org, post, quiet_org};
+
+#[tokio::test]
+async fn registered_listed_and_read() {
+    let org = own_org();
+    let member = &org.members.member.token;
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let cited = &org.main.memories.internal[..2];
+    let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
+    let made = post(&recalls).bearer(member).json(&new).send().await;
+    insta::assert_snapshot!(made.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 317
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "id": "<uuid 2>",
+      "workspace_id": "<uuid 3>",
+      "query": "How long do keys live?",
+      "memory_ids": [
+        "<uuid 4>",
+        "<uuid 5>"
+      ],
+      "created_by": "<uuid 6>",
+      "created_at": "<time>"
+    }
+    "#);
+    let listed = get(&recalls).bearer(member).send().await;
+    insta::assert_snapshot!(listed.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 479
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "data": [
+        {
+          "id": "<uuid 2>",
+          "workspace_id": "<uuid 3>",
+          "query": "How long do keys live?",
+          "created_by": "<uuid 4>",
+          "created_at": "<time>"
+        },
+        {
+          "id": "<uuid 5>",
+          "workspace_id": "<uuid 3>",
+          "query": "How do we rotate keys?",
+          "created_by": "<uuid 6>",
+          "created_at": "<time>"
+        }
+      ],
+      "next_cursor": null
+    }
+    "#);
+    let recall = format!("/v1/recalls/{}", made.json()["id"].as_str().unwrap());
+    let read = get(&recall).bearer(member).send().await;
+    assert_eq!((read.status.as_u16(), read.json()), (200, made.json()));
+
+    let gone = format!("/v1/memories/{}", cited[0]);
+    let deleted = delete(gone).bearer(&org.members.admin.token).send().await;
+    assert_eq!(deleted.status, 204);
+    let read = get(&recall).bearer(member).send().await;
+    assert_eq!(read.json()["memory_ids"], json!(cited[1..]));
+}
+
+#[tokio::test]
+async fn refused() {
+    let org = quiet_org();
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let send =
+        async |token: &str, body: Value| post(&recalls).bearer(token).json(&body).send().await;
+    let member = &org.members.member.token;
+    let unknown = Uuid::nil();
+    let body = json!({ "memory_ids": [org.main.memories.internal[0], unknown] });
+    insta::assert_snapshot!(send(member, body).await.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 165
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: query is required",
+      "details": {
+        "fields": [
+          {
+            "path": "query",
+            "code": "required",
+            "message": "is required"
+          }
+        ]
+      }
+    }
+    "#);
+    let body = json!({ "query": "?", "memory_ids": [org.side.memories.internal[0]] });
+    insta::assert_snapshot!(send(member, body.clone()).await.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 226
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: memory_ids[0] must be a memory of the workspace",
+      "details": {
+        "fields": [
+          {
+            "path": "memory_ids[0]",
+            "code": "not_found",
+            "message": "must be a memory of the workspace"
+          }
+        ]
+      }
+    }
+    "#);
+    insta::assert_snapshot!(send(&org.members.viewer.token, body).await.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 82
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "forbidden",
+      "message": "this needs the action recall:create",
+      "details": {}
+    }
+    "#);
+    for path in [
+        format!("/v1/workspaces/{unknown}/recalls"),
+        format!("/v1/recalls/{unknown}"),
+        "/v1/recalls/none".to_owned(),
+    ] {
+        assert_eq!(get(path).bearer(member).send().await.status, 404);
+    }
+}
