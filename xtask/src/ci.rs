@@ -3,6 +3,7 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use crate::openapi;
 use crate::process::{Result, cargo, read, run};
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
@@ -44,6 +45,11 @@ const STEPS: &[Step] = &[
         name: "test",
         about: "unit, integration and documentation tests",
         run: test,
+    },
+    Step {
+        name: "openapi",
+        about: "the OpenAPI document, and the demo's answers against it, by schemathesis",
+        run: openapi::check,
     },
     Step {
         name: "bench",

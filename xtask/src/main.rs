@@ -2,6 +2,7 @@
 //! call. It depends on the standard library alone, so that a cold start costs seconds.
 
 mod ci;
+mod openapi;
 mod process;
 mod tools;
 mod wasm;

@@ -169,7 +169,7 @@ async fn a_list_page_by_page() {
                 page = list(&format!("?limit=1&cursor={cursor}"))
                     .send()
                     .await
-                    .json()
+                    .json();
             }
             None => break,
         }
