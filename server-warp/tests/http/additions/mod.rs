@@ -4,6 +4,7 @@ mod audit_log;
 mod chats;
 mod citation_subscriptions;
 mod connectors;
+mod dashboard;
 mod mcp_keys;
 mod members;
 mod memories;
