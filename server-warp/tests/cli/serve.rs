@@ -55,13 +55,7 @@ fn a_second_process_is_told_who_has_the_directory() {
     );
     let data_dir = scratch.data_dir();
     for args in [
-        [
-            "serve",
-            "--listen=127.0.0.1:0",
-            "--log-level=off",
-            &data_dir,
-        ]
-        .as_slice(),
+        ["serve", "--listen=127.0.0.1:0", &data_dir].as_slice(),
         &["dashboard", "support", &data_dir],
     ] {
         assert_eq!(knowledge(args).failed(), expected);
