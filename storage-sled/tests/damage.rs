@@ -86,9 +86,12 @@ fn open_and_read(path: PathBuf) -> Result<Contents, String> {
                 let runtime = tokio::runtime::Builder::new_current_thread().build();
                 runtime.unwrap().block_on(contents(&store))
             }
-            Err(error @ (OpenError::Corrupt { .. } | OpenError::Io { .. })) => {
-                Err(error.to_string())
-            }
+            // One bit of the marker makes the format another number.
+            Err(
+                error @ (OpenError::Corrupt { .. }
+                | OpenError::Io { .. }
+                | OpenError::UnknownFormat { .. }),
+            ) => Err(error.to_string()),
             Err(error) => panic!("a damaged store is something else: {error}"),
         };
         let _ = send.send(outcome);
