@@ -7,7 +7,7 @@
 use super::KnowledgeService;
 use super::audit::{AuditAction, Operation, ResourceKind, state};
 use super::maintain::Due;
-use super::mcp_keys::forget_key;
+use super::mcp_keys::{forget_keys, key_workspace};
 use super::members::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash, needs};
 use crate::error::{Error, ProblemCode};
@@ -202,16 +202,16 @@ impl KnowledgeService {
         let theirs = &theirs;
         self.transact(|mut transaction| async move {
             let found = transaction.read_many::<CredentialRecord>(theirs).await?;
+            let mut mcp_keys = Vec::new();
             for (key, record) in theirs.iter().zip(found) {
                 let Some(record) = record else {
                     continue;
                 };
                 transaction.delete(key.clone());
                 transaction.delete(keys::credential_id(org, record.id));
-                for workspace in record.narrowing.workspaces.iter().flatten() {
-                    forget_key(&mut transaction, org, *workspace, record.id).await?;
-                }
+                mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
             }
+            forget_keys(&mut transaction, org, &mcp_keys).await?;
             transaction.done(())
         })
         .await

@@ -141,6 +141,26 @@ async fn the_credentials_of_a_removed_member_are_cleared_step_by_step() {
     assert_whole(&world).await;
 }
 
+/// An MCP key has one workspace: a credential that is narrowed to several is none.
+#[tokio::test]
+async fn no_mcp_key_is_looked_for_behind_a_token_of_several_workspaces() {
+    let world = World::new().await;
+    let narrowing = Narrowing {
+        workspaces: Some(vec![world.workspace.id, world.workspace("sales").await]),
+        ..Narrowing::default()
+    };
+    let member = world.member(MEMBER).await;
+    let revoked = world.token(member, narrowing.clone()).await.record.id;
+    world.token(member, narrowing).await;
+    world.probe.take_reads();
+    let provisioning = world.service.provisioning();
+    provisioning.revoke(world.org.id, revoked).await.unwrap();
+    remove_as(&world, &world.owner, member).await.unwrap();
+    assert!(!world.probe.take_reads().touch("mcp_key"));
+    world.maintain().await;
+    assert_nothing_is_left(&world, member).await;
+}
+
 #[tokio::test]
 async fn a_removal_stands_in_the_audit_log() {
     let world = World::new().await;
