@@ -283,17 +283,10 @@ fn a_killed_run_is_finished_by_the_next_without_doing_anything_twice() {
 }
 
 #[test]
-fn an_old_plan_does_not_rest_on_what_the_server_forgot() {
+fn a_plan_does_not_rest_on_what_the_server_remembers() {
     let stage = Stage::served(320, "[limits]\nidempotency_retention = \"1ms\"\n");
     let proxy = Proxy::start(&stage.url).hold_answer("PATCH", 3);
     interrupt(&stage, &proxy);
-    let plan = fs::read_to_string(stage.scratch.path("plan.jsonl")).expect("the plan");
-    let (header, rest) = plan.split_once('\n').expect("a header");
-    let mut header: Value = serde_json::from_str(header).expect("JSON");
-    header["made_at"] = "2026-01-01T00:00:00.000Z".into();
-    stage
-        .scratch
-        .write("plan.jsonl", &format!("{header}\n{rest}"));
     let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
     assert_eq!(run.stdout, "changed 320, not changed 0\n");
     drop(proxy);

@@ -7,7 +7,6 @@ mod plan;
 use std::collections::HashSet;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use http::Method;
 use knowledge_core::access::Secret;
@@ -32,8 +31,6 @@ use crate::system::{SystemClock, system_env};
 const SAMPLE_MAX: usize = 5;
 /// How many of those that were refused are shown.
 const REFUSED_SHOWN_MAX: usize = 20;
-/// How long a plan rests on the server's memory of the calls that it had. Servers keep it for 24 h unless told.
-const REPLAY_TIME: Duration = Duration::from_secs(20 * 60 * 60);
 /// The variable with the token.
 const TOKEN_VARIABLE: &str = "KNOWLEDGE_TOKEN";
 
@@ -140,7 +137,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => state_directory()?.join(task.file_name()),
     };
-    let mut plan = match Plan::find(&path, &task)? {
+    let (mut plan, was_interrupted) = match Plan::find(&path, &task)? {
         Some(plan) => {
             let (all, answered) = plan.memories();
             eprintln!(
@@ -151,7 +148,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             if args.dry_run {
                 return summarise(&args, all, (0, &[]));
             }
-            plan
+            (plan, true)
         }
         None => {
             let found = look(&api, &task, &workspace.slug).await?;
@@ -162,10 +159,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             confirm(&args)?;
             let run = (system_env().uuid(), SystemClock.now());
             let batch = usize::try_from(args.batch).unwrap_or(usize::MAX);
-            Plan::make(&path, task.clone(), run, &found.ids, batch)?
+            let plan = Plan::make(&path, task.clone(), run, &found.ids, batch)?;
+            (plan, false)
         }
     };
-    if let Err(failure) = carry_out(&api, &task, &mut plan).await {
+    if let Err(failure) = carry_out(&api, &task, &mut plan, was_interrupted).await {
         let (all, answered) = plan.memories();
         return Err(Failure::new(format!(
             "{failure}; {} of {} memories are done: start it again to go on (the plan is {})",
@@ -338,8 +336,17 @@ fn confirm(args: &Args) -> Result<(), Failure> {
 }
 
 /// Makes the calls that had no answer yet.
-async fn carry_out(api: &Api, task: &Task, plan: &mut Plan) -> Result<(), Failure> {
-    let done = changed_meanwhile(api, task, plan).await?;
+async fn carry_out(
+    api: &Api,
+    task: &Task,
+    plan: &mut Plan,
+    was_interrupted: bool,
+) -> Result<(), Failure> {
+    let done = if was_interrupted {
+        changed_meanwhile(api, task).await?
+    } else {
+        HashSet::new()
+    };
     let (all, answered) = plan.memories();
     let mut progress = Progress::begin("relabelling", Some(all));
     progress.advance(answered, answered);
@@ -387,17 +394,10 @@ async fn make_call(
     Ok(plan.answer(call, succeeded, refused)?)
 }
 
-/// Of a plan that is so old that the server may have forgotten a call whose answer did not arrive: the memories that
-/// have their labels, so that they are not given them twice.
-async fn changed_meanwhile(
-    api: &Api,
-    task: &Task,
-    plan: &Plan,
-) -> Result<HashSet<MemoryId>, Failure> {
+/// The memories that have their labels, so that they are not given them twice: the server may have forgotten a call
+/// whose answer did not arrive. How long it remembers is its own setting.
+async fn changed_meanwhile(api: &Api, task: &Task) -> Result<HashSet<MemoryId>, Failure> {
     let mut done = HashSet::new();
-    if SystemClock.now() < plan.made_at().plus(REPLAY_TIME) {
-        return Ok(done);
-    }
     let mut progress = Progress::begin("looking what is done", None);
     let each = |memory: MemorySummary| {
         done.insert(memory.id);
