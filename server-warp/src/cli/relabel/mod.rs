@@ -15,7 +15,7 @@ use knowledge_core::model::{BulkResult, MemoryId, MemorySummary, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::api::Api;
+use self::api::{Api, CallError};
 use self::labels::{Label, Labels};
 use self::plan::{Plan, PlanError, Refused, Task};
 use super::args::OutputFormat;
@@ -87,7 +87,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Memories in one call; fewer where the server takes fewer
+    /// Memories in one call, no more than the server takes (limits.bulk_memories_max)
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_300))]
     batch: u64,
 
@@ -115,6 +115,12 @@ struct Listed {
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         Self::new(error.to_string())
+    }
+}
+
+impl From<PlanError> for CallError {
+    fn from(error: PlanError) -> Self {
+        Failure::from(error).into()
     }
 }
 
@@ -163,19 +169,35 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             (plan, false)
         }
     };
-    if let Err(failure) = carry_out(&api, &task, &mut plan, was_interrupted).await {
-        let (all, answered) = plan.memories();
-        return Err(Failure::new(format!(
-            "{failure}; {} of {} memories are done: start it again to go on (the plan is {})",
-            grouped(answered),
-            grouped(all),
-            plan.path().display()
-        )));
+    if let Err(error) = carry_out(&api, &task, &mut plan, was_interrupted).await {
+        return Err(unfinished(error, plan));
     }
     let (matched, _) = plan.memories();
     let summarised = summarise(&args, matched, plan.outcome());
     plan.remove()?;
     summarised
+}
+
+/// What is said of a plan that is not carried out. One of which the server refused the first call is not kept: it would
+/// refuse that call each time, while other options may do.
+fn unfinished(error: CallError, plan: Plan) -> Failure {
+    let (all, answered) = plan.memories();
+    let is_refused = matches!(error, CallError::Refused(_)) && answered == 0;
+    let failure = Failure::from(error);
+    if !is_refused {
+        return Failure::new(format!(
+            "{failure}; {} of {} memories are done: start it again to go on (the plan is {})",
+            grouped(answered),
+            grouped(all),
+            plan.path().display()
+        ));
+    }
+    match plan.remove() {
+        Ok(()) => Failure::new(format!(
+            "{failure}; the server took nothing of it: start it with other options (--set, --batch)"
+        )),
+        Err(error) => error.into(),
+    }
 }
 
 fn token(args: &Args) -> Result<Secret, Failure> {
@@ -264,7 +286,10 @@ async fn look(api: &Api, task: &Task, workspace: &str) -> Result<Found, Failure>
     };
     let looked = list(api, task.workspace, &task.filter, &mut progress, each).await;
     progress.end();
-    looked.map_err(|failure| Failure::new(format!("cannot list {workspace}: {failure}")))?;
+    looked.map_err(|error| {
+        let failure = Failure::from(error);
+        Failure::new(format!("cannot list {workspace}: {failure}"))
+    })?;
     Ok(found)
 }
 
@@ -274,7 +299,7 @@ async fn list(
     filter: &Labels,
     progress: &mut Progress,
     mut each: impl FnMut(MemorySummary),
-) -> Result<(), Failure> {
+) -> Result<(), CallError> {
     let path = format!("/v1/workspaces/{workspace}/memories");
     let (mut cursor, mut seen) = (None, 0);
     loop {
@@ -341,7 +366,7 @@ async fn carry_out(
     task: &Task,
     plan: &mut Plan,
     was_interrupted: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CallError> {
     let done = if was_interrupted {
         changed_meanwhile(api, task).await?
     } else {
@@ -352,9 +377,9 @@ async fn carry_out(
     progress.advance(answered, answered);
     for call in plan.open_calls() {
         let called = make_call(api, task, plan, call, &done).await;
-        if let Err(failure) = called {
+        if let Err(error) = called {
             progress.end();
-            return Err(failure);
+            return Err(error);
         }
         let (_, answered) = plan.memories();
         progress.advance(answered, answered);
@@ -369,7 +394,7 @@ async fn make_call(
     plan: &mut Plan,
     call: usize,
     done: &HashSet<MemoryId>,
-) -> Result<(), Failure> {
+) -> Result<(), CallError> {
     let memories = plan.memories_of(call).iter().copied();
     let memories: Vec<MemoryId> = memories.filter(|id| !done.contains(id)).collect();
     let were_so = (plan.memories_of(call).len() - memories.len()) as u64;
@@ -396,7 +421,7 @@ async fn make_call(
 
 /// The memories that have their labels, so that they are not given them twice: the server may have forgotten a call
 /// whose answer did not arrive. How long it remembers is its own setting.
-async fn changed_meanwhile(api: &Api, task: &Task) -> Result<HashSet<MemoryId>, Failure> {
+async fn changed_meanwhile(api: &Api, task: &Task) -> Result<HashSet<MemoryId>, CallError> {
     let mut done = HashSet::new();
     let mut progress = Progress::begin("looking what is done", None);
     let each = |memory: MemorySummary| {
