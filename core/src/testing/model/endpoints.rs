@@ -5,10 +5,11 @@ use crate::access::{Action, CredentialKind};
 use crate::error::ProblemCode;
 use crate::model::{
     CitationSubscription, InboundWebhook, InboundWebhookId, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, Recall, RecallId, SubscriptionId, Timestamp, Webhook, WebhookId,
-    WebhookUrl, WorkspaceId,
+    NewInboundWebhook, NewWebhook, Recall, RecallId, Source, SourceId, SubscriptionId, Timestamp,
+    Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::NewRecall;
+use uuid::Uuid;
 
 impl Shape {
     /// Deliveries go to https alone.
@@ -80,9 +81,17 @@ impl Model {
         if count as u64 >= self.limits.inbound_webhooks_per_workspace_max {
             return Err(limit_reached("body"));
         }
-        let secret = match learned {
-            Some(Answer::InboundWebhook(learned)) => learned.signing_secret.as_ref(),
-            _ => None,
+        let (secret, source_id) = match learned {
+            Some(Answer::InboundWebhook(learned)) => {
+                (learned.signing_secret.as_ref(), learned.source_id)
+            }
+            _ => (None, SourceId(Uuid::nil())),
+        };
+        let source = Source {
+            id: source_id,
+            name: new.name.clone(),
+            kind: "inbound_webhook".to_owned(),
+            created_at: now,
         };
         let id = InboundWebhookId(self.made(learned));
         let webhook = InboundWebhook {
@@ -91,13 +100,16 @@ impl Model {
             workspace_id: workspace,
             name: new.name.clone(),
             url: format!("/v1/inbound/{}/{id}", who.org),
+            source_id,
+            acts_as: who.member,
             signing_secret: self.signing_secret(secret),
             created_by: who.member,
             created_at: now,
             updated_at: now,
         };
-        let webhooks = &mut self.org_mut(who.org).inbound_webhooks;
-        webhooks.insert(id, webhook.clone());
+        let org = self.org_mut(who.org);
+        org.sources.insert(source.id, source);
+        org.inbound_webhooks.insert(id, webhook.clone());
         Ok(Answer::InboundWebhook(webhook))
     }
 
