@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
@@ -23,6 +23,11 @@ use crate::system::system_env;
 
 /// Where the data is when nothing else is said.
 pub const DATA_DIR_DEFAULT: &str = "./knowledge-data";
+
+/// How long a server waits at its start for whoever has the directory.
+pub const HELD_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Time between two looks at a directory that another process has.
+const HELD_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Which store, which key, and how the store is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +166,30 @@ impl DataConfig {
             sled,
             path: self.directory.clone(),
         })
+    }
+
+    /// The same for a server, which may start while another process still has the directory: a command, or the server
+    /// before it. That process is waited for, up to [`HELD_WAIT_MAX`].
+    ///
+    /// # Errors
+    /// As [`DataConfig::open`].
+    pub async fn open_when_free(&self) -> Result<Data, DataError> {
+        let deadline = Instant::now() + HELD_WAIT_MAX;
+        let mut is_told = false;
+        loop {
+            match self.open().await {
+                Err(held @ DataError::Store(knowledge_storage_sled::OpenError::InUse { .. }))
+                    if Instant::now() < deadline =>
+                {
+                    if !is_told {
+                        tracing::info!("waiting: {held}");
+                        is_told = true;
+                    }
+                    tokio::time::sleep(HELD_INTERVAL).await;
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Opens the store that is there.

@@ -10,7 +10,7 @@
 //! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
-//! - [`reference`]: what the server says of its own interface, at `/openapi.json` and `/docs`.
+//! - [`reference`](mod@reference): what the server says of its own interface, at `/openapi.json` and `/docs`.
 //! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: where the log lines go and how they look.
 //! - [`system`]: the clock and the randomness of the operating system, for core.

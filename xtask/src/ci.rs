@@ -181,6 +181,8 @@ fn doc() -> Result {
 }
 
 fn test() -> Result {
+    // What the documentation says to type is typed.
+    tools::programs(&[("curl", "curl"), ("openssl", "openssl")])?;
     run(workspace("test").arg("--no-fail-fast"))
 }
 

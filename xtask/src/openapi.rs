@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::process::{Result, cargo, run, succeeds};
+use crate::tools;
 
 /// What is asked with, and what the asking needs.
 const FILES: &str = "server-warp/tests/schemathesis";
@@ -69,6 +70,7 @@ struct Python {
 
 impl Python {
     fn install() -> Result<Self> {
+        tools::programs(&[("python3", "python3")])?;
         let root = std::env::current_dir()?.join(PYTHON);
         let requirements = format!("{FILES}/requirements.txt");
         let program = root.join("environment/bin/python");
@@ -99,6 +101,9 @@ impl Python {
         }
         // Some systems have Python and pip without the module that makes environments.
         let (program, packages) = (PathBuf::from("python3"), root.join("packages"));
+        if !succeeds(Command::new(&program).args(["-m", "pip", "--version"])) {
+            tools::debian_packages(&["python3-pip"])?;
+        }
         run(pip(&program)
             .arg("--upgrade")
             .arg("--target")

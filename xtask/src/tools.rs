@@ -125,18 +125,26 @@ fn is_installed(package: &str) -> bool {
         .is_ok_and(|output| output.stdout == b"installed")
 }
 
+/// Makes sure that these programs are there, each named with the Debian package that has it.
+///
+/// # Errors
+/// As [`debian_packages`].
+pub(crate) fn programs(programs: &[(&str, &str)]) -> Result {
+    // Who has them from elsewhere keeps them: other distributions of Node conflict with Debian's npm.
+    let missing: Vec<&str> = programs
+        .iter()
+        .filter(|(program, _)| find(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
+    debian_packages(&missing)
+}
+
 /// Makes sure that Node.js and npm are there.
 ///
 /// # Errors
 /// As [`debian_packages`].
 pub(crate) fn node() -> Result {
-    // Other distributions of Node bring npm along, and conflict with Debian's package of it.
-    let missing: Vec<&str> = [("node", "nodejs"), ("npm", "npm")]
-        .into_iter()
-        .filter(|(program, _)| find(program).is_none())
-        .map(|(_, package)| package)
-        .collect();
-    debian_packages(&missing)
+    programs(&[("node", "nodejs"), ("npm", "npm")])
 }
 
 /// Makes sure that rustup has a nightly toolchain.

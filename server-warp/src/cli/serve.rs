@@ -54,7 +54,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         tls.try_files().map_err(BindError::from)?;
     }
     let metrics = Metrics::new();
-    let mut data = config.data.open().await?;
+    let mut data = config.data.open_when_free().await?;
     data.measure(&metrics);
     let telemetry = Telemetry::start(&config.telemetry, &metrics)?;
     if let Some(telemetry) = &telemetry {

@@ -23,7 +23,7 @@
 //!
 //! # Adding settings
 //! 1. Give the part that they are for a struct with a [`Default`], and [`Config`] a field of that type.
-//! 2. Write `sections/<name>.rs` with a `SECTION`, one [`Setting`](setting::Setting) for each field, and list it in
+//! 2. Write `sections/<name>.rs` with a `SECTION`, one `Setting` for each field, and list it in
 //!    `sections/mod.rs`. The kinds of values are in `kind.rs`; what must hold between settings goes into the section's
 //!    `check`, what is to be looked up on the disk by `knowledge config check` into its `inspect`.
 //! 3. `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` writes `docs/configuration.md` and

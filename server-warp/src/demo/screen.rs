@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::state::Demo;
 use crate::progress::grouped;
+use crate::reference::PAGE_PATH;
 
 /// The operations, each as a line to paste into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +189,7 @@ impl Screen<'_> {
             ("bearer token", demo.bearer_token.clone()),
             ("session", demo.session_token.clone()),
             ("listening on", self.base_url.clone()),
+            ("reference", format!("{}{PAGE_PATH}", self.base_url)),
         ];
         for (name, value) in facts {
             let name = format!("{name:>14}");

@@ -47,9 +47,9 @@ fn credentials(document: &Value) -> String {
     let mut html = String::from("<h2 id=credentials>Credentials</h2>\n<dl class=credentials>\n");
     for (name, scheme) in schemes.into_iter().flatten() {
         let text = scheme["description"].as_str().unwrap_or_default();
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<dt>{}</dt><dd>{}</dd>\n",
+            "<dt>{}</dt><dd>{}</dd>",
             Escaped(name),
             paragraphs(text)
         );

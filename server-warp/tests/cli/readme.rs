@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Scratch, request_of, send, start};
+use crate::support::{Scratch, knowledge, request_of, run_block, send, shell_blocks, start};
 
 const README: &str = include_str!("../../../README.md");
 
@@ -85,5 +85,50 @@ fn every_operation_is_answered_as_the_readme_shows() {
             None => assert_eq!(answer.body, "", "{line}"),
         }
     }
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn a_server_is_put_into_production_as_the_readme_says() {
+    let scratch = Scratch::new();
+    let (_, chapter) = README.split_once("## In production").expect("the chapter");
+    let blocks = shell_blocks(chapter);
+    let (prepare, use_it) = (blocks[0], blocks[1]);
+    let prepared = run_block(prepare, &scratch, &[]);
+    assert!(prepared.status.success(), "{prepared:?}");
+
+    // On ports of its own; all else is as it stands there.
+    let config = std::fs::read_to_string(scratch.path("knowledge.toml")).expect("the file");
+    let certificate = |name: &str| format!("\"{}\"", scratch.arg(name));
+    let config = config
+        .replace("127.0.0.1:8443", "127.0.0.1:0")
+        .replace("127.0.0.1:9464", "127.0.0.1:0")
+        .replace("\"server.pem\"", &certificate("server.pem"))
+        .replace("\"server.key\"", &certificate("server.key"))
+        .replace("\"data\"", &certificate("data"));
+    let config = scratch.write("knowledge.toml", &config);
+    let server = start(&["serve", &format!("--config={config}")]);
+    let url = server.base_url();
+    let (_, port) = url.rsplit_once(':').expect("a port");
+
+    let block = use_it.replace("8443", port);
+    let used = run_block(&block, &scratch, &[("KNOWLEDGE_CONFIG", "knowledge.toml")]);
+    let said = String::from_utf8_lossy(&used.stdout);
+    assert!(used.status.success(), "{used:?}");
+    assert!(said.contains("changed 1, not changed 0"), "{said}");
+    let log = said.lines().find(|line| line.starts_with("{\"data\":"));
+    let log: Value = serde_json::from_str(log.expect("the audit log")).expect("JSON");
+    let entry = &log["data"][0];
+    assert_eq!(entry["after"]["sensitivity"], "confidential", "{log}");
+    let members = knowledge(&[
+        "user",
+        "list",
+        "--output=json",
+        &format!("--config={config}"),
+    ]);
+    let members: Value = serde_json::from_str(&members.ok().stdout).expect("JSON");
+    let jonas = members.as_array().expect("a list").iter();
+    let jonas = jonas.clone().find(|member| member["handle"] == "jonas");
+    assert_eq!(entry["actor_id"], jonas.expect("jonas")["id"]);
     assert_eq!(server.terminate(), 0);
 }

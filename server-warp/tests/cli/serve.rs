@@ -4,6 +4,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
+use knowledge_storage_sled::{SledOptions, SledStore};
+
 use crate::support::{Scratch, get, knowledge, start};
 
 fn health(url: &str, path: &str) -> u16 {
@@ -58,6 +60,18 @@ fn a_second_process_is_told_who_has_the_directory() {
     ] {
         assert_eq!(knowledge(args).failed(), expected);
     }
+}
+
+#[test]
+fn a_server_waits_for_a_command_that_has_the_directory() {
+    let scratch = Scratch::with_org();
+    let options = SledOptions::default();
+    let held = SledStore::open(scratch.path("data"), options).expect("the store");
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    server.error_with("waiting: ");
+    drop(held);
+    assert_eq!(health(&server.base_url(), "/readyz"), 200);
+    assert_eq!(server.terminate(), 0);
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Provisioning<'_> {
         }))
     }
 
-    /// Removes a member, see [`KnowledgeService::remove_member`]. Returns what it was.
+    /// Removes a member, see [`crate::service::KnowledgeService::remove_member`]. Returns what it was.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for the last owner; [`Error::NotFound`].

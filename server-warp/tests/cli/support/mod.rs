@@ -1,5 +1,6 @@
 //! The binary, and a small client for the servers that it starts.
 
+mod blocks;
 mod curl;
 mod http;
 mod process;
@@ -7,6 +8,7 @@ mod proxy;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use blocks::{run_block, shell_blocks};
 pub(crate) use curl::request_of;
 pub(crate) use http::{Request, get, send};
 pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start};
