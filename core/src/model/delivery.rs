@@ -181,7 +181,7 @@ pub struct InboundWebhook {
     pub name: String,
     /// Where senders post to: a path on this service, or a whole URL where the service knows its own address.
     pub url: String,
-    /// The source of the memories that come in through it, made with it.
+    /// The source of the memories that come in through it, made with it and named alike: it has the identifier of the webhook.
     pub source_id: SourceId,
     /// Whose actions decide on what comes in: who registered it or last replaced its secret.
     pub acts_as: MemberId,

@@ -57,7 +57,7 @@ impl KnowledgeService {
                 name: request.name.clone(),
                 url: format!("{}/v1/inbound/{org}/{id}", self.inner.public_url),
                 signing_secret: None,
-                source_id: SourceId(self.env().uuid_at(now)),
+                source_id: SourceId(id.0),
                 acts_as: caller.member_id(),
                 created_by: caller.member_id(),
                 created_at: now,

@@ -9,7 +9,6 @@ use crate::model::{
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::NewRecall;
-use uuid::Uuid;
 
 impl Shape {
     /// Deliveries go to https alone.
@@ -81,26 +80,24 @@ impl Model {
         if count as u64 >= self.limits.inbound_webhooks_per_workspace_max {
             return Err(limit_reached("body"));
         }
-        let (secret, source_id) = match learned {
-            Some(Answer::InboundWebhook(learned)) => {
-                (learned.signing_secret.as_ref(), learned.source_id)
-            }
-            _ => (None, SourceId(Uuid::nil())),
+        let secret = match learned {
+            Some(Answer::InboundWebhook(learned)) => learned.signing_secret.as_ref(),
+            _ => None,
         };
+        let id = InboundWebhookId(self.made(learned));
         let source = Source {
-            id: source_id,
+            id: SourceId(id.0),
             name: new.name.clone(),
             kind: "inbound_webhook".to_owned(),
             created_at: now,
         };
-        let id = InboundWebhookId(self.made(learned));
         let webhook = InboundWebhook {
             id,
             org_id: who.org,
             workspace_id: workspace,
             name: new.name.clone(),
             url: format!("/v1/inbound/{}/{id}", who.org),
-            source_id,
+            source_id: source.id,
             acts_as: who.member,
             signing_secret: self.signing_secret(secret),
             created_by: who.member,

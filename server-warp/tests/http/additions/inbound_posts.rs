@@ -107,16 +107,47 @@ async fn unauthenticated() {
     let sender = Sender::registered(org, &org.members.admin).await;
     let right = sender.message("msg_1", &batch("Down"));
     let unsigned = right.clone().without("webhook-signature").send().await;
-    insta::assert_snapshot!(unsigned.show(), @r#""#);
+    insta::assert_snapshot!(unsigned.show(), @r#"
+    401 Unauthorized
+    cache-control: no-store
+    content-length: 143
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+    www-authenticate: StandardWebhooks realm="knowledge"
+
+    {
+      "error": "unauthenticated",
+      "message": "the message must be signed: webhook-id, webhook-timestamp and webhook-signature, each once",
+      "details": {}
+    }
+    "#);
     let other = right.clone().body(batch("Up").to_string()).send().await;
-    insta::assert_snapshot!(other.show(), @r#""#);
+    insta::assert_snapshot!(other.show(), @r#"
+    401 Unauthorized
+    cache-control: no-store
+    content-length: 118
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+    www-authenticate: StandardWebhooks realm="knowledge"
+
+    {
+      "error": "unauthenticated",
+      "message": "webhook-signature has no signature that is right for this message",
+      "details": {}
+    }
+    "#);
     // No credential stands for a signature, and nothing is read before one is right.
     let token = &org.members.owner.token;
     let refused = [
         right.clone().without("webhook-id").bearer(token),
         right.clone().without("webhook-timestamp"),
         right.clone().header("webhook-id", "msg_1"),
-        right.clone().without("webhook-id").header("webhook-id", "msg_2"),
+        right
+            .clone()
+            .without("webhook-id")
+            .header("webhook-id", "msg_2"),
         right.clone().body("{"),
         right.clone().without("content-type").body("{"),
         sender.message_at(
@@ -169,7 +200,20 @@ async fn forbidden() {
     let removed = delete(member).session(&org.members.owner.session).send();
     assert_eq!(removed.await.status, 204);
     let answer = sender.send(&batch("Down")).await;
-    insta::assert_snapshot!(answer.show(), @r#""#);
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 129
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "forbidden",
+      "message": "the member that this webhook acts as is gone: replace the secret to take its place",
+      "details": {}
+    }
+    "#);
     assert!(memories(org, &sender).await.is_empty());
 }
 
@@ -186,7 +230,53 @@ async fn invalid_request() {
         "source": "tickets",
     });
     let answer = sender.message("msg_1", &broken).send().await;
-    insta::assert_snapshot!(answer.show(), @r#""#);
+    insta::assert_snapshot!(answer.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 1013
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: memories[1].audience_tag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ . (and 5 more)",
+      "details": {
+        "fields": [
+          {
+            "path": "memories[1].audience_tag",
+            "code": "invalid_value",
+            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
+          },
+          {
+            "path": "memories[1].title",
+            "code": "too_small",
+            "message": "must have 1 to 128 characters, not white space alone and no control characters"
+          },
+          {
+            "path": "memories[1].url",
+            "code": "unknown_field",
+            "message": "is not known here; known are title, content, source_key, audience_tag, sensitivity_label"
+          },
+          {
+            "path": "memories[2].content",
+            "code": "required",
+            "message": "is required"
+          },
+          {
+            "path": "memories[2].sensitivity_label",
+            "code": "invalid_value",
+            "message": "must be one of public, internal, confidential, restricted"
+          },
+          {
+            "path": "source",
+            "code": "unknown_field",
+            "message": "is not known here; known are memories"
+          }
+        ]
+      }
+    }
+    "#);
     let many: Vec<_> = (0..101)
         .map(|_| batch("Down")["memories"][0].clone())
         .collect();
@@ -221,7 +311,20 @@ async fn not_found() {
         .send();
     assert_eq!(gone.await.status, 204);
     let answer = deleted.send(&batch("Down")).await;
-    insta::assert_snapshot!(answer.show(), @r#""#);
+    insta::assert_snapshot!(answer.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 79
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "not_found",
+      "message": "there is no such inbound webhook",
+      "details": {}
+    }
+    "#);
     let (own, id) = (org.id, sender.record["id"].as_str().expect("an identifier"));
     for path in [
         format!("{own}/{}", Uuid::max()),
