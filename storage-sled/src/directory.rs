@@ -117,7 +117,14 @@ fn create(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(path)?;
+    let mut builder = fs::DirBuilder::new();
+    // Its owner's alone: everything that is stored is in there in clear.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    builder.create(path)?;
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
         _ => sync_directory(Path::new(".")),

@@ -42,6 +42,18 @@ async fn a_store_is_made_where_there_is_nothing_and_found_again() {
     assert!(second > first);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_new_directory_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("outer/store");
+    drop(open(&path));
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
 #[test]
 fn a_directory_of_other_files_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::KnowledgeService;
 use crate::env::Env;
 use crate::error::Error;
-use crate::model::{ConnectorId, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{ConnectorId, CredentialId, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, KeyEntry, Transaction, decode_value, keys};
 
 /// How many due entries one call sweeps, and so how much work it is.
@@ -51,8 +51,14 @@ pub(super) enum Due {
     Redirects(OrgId),
     /// Sweeps the audit log of an organisation. Each has one of these, always.
     Audit(OrgId),
-    /// Clears what a removed member left.
-    FormerMember { org: OrgId, member: MemberId },
+    /// Takes a step of clearing what a removed member left.
+    FormerMember {
+        org: OrgId,
+        member: MemberId,
+        /// The last credential of the organisation that was looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<CredentialId>,
+    },
 }
 
 /// The one field of a record that expires.
@@ -158,28 +164,30 @@ impl KnowledgeService {
                 let (rewritten, has_more) = self.settle_redirects(org).await?;
                 done.holders_rewritten += rewritten;
                 done.has_more |= has_more;
-                self.put_behind(found, has_more, now).await
+                let rest = has_more.then_some(Due::Redirects(org));
+                self.put_behind(found, rest.as_ref(), now).await
             }
-            Due::FormerMember { org, member } => {
-                self.clear_former_member(org, member).await?;
-                self.put_behind(found, false, now).await
+            Due::FormerMember { org, member, after } => {
+                let rest = self.clear_former_member(org, member, after).await?;
+                done.has_more |= rest.is_some();
+                self.put_behind(found, rest.as_ref(), now).await
             }
         }
     }
 
-    /// Removes a due entry; where there is more of it to do, it goes behind the others that are due.
+    /// Removes a due entry; what is left of it to do goes behind the others that are due.
     async fn put_behind(
         &self,
         found: &KeyEntry,
-        has_more: bool,
+        rest: Option<&Due>,
         now: Timestamp,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             // Of several callers one puts it behind: there is never more than the one entry.
-            if let Some(due) = transaction.read::<Due>(&found.key).await? {
+            if transaction.read::<Due>(&found.key).await?.is_some() {
                 transaction.delete(found.key.clone());
-                if has_more {
-                    due.schedule(&mut transaction, now, self.env());
+                if let Some(rest) = rest {
+                    rest.schedule(&mut transaction, now, self.env());
                 }
             }
             transaction.done(())

@@ -386,7 +386,7 @@ impl KnowledgeService {
                 ..record
             };
             transaction.put(place, &revoked);
-            forget_key(&mut transaction, org, workspace, key).await?;
+            forget_keys(&mut transaction, org, &[(workspace, key)]).await?;
             Operation::begin(&transaction, self.env(), now).record(
                 &mut transaction,
                 Actor::from(&caller),
@@ -519,27 +519,39 @@ async fn free_expired_keys(
     let found = transaction
         .scan_unchecked(&keys::mcp_keys(org, workspace))
         .await?;
+    let mut expired = Vec::new();
     for found in &found {
         let key: McpKey = decode_value(found)?;
         if key.expires_at <= now {
-            forget_key(transaction, org, workspace, key.id).await?;
+            expired.push((workspace, key.id));
         }
     }
-    Ok(())
+    forget_keys(transaction, org, &expired).await
 }
 
-/// Removes what is stored of a key besides its credential, if it is still there.
-pub(super) async fn forget_key(
+/// The workspace whose MCP key a credential may be: it is narrowed to that one.
+pub(super) fn key_workspace(record: &CredentialRecord) -> Option<WorkspaceId> {
+    match record.narrowing.workspaces.as_deref() {
+        Some([workspace]) => Some(*workspace),
+        _ => None,
+    }
+}
+
+/// Removes what is stored of these keys besides their credentials, where it is still there.
+pub(super) async fn forget_keys(
     transaction: &mut Transaction,
     org: OrgId,
-    workspace: WorkspaceId,
-    id: CredentialId,
+    forgotten: &[(WorkspaceId, CredentialId)],
 ) -> Result<(), Error> {
-    let place = keys::mcp_key(org, workspace, id);
-    if transaction.read::<McpKey>(&place).await?.is_some() {
-        transaction.delete(place);
-        transaction.delete(keys::mcp_key_use(org, workspace, id));
-        transaction.add(keys::mcp_key_count(org, workspace), -1);
+    let place = |(workspace, id): &(WorkspaceId, CredentialId)| keys::mcp_key(org, *workspace, *id);
+    let places: Vec<Key> = forgotten.iter().map(place).collect();
+    let found = transaction.read_many::<McpKey>(&places).await?;
+    for ((place, found), (workspace, id)) in places.into_iter().zip(found).zip(forgotten) {
+        if found.is_some() {
+            transaction.delete(place);
+            transaction.delete(keys::mcp_key_use(org, *workspace, *id));
+            transaction.add(keys::mcp_key_count(org, *workspace), -1);
+        }
     }
     Ok(())
 }

@@ -228,9 +228,11 @@ impl KnowledgeService {
             }
             let roles = (Some(stored.role), Some(after.role));
             let changed = change_role(&mut transaction, &authority, &before, roles, None).await?;
-            let action = match changed {
-                Some(_) => AuditAction::RoleAssign,
-                None => AuditAction::MemberUpdate,
+            let is_role_alone = before.name == after.name && before.teams == after.teams;
+            let action = if is_role_alone {
+                AuditAction::RoleAssign
+            } else {
+                AuditAction::MemberUpdate
             };
             // A reference to a deleted role stays until it is settled: its holder is marked under that name.
             let role = changed.map_or(stored.role, |_| after.role);

@@ -2,19 +2,19 @@
 //!
 //! From outside, a removal is one switch: one commit takes the member away, and nobody is recognised as a member that
 //! is not there. What it leaves behind, which nothing bounds (credentials, MCP keys, roles in workspaces), is cleared
-//! right after that in batches, and by maintenance where a crash came in between.
+//! in steps: the first right after that, the others by maintenance.
 
 use super::KnowledgeService;
 use super::audit::{AuditAction, Operation, ResourceKind, state};
 use super::maintain::Due;
-use super::mcp_keys::forget_key;
+use super::mcp_keys::{forget_keys, key_workspace};
 use super::members::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash, needs};
 use crate::error::{Error, ProblemCode};
-use crate::model::{Member, MemberId, MemberKind, OrgId, WorkspaceId};
+use crate::model::{CredentialId, Member, MemberId, MemberKind, OrgId, WorkspaceId};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, keys};
 
-/// How many leftovers one commit clears, and how many credentials are looked at for it.
+/// How many leftovers of a kind one step clears, and how many credentials it looks at for it.
 const LEFTOVERS_PER_COMMIT: usize = 200;
 
 impl KnowledgeService {
@@ -95,7 +95,8 @@ impl KnowledgeService {
             transaction.add(keys::member_count(org), -1);
         }
         transaction.put(keys::former_member(org, member), &now);
-        Due::FormerMember { org, member }.schedule(transaction, now, self.env());
+        let after = None;
+        Due::FormerMember { org, member, after }.schedule(transaction, now, self.env());
         let removed = Member {
             role: held,
             ..found
@@ -111,51 +112,55 @@ impl KnowledgeService {
         Ok(removed)
     }
 
-    /// Clears what the member left. A failure is no failure of the removal, which is done: maintenance goes on.
+    /// Clears what the member left, as far as one step goes: maintenance does the rest, also after a failure, which is
+    /// no failure of the removal.
     async fn clear_now(&self, org: OrgId, member: MemberId) {
-        if let Err(error) = self.clear_former_member(org, member).await {
+        if let Err(error) = self.clear_former_member(org, member, None).await {
             tracing::warn!(%error, %member, "what a removed member left is cleared later");
         }
     }
 
-    /// Clears everything that a removed member left. Nothing can come to it any more: whatever is made for a member
-    /// checks that it is there.
+    /// Takes one step of clearing what a removed member left, among the credentials behind `after`. Returns the next
+    /// step; `None` once nothing is left. Nothing can come to the member any more: whatever is made for a member checks
+    /// that it is there.
     pub(super) async fn clear_former_member(
         &self,
         org: OrgId,
         member: MemberId,
-    ) -> Result<(), Error> {
+        after: Option<CredentialId>,
+    ) -> Result<Option<Due>, Error> {
+        let next = |after| Due::FormerMember { org, member, after };
         let roles = keys::workspace_roles(org, member);
-        loop {
-            let page = self
-                .store()
-                .scan(&roles, LEFTOVERS_PER_COMMIT, Direction::Forward)
-                .await?;
-            if page.is_empty() {
-                break;
-            }
-            let held: Vec<Key> = page.into_iter().map(|found| found.key).collect();
+        let held = self
+            .store()
+            .scan(&roles, LEFTOVERS_PER_COMMIT, Direction::Forward)
+            .await?;
+        let held: Vec<Key> = held.into_iter().map(|found| found.key).collect();
+        if !held.is_empty() {
             self.end_workspace_roles(org, member, &held).await?;
         }
-        let mut rest = keys::credential_ids(org);
-        loop {
-            let page = self
-                .store()
-                .scan(&rest, LEFTOVERS_PER_COMMIT, Direction::Forward)
-                .await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            let after_last = rest.after(&last.key);
-            let hashes = page
-                .iter()
-                .map(decode_value)
-                .collect::<Result<Vec<String>, _>>()?;
-            let hashes = hashes.iter().filter_map(|hash| hash.parse().ok());
-            let hashes: Vec<SecretHash> = hashes.collect();
-            self.delete_credentials_of(org, member, &hashes).await?;
-            rest = after_last;
+        if held.len() == LEFTOVERS_PER_COMMIT {
+            return Ok(Some(next(after)));
         }
+        let all = keys::credential_ids(org);
+        let rest = match after {
+            Some(after) => all.after(&keys::credential_id(org, after)),
+            None => all,
+        };
+        let page = self
+            .store()
+            .scan(&rest, LEFTOVERS_PER_COMMIT, Direction::Forward)
+            .await?;
+        let hashes = page
+            .iter()
+            .map(decode_value)
+            .collect::<Result<Vec<String>, _>>()?;
+        let hashes = hashes.iter().filter_map(|hash| hash.parse().ok());
+        let hashes: Vec<SecretHash> = hashes.collect();
+        self.delete_credentials_of(org, member, &hashes).await?;
+        let last = page.last().filter(|_| page.len() == LEFTOVERS_PER_COMMIT);
+        let last = last.and_then(|last| keys::last_id(&last.key));
+        Ok(last.map(|last| next(Some(CredentialId(last)))))
     }
 
     async fn end_workspace_roles(
@@ -197,16 +202,16 @@ impl KnowledgeService {
         let theirs = &theirs;
         self.transact(|mut transaction| async move {
             let found = transaction.read_many::<CredentialRecord>(theirs).await?;
+            let mut mcp_keys = Vec::new();
             for (key, record) in theirs.iter().zip(found) {
                 let Some(record) = record else {
                     continue;
                 };
                 transaction.delete(key.clone());
                 transaction.delete(keys::credential_id(org, record.id));
-                for workspace in record.narrowing.workspaces.iter().flatten() {
-                    forget_key(&mut transaction, org, *workspace, record.id).await?;
-                }
+                mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
             }
+            forget_keys(&mut transaction, org, &mcp_keys).await?;
             transaction.done(())
         })
         .await

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::{
     MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, WorkspaceId,
 };
-use crate::store::{Direction, Key, StoreExt, Transaction, keys};
+use crate::store::{Direction, Key, StoreExt, Transaction, decode, keys};
 
 /// A memory as it stands, with what its caller may do in its workspace.
 pub(super) struct FoundMemory {
@@ -118,33 +118,53 @@ impl KnowledgeService {
                 let found = labels.iter().flatten();
                 let viewer = Viewer::of(self.store(), caller, held, found).await?;
                 let seen = |(id, labels): (MemoryId, Option<MemoryLabels>)| {
-                    let labels = labels?;
-                    let sight = viewer.sight(&labels);
-                    (sight != Sight::Nothing).then_some((id, labels, sight))
+                    let sight = viewer.sight(&labels?);
+                    (sight != Sight::Nothing).then_some(id)
                 };
                 Ok(ids.into_iter().zip(labels).map(seen).collect())
             });
             let Page { data, next_cursor } = found.await?;
-            let contents: Vec<Key> = data
-                .iter()
-                .map(|(id, ..)| keys::content(org, *id))
-                .collect();
-            let contents = self.store().read_many::<MemoryContent>(&contents).await?;
-            let shown = data.iter().zip(contents);
-            let shown = shown.filter_map(|((id, labels, sight), content)| {
-                let is_readable = *sight == Sight::Everything;
-                // What was deleted meanwhile is left out.
-                Some(MemorySummary::new(
-                    *id,
-                    labels,
-                    &content?.value,
-                    is_readable,
-                ))
-            });
-            let data = shown.collect();
+            let data = self.summaries(caller, held, filter, &data).await?;
             reading.done(Page { data, next_cursor })
         })
         .await
+    }
+
+    /// These memories as the caller sees them. Labels and contents are of one point in time, and those labels decide:
+    /// what was chosen by earlier ones may be relabelled, moved out of sight or deleted meanwhile.
+    async fn summaries(
+        &self,
+        caller: &Principal,
+        held: ActionSet,
+        filter: &MemoryFilter,
+        ids: &[MemoryId],
+    ) -> Result<Vec<MemorySummary>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let org = caller.org_id();
+        let labels = ids.iter().map(|id| keys::memory(org, *id));
+        let contents = ids.iter().map(|id| keys::content(org, *id));
+        let records: Vec<Key> = labels.chain(contents).collect();
+        let found = self.store().get(&records).await?;
+        let mut memories = Vec::with_capacity(ids.len());
+        for (index, id) in ids.iter().enumerate() {
+            let (label, content) = (index, ids.len() + index);
+            if let (Some(labels), Some(entry)) = (&found[label], &found[content]) {
+                let labels = decode::<MemoryLabels>(&records[label], labels)?.value;
+                let content = decode::<MemoryContent>(&records[content], entry)?.value;
+                memories.push((*id, labels, content));
+            }
+        }
+        memories.retain(|(_, labels, _)| filter.admits(labels));
+        let labels = memories.iter().map(|(_, labels, _)| labels);
+        let viewer = Viewer::of(self.store(), caller, held, labels).await?;
+        let shown = memories.iter().filter_map(|(id, labels, content)| {
+            let sight = viewer.sight(labels);
+            let is_readable = sight == Sight::Everything;
+            (sight != Sight::Nothing).then(|| MemorySummary::new(*id, labels, content, is_readable))
+        });
+        Ok(shown.collect())
     }
 
     /// One memory, with its entity tag. What it says is `null` for those who may know of it and not read it: labels

@@ -23,8 +23,8 @@ pub use self::commit::{
     InvalidCommit, Mutation, VALUE_BYTES_MAX,
 };
 pub use self::error::{StoreError, StoreErrorKind};
-pub(crate) use self::ext::decode_value;
 pub use self::ext::{StoreExt, Versioned};
+pub(crate) use self::ext::{decode, decode_value};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
 pub use self::transaction::{Decided, RETRIES_MAX, Transaction, TransactionError, transact};

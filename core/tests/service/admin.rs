@@ -146,6 +146,32 @@ async fn members_are_added_given_roles_and_removed() {
     assert_eq!(by_nobody.count(), 5, "added, three roles, removed");
 }
 
+/// A lower-case UUID is a slug as well.
+#[tokio::test]
+async fn a_handle_or_slug_that_looks_like_an_identifier_stands_in_for_nobody() {
+    let world = World::new().await;
+    let (target, workspace) = (world.member(VIEWER).await, world.workspace.id);
+    let decoy = json!({"handle": target, "name": "Decoy", "role": "viewer"});
+    let (status, decoy) = ask(&world, Method::POST, "/orgs/acme/members", decoy).await;
+    assert_eq!(status, 201, "{decoy}");
+    let lab = json!({"slug": workspace, "name": "Decoy"});
+    let (status, lab) = ask(&world, Method::POST, "/orgs/acme/workspaces", lab).await;
+    assert_eq!(status, 201, "{lab}");
+
+    let path = format!("/orgs/acme/members/{target}");
+    let place = json!({"role": "admin", "workspace": workspace});
+    let (status, changed) = ask(&world, Method::PUT, &format!("{path}/role"), place).await;
+    assert_eq!((status, &changed["id"]), (200, &json!(target)));
+    let held = json!([{"workspace": "research", "role": "admin"}]);
+    assert_eq!(changed["workspace_roles"], held);
+    let found = get(&world, &format!("/orgs/acme/workspaces/{workspace}")).await;
+    assert_eq!(found["slug"], "research");
+    // Where nobody has that identifier, it is a handle like others.
+    let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(status, 204);
+    assert_eq!(get(&world, &path).await["id"], decoy["id"]);
+}
+
 #[tokio::test]
 async fn a_custom_role_that_is_named_like_a_built_in_one_is_told_apart() {
     let world = World::new().await;

@@ -9,7 +9,7 @@ use knowledge_core::service::{
 };
 use uuid::Uuid;
 
-use crate::audit::entry_of;
+use crate::audit::{entries, entry_of};
 use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, problem};
 use crate::world::World;
 
@@ -257,15 +257,26 @@ async fn a_change_is_audited_under_what_it_is() {
     update(&world, &world.owner, member, teams(&["platform"]))
         .await
         .unwrap();
-    let both = MemberUpdate {
-        name: Some("Bob".to_owned()),
-        ..role(MEMBER)
-    };
-    update(&world, &world.owner, member, both).await.unwrap();
     let updated = entry_of(&world, AuditAction::MemberUpdate).await;
     assert_eq!(updated.before.unwrap()["teams"], serde_json::json!([]));
+    update(&world, &world.owner, member, role(MEMBER))
+        .await
+        .unwrap();
     let assigned = entry_of(&world, AuditAction::RoleAssign).await;
     assert_eq!(assigned.after.unwrap()["role"], "member");
+    // Whoever looks for what was given besides a role finds this one too.
+    let both = MemberUpdate {
+        role: Some(VIEWER),
+        ..teams(&["platform", "security"])
+    };
+    update(&world, &world.owner, member, both).await.unwrap();
+    entry_of(&world, AuditAction::RoleAssign).await;
+    let mut found = entries(&world).await;
+    found.retain(|entry| entry.action == AuditAction::MemberUpdate);
+    let given = found.iter().map(|entry| entry.after.as_ref().unwrap());
+    let given = given.filter(|after| after["teams"] == serde_json::json!(["platform", "security"]));
+    let roles: Vec<_> = given.map(|after| after["role"].clone()).collect();
+    assert_eq!(roles, ["viewer"]);
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
 use crate::make::{
-    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member, problem,
+    ACME, ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member,
+    problem,
 };
 use crate::world::World;
 
@@ -31,7 +32,7 @@ async fn assert_nothing_is_left(world: &World, member: MemberId) {
         .map(|(key, _)| key.to_string().split('/').next().unwrap().to_owned())
         .filter(|family| !family.starts_with("audit"))
         .collect();
-    assert_eq!(left, ["due", "former_member"], "{member}");
+    assert_eq!(left, ["former_member"], "{member}");
 }
 
 async fn assert_whole(world: &World) {
@@ -79,6 +80,8 @@ async fn a_removed_member_is_recognised_no_more_and_leaves_nothing() {
         code(remove_as(&world, &world.owner, member).await),
         "not_found"
     );
+    assert_whole(&world).await;
+    world.maintain().await;
     assert_nothing_is_left(&world, member).await;
     assert_whole(&world).await;
     let provisioning = world.service.provisioning();
@@ -94,8 +97,68 @@ async fn a_removed_member_is_recognised_no_more_and_leaves_nothing() {
         .create_member(world.org.id, &new_member(&handle, VIEWER))
         .await;
     assert_ne!(again.unwrap().id, member, "the handle is free");
-    world.maintain().await;
     assert_whole(&world).await;
+}
+
+/// Those of its colleagues are looked through for them.
+#[tokio::test]
+async fn the_credentials_of_a_removed_member_are_cleared_step_by_step() {
+    let world = World::new().await;
+    for _ in 0..450 {
+        world.token(world.owner_id, Narrowing::default()).await;
+    }
+    let member = world.member(MEMBER).await;
+    world.time.pass(MINUTE);
+    let token = world.token(member, Narrowing::default()).await;
+    // Of the scan and of the records, and whatever else there is to read.
+    let step = 2 * 200 + 50;
+    world.probe.take_reads();
+    remove_as(&world, &world.owner, member).await.unwrap();
+    assert!(world.probe.take_reads().count() < step);
+    let place = keys::credential_id(world.org.id, token.record.id);
+    assert!(world.read::<String>(&place).await.is_some(), "not yet");
+    let secret = token.secret.into();
+    let known = world
+        .service
+        .authenticate(&secret, CredentialKind::Bearer)
+        .await;
+    assert_eq!(code(known), "unauthenticated");
+    let mut calls = 1;
+    while world
+        .service
+        .maintain(world.time.now())
+        .await
+        .unwrap()
+        .has_more
+    {
+        assert!(world.probe.take_reads().count() < step);
+        assert_whole(&world).await;
+        world.probe.take_reads();
+        calls += 1;
+    }
+    assert_eq!(calls, 3);
+    assert_nothing_is_left(&world, member).await;
+    assert_whole(&world).await;
+}
+
+/// An MCP key has one workspace: a credential that is narrowed to several is none.
+#[tokio::test]
+async fn no_mcp_key_is_looked_for_behind_a_token_of_several_workspaces() {
+    let world = World::new().await;
+    let narrowing = Narrowing {
+        workspaces: Some(vec![world.workspace.id, world.workspace("sales").await]),
+        ..Narrowing::default()
+    };
+    let member = world.member(MEMBER).await;
+    let revoked = world.token(member, narrowing.clone()).await.record.id;
+    world.token(member, narrowing).await;
+    world.probe.take_reads();
+    let provisioning = world.service.provisioning();
+    provisioning.revoke(world.org.id, revoked).await.unwrap();
+    remove_as(&world, &world.owner, member).await.unwrap();
+    assert!(!world.probe.take_reads().touch("mcp_key"));
+    world.maintain().await;
+    assert_nothing_is_left(&world, member).await;
 }
 
 #[tokio::test]

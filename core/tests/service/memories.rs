@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use knowledge_core::access::{Action, Credential};
 use knowledge_core::limits::PAGE_RECORDS_MAX;
 use knowledge_core::model::{
-    MemoryChange, MemoryFilter, MemoryId, MemorySummary, ReviewStatus, SensitivityLabel,
-    WorkspaceId,
+    MemoryChange, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, ReviewStatus,
+    SensitivityLabel, WorkspaceId,
 };
 use knowledge_core::service::{Cursor, NewMemory, NewSource, PageRequest};
+use knowledge_core::store::keys;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, VIEWER, actions, code, new_mcp_key, new_memory, review, sensitivity};
@@ -239,6 +240,42 @@ async fn labels_bind_reading_and_not_governing() {
     let elsewhere = world.memories_in(sales, 1).await[0];
     let found = world.service.memory(&narrowed, elsewhere).await;
     assert_eq!(code(found), "forbidden");
+}
+
+/// What is shown is decided by the labels that it has, not by those that it had a moment before.
+#[tokio::test]
+async fn a_list_shows_nothing_that_is_relabelled_between_two_readings() {
+    let world = World::new().await;
+    let id = world.memories(1).await[0];
+    let reader = world.caller(VIEWER).await;
+    let meanwhile = async |change: MemoryChange, filter: &MemoryFilter| {
+        let (service, owner) = (world.service.clone(), world.owner.clone());
+        let update = MemoryUpdate {
+            title: Some("Layoffs".to_owned()),
+            content: None,
+            change,
+        };
+        let content = keys::content(world.org.id, id);
+        world.probe.before_read(content, async move {
+            let updated = service.update_memory(&owner, id, &update, None).await;
+            updated.unwrap();
+        });
+        let found = list(&world, &reader, filter).await;
+        assert!(world.probe.has_happened());
+        found
+    };
+    let everything = MemoryFilter::default();
+    let found = meanwhile(sensitivity(SensitivityLabel::Restricted), &everything).await;
+    assert_eq!(ids(&found), BTreeSet::from([id]));
+    assert_eq!(titled(&found), BTreeSet::new());
+    let restricted = MemoryFilter {
+        sensitivity_label: Some(SensitivityLabel::Restricted),
+        ..MemoryFilter::default()
+    };
+    let found = meanwhile(sensitivity(SensitivityLabel::Confidential), &restricted).await;
+    assert_eq!(found, [], "the filter holds too");
+    let found = meanwhile(audience("team:core"), &everything).await;
+    assert_eq!(found, [], "and so does the audience");
 }
 
 #[tokio::test]

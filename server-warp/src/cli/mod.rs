@@ -34,6 +34,8 @@ mod workspace;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+#[cfg(unix)]
+use rustix::fs::Mode;
 
 use self::failure::Failure;
 
@@ -72,6 +74,9 @@ enum Command {
 pub fn main() -> ExitCode {
     // Ends the process with 2 where the command line cannot be understood.
     let cli = Cli::parse();
+    // Whatever is made is its owner's alone: the store and its dumps have everything in clear.
+    #[cfg(unix)]
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

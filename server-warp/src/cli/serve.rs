@@ -45,6 +45,8 @@ fn further_settings() -> String {
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    // From here on a SIGHUP does not end the process, however long the store takes to open.
+    let hangups = Hangups::listen()?;
     let sources = args.settings.sources();
     let config: Config = sources.load()?.config;
     let log = logging::init(&config.log)?;
@@ -79,7 +81,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     // Before anybody is told that the server is there, and may want to stop it.
     let shutdown = shutdown_signal()?;
-    reload_on_hangup(app.certificates(), log, sources)?;
+    hangups.reload(app.certificates(), log, sources);
     announce(&app, &config.log);
     app.run(shutdown).await;
     // To the end: how a server drains is worth a look too.
@@ -141,28 +143,37 @@ pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
     })
 }
 
-/// Reads the certificate and the level of the log again at every SIGHUP, for as long as the process lives. Everything
-/// else of the configuration is for the next start.
+/// The SIGHUPs of the process.
 #[cfg(unix)]
-fn reload_on_hangup(
-    certificates: Option<Arc<Certificates>>,
-    log: LogControl,
-    sources: Sources,
-) -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
+struct Hangups(tokio::signal::unix::Signal);
 
-    let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
-    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            reload_log_level(&log, &sources);
-            match &certificates {
-                Some(certificates) => certificates.reload_and_log().await,
-                None => tracing::info!("SIGHUP: there is no certificate to read again"),
+#[cfg(unix)]
+impl Hangups {
+    fn listen() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
+        Ok(Self(signal(SignalKind::hangup()).map_err(failed)?))
+    }
+
+    /// Reads the certificate and the level of the log again at every SIGHUP, for as long as the process lives, at once
+    /// where there was one already. Everything else of the configuration is for the next start.
+    fn reload(
+        mut self,
+        certificates: Option<Arc<Certificates>>,
+        log: LogControl,
+        sources: Sources,
+    ) {
+        tokio::spawn(async move {
+            while self.0.recv().await.is_some() {
+                reload_log_level(&log, &sources);
+                match &certificates {
+                    Some(certificates) => certificates.reload_and_log().await,
+                    None => tracing::info!("SIGHUP: there is no certificate to read again"),
+                }
             }
-        }
-    });
-    Ok(())
+        });
+    }
 }
 
 /// A configuration that cannot be used leaves everything as it is.
@@ -186,12 +197,15 @@ fn reload_log_level(log: &LogControl, sources: &Sources) {
 
 /// Elsewhere there is no such signal: the interval has to do.
 #[cfg(not(unix))]
-fn reload_on_hangup(
-    _: Option<Arc<Certificates>>,
-    _: LogControl,
-    _: Sources,
-) -> Result<(), Failure> {
-    Ok(())
+struct Hangups;
+
+#[cfg(not(unix))]
+impl Hangups {
+    fn listen() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn reload(self, _: Option<Arc<Certificates>>, _: LogControl, _: Sources) {}
 }
 
 #[cfg(unix)]

@@ -283,17 +283,10 @@ fn a_killed_run_is_finished_by_the_next_without_doing_anything_twice() {
 }
 
 #[test]
-fn an_old_plan_does_not_rest_on_what_the_server_forgot() {
+fn a_plan_does_not_rest_on_what_the_server_remembers() {
     let stage = Stage::served(320, "[limits]\nidempotency_retention = \"1ms\"\n");
     let proxy = Proxy::start(&stage.url).hold_answer("PATCH", 3);
     interrupt(&stage, &proxy);
-    let plan = fs::read_to_string(stage.scratch.path("plan.jsonl")).expect("the plan");
-    let (header, rest) = plan.split_once('\n').expect("a header");
-    let mut header: Value = serde_json::from_str(header).expect("JSON");
-    header["made_at"] = "2026-01-01T00:00:00.000Z".into();
-    stage
-        .scratch
-        .write("plan.jsonl", &format!("{header}\n{rest}"));
     let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
     assert_eq!(run.stdout, "changed 320, not changed 0\n");
     drop(proxy);
@@ -314,6 +307,39 @@ fn a_server_that_has_no_time_is_asked_again() {
     let run = stage
         .relabel(&proxy.url(), &[CONFIDENTIAL, "--yes", "--batch=10"])
         .ok();
+    assert_eq!(run.stdout, "changed 30, not changed 0\n");
+    drop(proxy);
+    let audited = stage.audited();
+    assert!(
+        audited.len() == 30 && audited.values().all(|count| *count == 1),
+        "{audited:?}"
+    );
+}
+
+#[test]
+fn a_plan_of_which_the_server_refuses_the_first_call_is_not_kept() {
+    let stage = Stage::served(30, "[limits]\nbulk_memories_max = 10\n");
+    let unknown = format!("--set=source={}", Uuid::nil());
+    for (options, said) in [
+        ([unknown.as_str(), "--batch=10"], "sourceId must be"),
+        ([CONFIDENTIAL, "--batch=11"], "memoryIds must"),
+    ] {
+        let run = stage.relabel(&stage.url, &[&options[..], &["--yes"]].concat());
+        let message = run.failed();
+        assert!(
+            message.contains(said) && message.contains("start it with other options"),
+            "{message}"
+        );
+        assert!(!stage.has_plan());
+    }
+    // Another token may be taken where this one is not.
+    let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+    let proxy = Proxy::start(&stage.url).answer("PATCH", 1, refusal);
+    let batch = [CONFIDENTIAL, "--batch=10", "--yes"];
+    let message = stage.relabel(&proxy.url(), &batch).failed();
+    assert!(message.contains("start it again to go on"), "{message}");
+    assert!(stage.has_plan());
+    let run = stage.relabel(&proxy.url(), &batch).ok();
     assert_eq!(run.stdout, "changed 30, not changed 0\n");
     drop(proxy);
     let audited = stage.audited();

@@ -24,6 +24,10 @@ fn an_empty_directory_is_served_and_the_key_stands_beside_it() {
     assert_eq!(server.terminate(), 0);
     let key = fs::metadata(scratch.path("data.key")).expect("the key");
     assert_eq!(key.permissions().mode() & 0o777, 0o600);
+    let directory = fs::metadata(scratch.path("data")).expect("the directory");
+    assert_eq!(directory.permissions().mode() & 0o777, 0o700);
+    let stored = fs::metadata(scratch.path("data/db")).expect("the store");
+    assert_eq!(stored.permissions().mode() & 0o077, 0);
     let inside: Vec<_> = fs::read_dir(scratch.path("data"))
         .expect("the directory")
         .map(|entry| entry.expect("an entry").file_name())
@@ -69,6 +73,8 @@ fn a_server_waits_for_a_command_that_has_the_directory() {
     let held = SledStore::open(scratch.path("data"), options).expect("the store");
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.error_with("waiting: ");
+    // One that is not served yet is not ended by this either.
+    server.hang_up();
     drop(held);
     assert_eq!(health(&server.base_url(), "/readyz"), 200);
     assert_eq!(server.terminate(), 0);

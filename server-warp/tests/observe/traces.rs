@@ -245,7 +245,6 @@ async fn batches_are_counted_by_what_became_of_them() {
     let address = receiver.url();
     let often = TelemetryConfig {
         export_interval: Duration::from_millis(5),
-        export_timeout: Duration::from_millis(500),
         ..config(&receiver)
     };
     let traced = Traced::over_memory(&often).await;

@@ -159,17 +159,20 @@ impl Call<'_> {
         found.ok_or(Error::NotFound { what: "member" })
     }
 
-    /// The member with this handle or identifier.
+    /// The member with this identifier or handle. The identifier comes first: a handle may look like one, and whoever
+    /// chooses handles must not stand in for somebody else.
     pub(super) async fn member_named(
         &self,
         org: OrgId,
         name: &str,
     ) -> Result<Option<Member>, Error> {
         let provisioning = self.provisioning();
-        match (provisioning.member(org, name).await?, name.parse()) {
-            (None, Ok(id)) => provisioning.member_by_id(org, id).await,
-            (found, _) => Ok(found),
+        if let Ok(id) = name.parse()
+            && let Some(found) = provisioning.member_by_id(org, id).await?
+        {
+            return Ok(Some(found));
         }
+        provisioning.member(org, name).await
     }
 
     /// The role of this name: one of the four, or a custom role by its slug or identifier.

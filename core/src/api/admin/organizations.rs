@@ -87,17 +87,19 @@ impl Call<'_> {
         Ok(self.ok(&found.ok_or(Error::NotFound { what: "workspace" })?))
     }
 
-    /// The workspace with this slug or identifier.
+    /// The workspace with this identifier or slug. The identifier comes first: a slug may look like one.
     pub(super) async fn workspace_named(
         &self,
         org: OrgId,
         name: &str,
     ) -> Result<Option<Workspace>, Error> {
         let provisioning = self.provisioning();
-        match (provisioning.workspace(org, name).await?, name.parse()) {
-            (None, Ok(id)) => provisioning.workspace_by_id(org, id).await,
-            (found, _) => Ok(found),
+        if let Ok(id) = name.parse()
+            && let Some(found) = provisioning.workspace_by_id(org, id).await?
+        {
+            return Ok(Some(found));
         }
+        provisioning.workspace(org, name).await
     }
 
     /// The workspace that a request names somewhere else than in its path.

@@ -11,7 +11,7 @@ use crate::model::{CredentialId, Member, OrgId};
 use crate::service::KnowledgeService;
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
 use crate::service::maintain::Due;
-use crate::service::mcp_keys::forget_key;
+use crate::service::mcp_keys::{forget_keys, key_workspace};
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::Problems;
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
@@ -167,9 +167,9 @@ impl Provisioning<'_> {
                     ..before.clone()
                 };
                 transaction.put(key, &after);
-                // An MCP key is narrowed to its one workspace: its place there is free again.
-                for workspace in after.narrowing.workspaces.iter().flatten() {
-                    forget_key(&mut transaction, org, *workspace, id).await?;
+                if let Some(workspace) = key_workspace(&after) {
+                    // The place of an MCP key is free again.
+                    forget_keys(&mut transaction, org, &[(workspace, id)]).await?;
                 }
                 let (actor, action) = (Actor::operator(org), AuditAction::CredentialRevoke);
                 let resource = (ResourceKind::Credential, id.0);

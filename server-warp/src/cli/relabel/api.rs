@@ -50,6 +50,29 @@ pub(super) struct Api {
     authorization: HeaderValue,
 }
 
+/// Why a request has no answer that can be used.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The server refuses the request for what is in it: it will not take the same one another time.
+    Refused(Failure),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(failure) | CallError::Failed(failure) => failure,
+        }
+    }
+}
+
 /// A page of a list.
 #[derive(Deserialize)]
 struct Page<T> {
@@ -95,7 +118,7 @@ impl Api {
         path: &str,
         filter: &[(&str, String)],
         cursor: Option<&str>,
-    ) -> Result<(Vec<T>, Option<String>), Failure> {
+    ) -> Result<(Vec<T>, Option<String>), CallError> {
         let filter = filter.iter().map(|(name, value)| (*name, value.as_str()));
         let mut query: Vec<(&str, &str)> = filter.collect();
         query.push(("limit", PAGE_ITEMS));
@@ -113,7 +136,7 @@ impl Api {
         method: Method,
         path: &str,
         body: Option<(&Value, &str)>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CallError> {
         let attempts_max = match body {
             Some(_) => CHANGE_ATTEMPTS_MAX,
             None => QUESTION_ATTEMPTS_MAX,
@@ -125,20 +148,29 @@ impl Api {
                 Ok(answer) if answer.status().is_success() => {
                     let read = serde_json::from_slice(answer.body());
                     return read.map_err(|error| {
-                        Failure::new(format!("the answer to {path} cannot be read: {error}"))
+                        let message = format!("the answer to {path} cannot be read: {error}");
+                        Failure::new(message).into()
                     });
                 }
                 Ok(answer) if is_passing(answer.status()) => {
                     (Refusal::read(&answer).message, asked_wait(&answer))
                 }
-                Ok(answer) => return Err(Refusal::read(&answer).into_failure(&[])),
+                Ok(answer) => {
+                    let failure = Refusal::read(&answer).into_failure(&[]);
+                    return Err(if is_final(answer.status()) {
+                        CallError::Refused(failure)
+                    } else {
+                        CallError::Failed(failure)
+                    });
+                }
                 Err(problem) => (problem, None),
             };
             if attempt == attempts_max {
                 return Err(Failure::new(format!(
                     "{} gives no other answer, {attempts_max} times in a row: {problem}",
                     self.base
-                )));
+                ))
+                .into());
             }
             let wait = wait.unwrap_or(delay).clamp(delay, RETRY_DELAY_MAX);
             // Those who were refused together do not come again together.
@@ -188,6 +220,17 @@ fn is_passing(status: StatusCode) -> bool {
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// Whether it is the request that is refused: neither its token, nor the moment at which it comes.
+fn is_final(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::NOT_FOUND
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNPROCESSABLE_ENTITY
     )
 }
 

@@ -7,7 +7,6 @@ mod plan;
 use std::collections::HashSet;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use http::Method;
 use knowledge_core::access::Secret;
@@ -16,7 +15,7 @@ use knowledge_core::model::{BulkResult, MemoryId, MemorySummary, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::api::Api;
+use self::api::{Api, CallError};
 use self::labels::{Label, Labels};
 use self::plan::{Plan, PlanError, Refused, Task};
 use super::args::OutputFormat;
@@ -32,8 +31,6 @@ use crate::system::{SystemClock, system_env};
 const SAMPLE_MAX: usize = 5;
 /// How many of those that were refused are shown.
 const REFUSED_SHOWN_MAX: usize = 20;
-/// How long a plan rests on the server's memory of the calls that it had. Servers keep it for 24 h unless told.
-const REPLAY_TIME: Duration = Duration::from_secs(20 * 60 * 60);
 /// The variable with the token.
 const TOKEN_VARIABLE: &str = "KNOWLEDGE_TOKEN";
 
@@ -90,7 +87,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Memories in one call; fewer where the server takes fewer
+    /// Memories in one call, no more than the server takes (limits.bulk_memories_max)
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_300))]
     batch: u64,
 
@@ -121,6 +118,12 @@ impl From<PlanError> for Failure {
     }
 }
 
+impl From<PlanError> for CallError {
+    fn from(error: PlanError) -> Self {
+        Failure::from(error).into()
+    }
+}
+
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let labels = |flag: &str, labels: &[Label]| {
         Labels::of(labels)
@@ -140,7 +143,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => state_directory()?.join(task.file_name()),
     };
-    let mut plan = match Plan::find(&path, &task)? {
+    let (mut plan, was_interrupted) = match Plan::find(&path, &task)? {
         Some(plan) => {
             let (all, answered) = plan.memories();
             eprintln!(
@@ -151,7 +154,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             if args.dry_run {
                 return summarise(&args, all, (0, &[]));
             }
-            plan
+            (plan, true)
         }
         None => {
             let found = look(&api, &task, &workspace.slug).await?;
@@ -162,22 +165,39 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             confirm(&args)?;
             let run = (system_env().uuid(), SystemClock.now());
             let batch = usize::try_from(args.batch).unwrap_or(usize::MAX);
-            Plan::make(&path, task.clone(), run, &found.ids, batch)?
+            let plan = Plan::make(&path, task.clone(), run, &found.ids, batch)?;
+            (plan, false)
         }
     };
-    if let Err(failure) = carry_out(&api, &task, &mut plan).await {
-        let (all, answered) = plan.memories();
-        return Err(Failure::new(format!(
-            "{failure}; {} of {} memories are done: start it again to go on (the plan is {})",
-            grouped(answered),
-            grouped(all),
-            plan.path().display()
-        )));
+    if let Err(error) = carry_out(&api, &task, &mut plan, was_interrupted).await {
+        return Err(unfinished(error, plan));
     }
     let (matched, _) = plan.memories();
     let summarised = summarise(&args, matched, plan.outcome());
     plan.remove()?;
     summarised
+}
+
+/// What is said of a plan that is not carried out. One of which the server refused the first call is not kept: it would
+/// refuse that call each time, while other options may do.
+fn unfinished(error: CallError, plan: Plan) -> Failure {
+    let (all, answered) = plan.memories();
+    let is_refused = matches!(error, CallError::Refused(_)) && answered == 0;
+    let failure = Failure::from(error);
+    if !is_refused {
+        return Failure::new(format!(
+            "{failure}; {} of {} memories are done: start it again to go on (the plan is {})",
+            grouped(answered),
+            grouped(all),
+            plan.path().display()
+        ));
+    }
+    match plan.remove() {
+        Ok(()) => Failure::new(format!(
+            "{failure}; the server took nothing of it: start it with other options (--set, --batch)"
+        )),
+        Err(error) => error.into(),
+    }
 }
 
 fn token(args: &Args) -> Result<Secret, Failure> {
@@ -266,7 +286,10 @@ async fn look(api: &Api, task: &Task, workspace: &str) -> Result<Found, Failure>
     };
     let looked = list(api, task.workspace, &task.filter, &mut progress, each).await;
     progress.end();
-    looked.map_err(|failure| Failure::new(format!("cannot list {workspace}: {failure}")))?;
+    looked.map_err(|error| {
+        let failure = Failure::from(error);
+        Failure::new(format!("cannot list {workspace}: {failure}"))
+    })?;
     Ok(found)
 }
 
@@ -276,7 +299,7 @@ async fn list(
     filter: &Labels,
     progress: &mut Progress,
     mut each: impl FnMut(MemorySummary),
-) -> Result<(), Failure> {
+) -> Result<(), CallError> {
     let path = format!("/v1/workspaces/{workspace}/memories");
     let (mut cursor, mut seen) = (None, 0);
     loop {
@@ -338,16 +361,25 @@ fn confirm(args: &Args) -> Result<(), Failure> {
 }
 
 /// Makes the calls that had no answer yet.
-async fn carry_out(api: &Api, task: &Task, plan: &mut Plan) -> Result<(), Failure> {
-    let done = changed_meanwhile(api, task, plan).await?;
+async fn carry_out(
+    api: &Api,
+    task: &Task,
+    plan: &mut Plan,
+    was_interrupted: bool,
+) -> Result<(), CallError> {
+    let done = if was_interrupted {
+        changed_meanwhile(api, task).await?
+    } else {
+        HashSet::new()
+    };
     let (all, answered) = plan.memories();
     let mut progress = Progress::begin("relabelling", Some(all));
     progress.advance(answered, answered);
     for call in plan.open_calls() {
         let called = make_call(api, task, plan, call, &done).await;
-        if let Err(failure) = called {
+        if let Err(error) = called {
             progress.end();
-            return Err(failure);
+            return Err(error);
         }
         let (_, answered) = plan.memories();
         progress.advance(answered, answered);
@@ -362,7 +394,7 @@ async fn make_call(
     plan: &mut Plan,
     call: usize,
     done: &HashSet<MemoryId>,
-) -> Result<(), Failure> {
+) -> Result<(), CallError> {
     let memories = plan.memories_of(call).iter().copied();
     let memories: Vec<MemoryId> = memories.filter(|id| !done.contains(id)).collect();
     let were_so = (plan.memories_of(call).len() - memories.len()) as u64;
@@ -387,17 +419,10 @@ async fn make_call(
     Ok(plan.answer(call, succeeded, refused)?)
 }
 
-/// Of a plan that is so old that the server may have forgotten a call whose answer did not arrive: the memories that
-/// have their labels, so that they are not given them twice.
-async fn changed_meanwhile(
-    api: &Api,
-    task: &Task,
-    plan: &Plan,
-) -> Result<HashSet<MemoryId>, Failure> {
+/// The memories that have their labels, so that they are not given them twice: the server may have forgotten a call
+/// whose answer did not arrive. How long it remembers is its own setting.
+async fn changed_meanwhile(api: &Api, task: &Task) -> Result<HashSet<MemoryId>, CallError> {
     let mut done = HashSet::new();
-    if SystemClock.now() < plan.made_at().plus(REPLAY_TIME) {
-        return Ok(done);
-    }
     let mut progress = Progress::begin("looking what is done", None);
     let each = |memory: MemorySummary| {
         done.insert(memory.id);

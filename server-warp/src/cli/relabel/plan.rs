@@ -230,10 +230,6 @@ impl Plan {
         &self.path
     }
 
-    pub(super) fn made_at(&self) -> Timestamp {
-        self.header.made_at
-    }
-
     /// How many memories it has, and how many of them had an answer.
     pub(super) fn memories(&self) -> (u64, u64) {
         let answered = self.answered.iter().map(|call| self.calls[*call].len());

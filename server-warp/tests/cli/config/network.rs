@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use knowledge_server::private_file;
 use rcgen::{CertifiedKey, KeyPair};
-use rustix::process::{Pid, Signal, kill_process};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{
@@ -44,12 +43,6 @@ fn file_with_tls(scratch: &Scratch) -> String {
 
 fn serve(file: &str) -> Server {
     start(&["serve", &format!("--config={file}"), "--log-format=text"])
-}
-
-/// SIGHUP.
-fn hang_up(server: &Server) {
-    let pid = Pid::from_raw(server.pid().try_into().expect("a process")).expect("a process");
-    kill_process(pid, Signal::HUP).expect("a signal");
 }
 
 /// The answer to a GET, whole as it came.
@@ -93,7 +86,7 @@ fn a_certificate_is_shown_and_changed_by_a_signal() {
     };
     assert!(is_shown(&old));
 
-    let hang_up = || hang_up(&server);
+    let hang_up = || server.hang_up();
     let new = certificate();
     // Its key has not followed yet.
     scratch.write("server.pem", &new.cert.pem());
@@ -201,7 +194,7 @@ fn origins_compression_and_a_rate_limit_are_in_force() {
     let third = answer("Accept: */*");
     assert!(third.starts_with("HTTP/1.1 429 "), "{third}");
     // There is no certificate, and the signal ends nothing.
-    hang_up(&server);
+    server.hang_up();
     server.error_with("SIGHUP: there is no certificate to read again");
     assert_eq!(server.terminate(), 0);
 }

@@ -170,6 +170,12 @@ impl Server {
         self.process.wait().expect("wait");
     }
 
+    /// SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::HUP).expect("a signal");
+    }
+
     /// SIGTERM, and the exit code.
     pub(crate) fn terminate(mut self) -> i32 {
         let id = rustix::process::Pid::from_child(&self.process);
