@@ -113,6 +113,11 @@ impl Drop for Directory {
     }
 }
 
+/// Whether the directory has the marker of a store.
+pub(crate) fn holds_store(path: &Path) -> bool {
+    path.join(MARKER).exists()
+}
+
 fn create(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

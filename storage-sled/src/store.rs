@@ -17,7 +17,7 @@ use knowledge_core::store::{
 };
 
 use crate::commit_thread::Request;
-use crate::directory::Directory;
+use crate::directory::{Directory, holds_store};
 use crate::error::{EngineError, OpenError, guarded};
 use crate::open::open;
 use crate::options::{FreeBytesFn, SledOptions};
@@ -98,6 +98,12 @@ impl SledStore {
     /// One by one at [`OpenError`].
     pub fn open(path: impl AsRef<Path>, options: SledOptions) -> Result<Self, OpenError> {
         open(path.as_ref(), options)
+    }
+
+    /// Whether the directory is a store's: one that is empty, or in the making, is not.
+    #[must_use]
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        holds_store(path.as_ref())
     }
 
     /// What the store did since it was opened, and what it holds.

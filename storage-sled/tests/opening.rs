@@ -105,7 +105,9 @@ fn a_store_that_was_never_finished_is_made_again() {
     ] {
         fs::write(directory.path().join(name), "half").unwrap();
     }
+    assert!(!SledStore::is_at(directory.path()));
     drop(open(directory.path()));
+    assert!(SledStore::is_at(directory.path()));
     open(directory.path());
 }
 

@@ -130,6 +130,12 @@ impl<T> SealedRecord<T> {
         }
     }
 
+    /// Every secret that is stored, the newest first, whether it still counts or not.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Sealed> {
+        let previous = self.previous.iter().map(|previous| &previous.secret);
+        std::iter::once(&self.secret).chain(previous)
+    }
+
     /// The secrets that count at `now`, the newest first.
     pub(crate) fn secrets_at(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
         let previous = self.previous.iter();

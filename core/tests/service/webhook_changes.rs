@@ -5,8 +5,8 @@ use knowledge_core::model::{
     EventType, InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook, Webhook,
     WebhookId, WebhookUpdate,
 };
-use knowledge_core::service::{AuditAction, IfMatch, PageRequest, Tagged};
-use knowledge_core::store::keys;
+use knowledge_core::service::{AuditAction, DifferenceCode, IfMatch, PageRequest, Tagged};
+use knowledge_core::store::{Commit, keys};
 use serde_json::Value;
 
 use crate::audit::entry_of;
@@ -226,6 +226,26 @@ async fn a_new_secret_counts_at_once_and_the_old_one_for_a_day() {
     let key = keys::webhook(world.org.id, workspace, webhook.id);
     assert_eq!(secrets(&world, &key).await, 2);
     assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn verification_opens_the_secret_before_the_last_rotation_as_well() {
+    let world = World::new().await;
+    let (workspace, webhook) = (world.workspace.id, register(&world).await.id);
+    let rotated = world
+        .service
+        .rotate_webhook_secret(&world.owner, workspace, webhook);
+    rotated.await.unwrap();
+    assert_eq!(world.service.verify().await.unwrap().secrets, Some(2));
+    let key = keys::webhook(world.org.id, workspace, webhook);
+    let mut stored: Value = world.read(&key).await.unwrap();
+    stored["previous"]["secret"] = "AAAA".into();
+    let damage = Commit::builder().put(key.clone(), stored.to_string());
+    let store = world.faults.inner();
+    store.commit(damage.build().unwrap()).await.unwrap();
+    let found = world.service.verify().await.unwrap().differences;
+    let found: Vec<_> = found.iter().map(|found| (found.code, &found.key)).collect();
+    assert_eq!(found, [(DifferenceCode::Sealed, &key)]);
 }
 
 #[tokio::test]

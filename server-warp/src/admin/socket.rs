@@ -153,7 +153,7 @@ impl AdminSocket {
         &self.path
     }
 
-    /// Serves until `shutdown` resolves; then finishes the requests in work, for some seconds, and removes the file.
+    /// Serves until `shutdown` resolves; then removes the file, and finishes the requests in work, for some seconds.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let (stop, stopped) = watch::channel(false);
@@ -178,6 +178,8 @@ impl AdminSocket {
             () = accepting => {}
             () = shutdown => {}
         }
+        // Who comes now is to hear at once that nobody listens.
+        drop(self);
         stop.send_replace(true);
         let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, slots.acquire_many(all)).await;

@@ -190,3 +190,45 @@ async fn a_long_answer_comes_whole_or_is_seen_to_be_broken() {
     let broken = answer.into_body().rest().await.unwrap_err();
     assert!(matches!(broken, ClientError::Broken(_)), "{broken}");
 }
+
+/// Says that it was asked, and answers when it is let.
+struct Waiting(std::sync::Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>);
+
+#[async_trait]
+impl LongOperation for Waiting {
+    fn path(&self) -> &'static str {
+        "/admin/v1/waiting"
+    }
+
+    async fn answer(&self, _request: Request<Bytes>) -> Response<AdminBody> {
+        let (asked, go) = self.0.lock().unwrap().take().unwrap();
+        asked.send(()).unwrap();
+        let _ = go.await;
+        let (writer, body) = AdminBody::channel();
+        tokio::spawn(async move { writer.finish().await });
+        Response::new(body)
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_let_wait_by_a_server_that_finishes_what_is_in_work() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("data.sock");
+    let (tell, asked) = oneshot::channel();
+    let (let_go, go) = oneshot::channel();
+    let waiting = Waiting(std::sync::Mutex::new(Some((tell, go))));
+    let (stop, running) = run(bind(&path).await.unwrap().with(Arc::new(waiting)));
+    let client = AdminClient::connect(&path).await.unwrap();
+    let in_work = tokio::spawn(async move { client.send(get("/admin/v1/waiting")).await });
+    asked.await.unwrap();
+    drop(stop);
+    while path.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let late = AdminClient::connect(&path).await;
+    assert!(matches!(late, Err(ClientError::Unreachable { .. })));
+    let_go.send(()).unwrap();
+    let answer = in_work.await.unwrap().unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    running.await.unwrap();
+}

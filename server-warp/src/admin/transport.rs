@@ -100,7 +100,7 @@ impl Transport {
             return Ok(Self::Store(Box::new(open_store(config, may_make).await?)));
         };
         for attempt in 1.. {
-            let why = match AdminClient::connect(&socket).await {
+            let why = match AdminClient::connect_of(&socket, &config.data.directory).await {
                 Ok(client) => return Ok(Self::Server(client)),
                 Err(ClientError::Unreachable { source, .. }) => source,
                 Err(error) => return Err(error.into()),

@@ -123,7 +123,7 @@ pub async fn compact(
     let old = config.open_store()?;
     let places = Places::of(&config.path()?);
     refuse_fixed(&places, keeps)?;
-    let lock = places.claim()?;
+    let mut journal = places.claim()?;
     let stats = old.stats();
     let (bytes_before, entries, free) = (stats.disk_bytes, stats.entries, stats.disk_free_bytes);
     let old: Arc<dyn Store> = old;
@@ -135,17 +135,21 @@ pub async fn compact(
             return Err(CompactionError::NoRoom { path, free, needed });
         }
     }
+    journal.copying()?;
     let copied = copy(config, &places, &old, total, watcher).await;
     let (summary, bytes_after) = match copied {
         Err(CompactionError::Ended) => return Err(CompactionError::Ended),
         Err(error) => {
             // The next one who opens the directory would remove it too.
-            let _ = fs::remove_dir_all(&places.new);
+            if fs::remove_dir_all(&places.new).is_ok() {
+                let _ = journal.ended();
+            }
             return Err(error);
         }
         Ok(copied) => copied,
     };
     watcher.step(Step::Copied)?;
+    journal.switching(keeps)?;
     drop(old);
     places.move_away(keeps)?;
     watcher.step(Step::MovedAway)?;
@@ -155,7 +159,7 @@ pub async fn compact(
         places.remove_old()?;
     }
     watcher.step(Step::Removed)?;
-    drop(lock);
+    journal.ended()?;
     Ok(Compacted {
         summary,
         bytes_before,
@@ -241,10 +245,10 @@ fn refuse_fixed(places: &Places, keeps: bool) -> Result<(), CompactionError> {
         let reason = "it is a symbolic link: name the directory that it leads to";
         return Err(fixed(reason.to_owned()));
     }
-    if keeps && places.kept.exists() {
-        let kept = places.kept.display();
+    if let Some(place) = places.in_the_way(keeps)? {
+        let place = place.display();
         return Err(fixed(format!(
-            "{kept}, where the old store would be kept, is there"
+            "{place} is there, and no compaction made it: give it another name, or remove it"
         )));
     }
     refuse_foreign(path, &found).map_err(fixed)

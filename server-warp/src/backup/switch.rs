@@ -1,18 +1,24 @@
 //! The switch from one directory of a store to another, which survives a crash between any two of its steps.
 //!
-//! | state | `DIR` | `DIR.compacting` | `DIR.before-compaction` | what the next start does |
+//! | journal | `DIR` | `DIR.compacting` | `DIR.before-compaction` | what the next start does |
 //! | --- | --- | --- | --- | --- |
-//! | 1, before | the old store | not there, half made or whole | not there | removes `DIR.compacting` |
-//! | 2, between the renames | not there | the new store, whole | the old store | gives the new store its name, removes the old one |
-//! | 3, after | the new store | not there | the old store, or what is left of it | removes it |
+//! | `copying` | the old store | not there, half made or whole | | removes `DIR.compacting` |
+//! | `switching` | the old store | the new store, whole | not there | removes `DIR.compacting` |
+//! | `switching` | missing or empty | the new store, whole | the old store | gives the new store its name, removes the old one |
+//! | `switching` | the new store | not there | the old store, or what is left of it | removes it |
+//! | empty | a store | | | nothing |
 //!
-//! The new store is whole, on the disk and compared with the old one before the first rename. With `--keep` the old store
-//! goes to `DIR.old` instead, where nothing removes it. A lock beside the directory tells a compaction that goes on from
-//! one that was ended.
+//! Anything else is nobody's but the operator's to sort out, and refused. The new store is whole, on the disk and compared
+//! with the old one before the first rename. With `--keep` the old store goes to `DIR.old` instead, where nothing removes
+//! it. The journal is a file beside the directory. It is locked while a compaction goes on, and tells what a compaction that
+//! was ended made: nothing else is ever removed. The file itself stays, so that nobody locks one that another process is
+//! about to remove.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use knowledge_storage_sled::SledStore;
 
 use crate::private_file::{sync_parent, with_suffix};
 
@@ -25,6 +31,20 @@ pub enum SwitchError {
     UnderWay {
         /// The directory.
         path: PathBuf,
+    },
+    /// A compaction was interrupted, and the directories are not as it left them.
+    #[error(
+        "a compaction of {} was interrupted, and what is there now is not what it left: look into it, {} and {}, and leave \
+         the store that is whole as {}",
+        path.display(), new.display(), old.display(), path.display()
+    )]
+    Unclear {
+        /// The directory.
+        path: PathBuf,
+        /// Where the new store was made.
+        new: PathBuf,
+        /// Where the old store waited.
+        old: PathBuf,
     },
     /// The operating system refused.
     #[error("{}: {source}", path.display())]
@@ -43,6 +63,20 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> SwitchError {
     }
 }
 
+/// What the journal has while the new store is made.
+const COPYING: &str = "copying\n";
+/// What it has behind that once the new store is whole.
+const SWITCHING: &str = "switching\n";
+/// The same where the old store is kept.
+const SWITCHING_KEPT: &str = "switching, the old store is kept\n";
+
+/// How far a compaction came that was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Copying,
+    Switching { keeps: bool },
+}
+
 /// The places of a switch, beside the directory.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -53,39 +87,70 @@ pub struct Places {
     pub(super) old: PathBuf,
     /// Where the old store is kept.
     pub(super) kept: PathBuf,
-    lock: PathBuf,
+    journal: PathBuf,
 }
 
-/// One process switches a directory, or finishes the switch of one that was ended.
+/// The journal, locked: one process switches a directory, or finishes the switch of one that was ended.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct Journal {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
-impl Lock {
-    fn take(places: &Places) -> Result<Self, SwitchError> {
-        let path = places.lock.clone();
+impl Journal {
+    fn lock(places: &Places) -> Result<Self, SwitchError> {
+        let path = places.journal.clone();
         let file = OpenOptions::new()
-            .write(true)
+            .read(true)
+            .append(true)
             .create(true)
-            .truncate(false)
             .open(&path)
             .map_err(at(&path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { path, _file: file }),
+            Ok(()) => Ok(Self { path, file }),
             Err(TryLockError::WouldBlock) => Err(SwitchError::UnderWay {
                 path: places.directory.clone(),
             }),
             Err(TryLockError::Error(error)) => Err(at(&path)(error)),
         }
     }
-}
 
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Whoever takes a lock of this name from now on finds nothing left to settle.
-        let _ = fs::remove_file(&self.path);
+    /// From here on `DIR.compacting` is the compaction's, and there was none before.
+    pub(super) fn copying(&mut self) -> Result<(), SwitchError> {
+        self.note(COPYING)?;
+        sync_parent(&self.path).map_err(|error| at(&self.path)(io::Error::other(error)))
+    }
+
+    /// From here on the new store is whole, and the place of the old one is the compaction's.
+    pub(super) fn switching(&mut self, keeps: bool) -> Result<(), SwitchError> {
+        self.note(if keeps { SWITCHING_KEPT } else { SWITCHING })
+    }
+
+    /// From here on nothing is the compaction's.
+    pub(super) fn ended(&mut self) -> Result<(), SwitchError> {
+        let emptied = self.file.set_len(0).and_then(|()| self.file.sync_all());
+        emptied.map_err(at(&self.path))
+    }
+
+    /// How far the compaction came that was ended, if one was.
+    fn progress(&mut self) -> Result<Option<Progress>, SwitchError> {
+        let mut noted = String::new();
+        let read = self.file.rewind();
+        let read = read.and_then(|()| self.file.read_to_string(&mut noted));
+        read.map_err(at(&self.path))?;
+        // A line that a crash cut off was not acted on.
+        Ok(noted.strip_prefix(COPYING).map(|behind| match behind {
+            SWITCHING => Progress::Switching { keeps: false },
+            SWITCHING_KEPT => Progress::Switching { keeps: true },
+            _ => Progress::Copying,
+        }))
+    }
+
+    /// Appends, so that a crash leaves what was noted before.
+    fn note(&mut self, line: &str) -> Result<(), SwitchError> {
+        let noted = self.file.write_all(line.as_bytes());
+        let noted = noted.and_then(|()| self.file.sync_all());
+        noted.map_err(at(&self.path))
     }
 }
 
@@ -98,7 +163,7 @@ impl Places {
             new: with_suffix(directory, ".compacting"),
             old: with_suffix(directory, ".before-compaction"),
             kept: with_suffix(directory, ".old"),
-            lock: with_suffix(directory, ".compaction.lock"),
+            journal: with_suffix(directory, ".compaction.lock"),
         }
     }
 
@@ -107,42 +172,76 @@ impl Places {
     /// # Errors
     /// [`SwitchError`], one by one.
     pub fn settle(&self) -> Result<(), SwitchError> {
-        if !self.new.exists() && !self.old.exists() {
-            return Ok(());
-        }
-        let _lock = Lock::take(self)?;
-        self.settle_locked()
-    }
-
-    /// Begins a compaction: what another one left is settled.
-    pub(super) fn claim(&self) -> Result<Lock, SwitchError> {
-        let lock = Lock::take(self)?;
-        self.settle_locked()?;
-        Ok(lock)
-    }
-
-    fn settle_locked(&self) -> Result<(), SwitchError> {
-        let is_between = !self.directory.exists() && (self.old.exists() || self.kept.exists());
-        if is_between && self.new.exists() {
-            tracing::warn!(directory = %self.directory.display(), "finishing the switch of an interrupted compaction");
-            self.move_in()?;
-        }
-        if !self.directory.exists() {
-            return Ok(()); // Somebody else moved it away: nothing here is ours to remove.
-        }
-        for left in [&self.new, &self.old] {
-            if left.exists() {
-                tracing::warn!(directory = %left.display(), "removing what an interrupted compaction left");
-                fs::remove_dir_all(left).map_err(at(left))?;
+        match fs::metadata(&self.journal) {
+            Ok(journal) if journal.len() > 0 => self.settle_locked(&mut Journal::lock(self)?)?,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(at(&self.journal)(error));
             }
+            _ => {}
+        }
+        // The journal is gone, or was never there: that must not make an empty store of it.
+        if !SledStore::is_at(&self.directory) && there(&self.new)? && there(&self.old)? {
+            return Err(self.unclear(&self.old));
         }
         Ok(())
     }
 
+    /// Begins a compaction: what another one left is settled.
+    pub(super) fn claim(&self) -> Result<Journal, SwitchError> {
+        let mut journal = Journal::lock(self)?;
+        self.settle_locked(&mut journal)?;
+        Ok(journal)
+    }
+
+    fn settle_locked(&self, journal: &mut Journal) -> Result<(), SwitchError> {
+        let Some(progress) = journal.progress()? else {
+            return journal.ended();
+        };
+        let away = self.away(progress == Progress::Switching { keeps: true });
+        let is_store = SledStore::is_at(&self.directory);
+        match (progress, is_store, there(&self.new)?, there(away)?) {
+            (Progress::Copying, true, true, _)
+            | (Progress::Switching { .. }, true, true, false) => {
+                remove(&self.new)?;
+            }
+            (Progress::Switching { keeps }, false, true, true) => {
+                tracing::warn!(directory = %self.directory.display(), "finishing the switch of an interrupted compaction");
+                self.move_in()?;
+                self.remove_unless(keeps)?;
+            }
+            (Progress::Switching { keeps }, true, false, true) => self.remove_unless(keeps)?,
+            (Progress::Copying, _, false, _) | (Progress::Switching { .. }, _, false, false) => {}
+            _ => return Err(self.unclear(away)),
+        }
+        journal.ended()
+    }
+
+    /// Where the old store goes.
+    fn away(&self, keeps: bool) -> &Path {
+        if keeps { &self.kept } else { &self.old }
+    }
+
+    fn unclear(&self, old: &Path) -> SwitchError {
+        SwitchError::Unclear {
+            path: self.directory.clone(),
+            new: self.new.clone(),
+            old: old.to_owned(),
+        }
+    }
+
+    /// What stands where a compaction would put something, and is not for it to remove.
+    pub(super) fn in_the_way(&self, keeps: bool) -> Result<Option<&Path>, SwitchError> {
+        for place in [&self.new, self.away(keeps)] {
+            if there(place)? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
     /// The first rename.
     pub(super) fn move_away(&self, keeps: bool) -> Result<(), SwitchError> {
-        let to = if keeps { &self.kept } else { &self.old };
-        self.rename(&self.directory, to)
+        self.rename(&self.directory, self.away(keeps))
     }
 
     /// The second rename.
@@ -154,8 +253,22 @@ impl Places {
         fs::remove_dir_all(&self.old).map_err(at(&self.old))
     }
 
+    fn remove_unless(&self, keeps: bool) -> Result<(), SwitchError> {
+        if keeps { Ok(()) } else { remove(&self.old) }
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<(), SwitchError> {
         fs::rename(from, to).map_err(at(from))?;
         sync_parent(&self.directory).map_err(|error| at(&self.directory)(io::Error::other(error)))
     }
+}
+
+fn there(place: &Path) -> Result<bool, SwitchError> {
+    place.try_exists().map_err(at(place))
+}
+
+/// Removes what an interrupted compaction made.
+fn remove(left: &Path) -> Result<(), SwitchError> {
+    tracing::warn!(directory = %left.display(), "removing what an interrupted compaction left");
+    fs::remove_dir_all(left).map_err(at(left))
 }

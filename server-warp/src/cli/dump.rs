@@ -112,7 +112,8 @@ impl Source {
     async fn find(config: &Config) -> Result<Self, Failure> {
         #[cfg(unix)]
         if let Some(socket) = config.admin_socket.path(&config.data)?
-            && let Ok(client) = crate::admin::AdminClient::connect(&socket).await
+            && let Ok(client) =
+                crate::admin::AdminClient::connect_of(&socket, &config.data.directory).await
         {
             return Ok(Self::Server(client));
         }

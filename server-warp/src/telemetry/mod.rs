@@ -124,6 +124,15 @@ pub enum TelemetryError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A variable of OpenTelemetry has no address of a collector.
+    #[error(
+        "{variable} must be an http or https URL without credentials or a query: they go into \
+         OTEL_EXPORTER_OTLP_HEADERS, or into the file of telemetry.otlp_headers_file"
+    )]
+    Endpoint {
+        /// The variable. What it says may be a secret.
+        variable: &'static str,
+    },
     /// The address of the collector, or a variable of OpenTelemetry, is not as it should be.
     #[error("the collector: {0}")]
     Exporter(#[from] ExporterBuildError),
@@ -147,11 +156,15 @@ impl Telemetry {
         config: &TelemetryConfig,
         metrics: &Metrics,
     ) -> Result<Option<Self>, TelemetryError> {
-        let endpoint = match (&config.otlp_endpoint, variable_endpoint()) {
-            _ if is_disabled() => return Ok(None),
-            (Some(base), _) => format!("{base}{TRACES_PATH}"),
-            (None, Some(endpoint)) => endpoint,
-            (None, None) => return Ok(None),
+        if is_disabled() {
+            return Ok(None);
+        }
+        let endpoint = match &config.otlp_endpoint {
+            Some(base) => Some(format!("{base}{TRACES_PATH}")),
+            None => variable_endpoint()?,
+        };
+        let Some(endpoint) = endpoint else {
+            return Ok(None);
         };
         let authorities = endpoint
             .starts_with("https:")
@@ -219,13 +232,21 @@ fn is_disabled() -> bool {
     std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// The collector that the environment names.
-fn variable_endpoint() -> Option<String> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| {
-        let base = variable("OTEL_EXPORTER_OTLP_ENDPOINT")?;
-        Some(format!("{}{TRACES_PATH}", base.trim_end_matches('/')))
-    })
+/// The collector that the environment names. It is held to what the setting is held to: it is logged.
+fn variable_endpoint() -> Result<Option<String>, TelemetryError> {
+    let read = |variable: &'static str| {
+        let text = std::env::var(variable).ok().filter(|text| !text.is_empty());
+        let checked = text.map(|text| match BaseUrl::parse(&text) {
+            Some(base) => Ok((text, base)),
+            None => Err(TelemetryError::Endpoint { variable }),
+        });
+        checked.transpose()
+    };
+    if let Some((whole, _)) = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")? {
+        return Ok(Some(whole));
+    }
+    let base = read("OTEL_EXPORTER_OTLP_ENDPOINT")?;
+    Ok(base.map(|(_, base)| format!("{base}{TRACES_PATH}")))
 }
 
 /// What all spans say of where they come from. `OTEL_RESOURCE_ATTRIBUTES` is among it.

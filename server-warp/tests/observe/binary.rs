@@ -230,3 +230,37 @@ async fn the_variables_of_opentelemetry_are_heard() {
     assert_eq!(of("service.name").as_deref(), Some("their-name"));
     assert_eq!(of("deployment.environment.name").as_deref(), Some("test"));
 }
+
+#[test]
+fn a_variable_with_a_password_is_refused_without_its_words() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let data_dir = data_dir.to_str().expect("a path in UTF-8");
+    for (variable, text) in [
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "http://user:secret@127.0.0.1:1",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "http://127.0.0.1:1/v1/traces?key=secret",
+        ),
+    ] {
+        let mut serving = Serving::start_as(
+            &["--listen", "127.0.0.1:0", "--data-dir", data_dir],
+            &[(variable, text)],
+        );
+        let mut said = String::new();
+        loop {
+            match serving.lines.recv_timeout(GUARD) {
+                Ok(line) => said += &line.to_string(),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes on: {said}"),
+            }
+            assert!(!said.contains("secret"), "{said}");
+        }
+        let status = serving.process.wait().expect("it ended");
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("{variable} must be")), "{said}");
+    }
+}

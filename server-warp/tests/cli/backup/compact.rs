@@ -6,6 +6,7 @@ use knowledge_core::store::{Commit, Key, Store};
 use knowledge_server::backup::compaction::{
     Compacted, CompactionError, Phase, Step, Watcher, compact,
 };
+use knowledge_server::backup::switch::SwitchError;
 use knowledge_server::data::{DataConfig, DataError};
 use serde_json::Value;
 
@@ -25,11 +26,13 @@ async fn bloat(scratch: &Scratch) {
     }
 }
 
-/// What stands in the scratch directory.
+/// What stands in the scratch directory, without the dumps and the journal, which stays.
 fn names(scratch: &Scratch) -> Vec<String> {
     let found = fs::read_dir(scratch.path(".")).unwrap();
     let names = found.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.filter(|name| !name.ends_with(".jsonl")).collect();
+    let mut names: Vec<_> = names
+        .filter(|name| !name.ends_with(".jsonl") && name != "data.compaction.lock")
+        .collect();
     names.sort();
     names
 }
@@ -164,6 +167,68 @@ async fn a_server_finishes_the_switch_before_it_would_make_a_new_store() {
     let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
     assert_eq!(report["secrets_opened"], 3);
+}
+
+#[tokio::test]
+async fn an_empty_directory_does_not_stand_for_the_store() {
+    let scratch = complete().await;
+    let config = DataConfig::at(scratch.path("data"));
+    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
+    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    fs::create_dir(scratch.path("data")).unwrap();
+    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    server.base_url();
+    assert_eq!(server.terminate(), 0);
+    assert_eq!(names(&scratch), ["data", "data.key"]);
+    let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
+    let report: Value = serde_json::from_str(&verified.stdout).unwrap();
+    assert_eq!(report["secrets_opened"], 3);
+}
+
+#[tokio::test]
+async fn a_copy_that_no_compaction_made_stays() {
+    let scratch = complete().await;
+    let config = DataConfig::at(scratch.path("data"));
+    compact(&config, false, &mut Ends(None)).await.unwrap();
+    for (name, left) in [
+        (
+            "data.before-compaction",
+            ["data", "data.before-compaction", "data.key"],
+        ),
+        ("data.compacting", ["data", "data.compacting", "data.key"]),
+    ] {
+        fs::create_dir(scratch.path(name)).unwrap();
+        scratch.write(&format!("{name}/letter.txt"), "dear");
+        on(&scratch, "data", &["verify"]).ok();
+        let refused = on(&scratch, "data", &["compact"]).failed();
+        let told = format!("{} is there, and no compaction made it", scratch.arg(name));
+        assert!(refused.contains(&told), "{refused}");
+        on(&scratch, "data", &["verify"]).ok();
+        assert_eq!(names(&scratch), left);
+        assert!(scratch.path(&format!("{name}/letter.txt")).exists());
+        fs::remove_dir_all(scratch.path(name)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_an_interrupted_compaction_did_not_leave_is_refused() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let config = DataConfig::at(scratch.path("data"));
+    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
+    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    // Without the new store, and without the journal.
+    for hidden in ["data.compacting", "data.compaction.lock"] {
+        fs::rename(scratch.path(hidden), scratch.path("hidden")).unwrap();
+        let opened = config.make_store();
+        assert!(
+            matches!(opened, Err(DataError::Switch(SwitchError::Unclear { .. }))),
+            "{hidden}: {opened:?}"
+        );
+        assert!(!scratch.path("data").exists(), "{hidden}");
+        fs::rename(scratch.path("hidden"), scratch.path(hidden)).unwrap();
+    }
+    assert!(dumped(&scratch, "data", "after.jsonl") == before);
 }
 
 #[tokio::test]

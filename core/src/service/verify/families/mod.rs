@@ -17,7 +17,7 @@ use self::{operations as o, tenants as t, workspaces as w};
 use super::claim::Claim;
 use super::{DifferenceCode, Verifier};
 use crate::model::{MemberId, OrgId, WorkspaceId};
-use crate::service::sealing::Sealed;
+use crate::service::sealing::SealedRecord;
 use crate::store::{KeyEntry, decode_value, keys};
 
 /// What is wrong with an entry by itself.
@@ -174,19 +174,22 @@ fn present_or_former(org: OrgId, member: MemberId) -> Claim {
 }
 
 impl Verifier {
-    /// A secret opens for its owner, where there is a key.
-    fn open(&mut self, secret: &Sealed, owner: Uuid) -> Result<(), Problem> {
+    /// The secrets of a record open for its owner, where there is a key: also the one before the last rotation, which
+    /// still signs for a while.
+    fn open<T>(&mut self, stored: &SealedRecord<T>, owner: Uuid) -> Result<(), Problem> {
         let (Some(sealer), Some(opened)) = (&self.sealer, &mut self.found.secrets) else {
             return Ok(());
         };
-        if sealer.open(secret, owner).is_err() {
-            let (code, expected) = (
-                DifferenceCode::Sealed,
-                "a secret that the sealing key opens",
-            );
-            return Err(Problem::new(code, expected, "one that does not open"));
+        for secret in stored.secrets() {
+            if sealer.open(secret, owner).is_err() {
+                let (code, expected) = (
+                    DifferenceCode::Sealed,
+                    "a secret that the sealing key opens",
+                );
+                return Err(Problem::new(code, expected, "one that does not open"));
+            }
+            *opened += 1;
         }
-        *opened += 1;
         Ok(())
     }
 }

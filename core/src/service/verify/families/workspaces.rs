@@ -109,7 +109,7 @@ pub(super) fn subscription(verifier: &mut Verifier, entry: &KeyEntry, parts: &Pa
         (3, id),
     ])?;
     verifier.count(keys::subscription_count(org, recall), 1);
-    verifier.open(&stored.secret, id)?;
+    verifier.open(&stored, id)?;
     let by_id = keys::subscription_id(org, stored.record.id);
     Ok(vec![
         Claim::Exists(keys::recall(org, recall)),
@@ -133,7 +133,7 @@ pub(super) fn webhook(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'
         (3, id),
     ])?;
     verifier.count(keys::webhook_count(org, workspace), 1);
-    verifier.open(&stored.secret, id)?;
+    verifier.open(&stored, id)?;
     Ok(vec![Claim::Exists(keys::workspace(org, workspace))])
 }
 
@@ -151,7 +151,7 @@ pub(super) fn inbound_webhook(
         (3, id),
     ])?;
     verifier.count(keys::inbound_webhook_count(org, workspace), 1);
-    verifier.open(&stored.secret, id)?;
+    verifier.open(&stored, id)?;
     let by_id = keys::inbound_webhook_id(org, stored.record.id);
     Ok(vec![
         Claim::Exists(keys::workspace(org, workspace)),
