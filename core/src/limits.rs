@@ -42,6 +42,11 @@ pub const PAGE_ITEMS_MAX: usize = 200;
 pub const PAGE_RECORDS_MAX: usize = 2_000;
 /// How long a signing secret counts beside the one that replaced it.
 pub const SIGNING_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
+/// How far the time of a signed message may be from the time at which it comes in, either way.
+pub const SIGNED_MESSAGE_TOLERANCE: Duration = Duration::from_secs(5 * 60);
+/// How long it is known that a message was taken in: longer than a sender repeats it (Standard Webhooks 1.0.0 proposes
+/// about 75 hours).
+pub const INBOUND_MESSAGE_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How long the result of a bulk update is kept for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 

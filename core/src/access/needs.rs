@@ -93,6 +93,8 @@ needs! {
     READ_SOURCE: "source" "" Anywhere MemoryRead;
     INGEST: "ingest" "" Workspace MemoryCreate;
     INGEST_UPDATE: "ingest" "a memory with a known source key changes" Workspace MemoryUpdate;
+    TAKE_MESSAGE: "take_message" "of the member that the inbound webhook acts as" Workspace MemoryCreate;
+    TAKE_MESSAGE_UPDATE: "take_message" "of that member, where a memory with a known source key changes" Workspace MemoryUpdate;
     CREATE_CONNECTOR: "create_connector" "" Workspace ConnectorManage;
     LIST_CONNECTORS: "list_connectors" "" Workspace DashboardRead;
     READ_CONNECTOR: "connector" "" Workspace DashboardRead;

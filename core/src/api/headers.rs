@@ -1,14 +1,18 @@
 //! What is read from the headers of a request.
 
-use http::{HeaderMap, HeaderName, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::{Error, ProblemCode};
-use crate::service::{IdempotencyKey, IfMatch};
+use crate::service::{IdempotencyKey, IfMatch, SignedMessage};
 
 /// The cookie that carries a session.
 pub(super) const SESSION_COOKIE: &str = "service_session";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// What a message is called, and its signature is over (Standard Webhooks 1.0.0).
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The credential of the kind that the operation takes.
@@ -74,6 +78,29 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Err
                 .map_err(|error: crate::service::InvalidIdempotencyKey| invalid(error.to_string()))
         }
     }
+}
+
+/// The message that a request with this body is: each of the three headers of Standard Webhooks, once.
+///
+/// # Errors
+/// [`Error::Unauthenticated`].
+pub(super) fn signed_message<'m>(
+    headers: &'m HeaderMap,
+    body: &'m [u8],
+) -> Result<SignedMessage<'m>, Error> {
+    let one = |name: HeaderName| {
+        let mut values = headers.get_all(name).into_iter();
+        let value = values.next().filter(|_| values.next().is_none());
+        value.map(HeaderValue::as_bytes).ok_or(Error::Unauthenticated {
+            reason: "the message must be signed: webhook-id, webhook-timestamp and webhook-signature, each once",
+        })
+    };
+    Ok(SignedMessage {
+        id: one(WEBHOOK_ID)?,
+        timestamp: one(WEBHOOK_TIMESTAMP)?,
+        signature: one(WEBHOOK_SIGNATURE)?,
+        body,
+    })
 }
 
 /// The condition of a change, if there is one (RFC 9110, 13.1.1).

@@ -310,6 +310,8 @@ operations! {
         /// Replaces the signing secret of an inbound webhook.
         RotateInboundWebhookSecret: POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
             200, [400, 404];
+        /// Takes in the memories that are posted to an inbound webhook.
+        PostToInboundWebhook: POST "/v1/inbound/{org}/{id}", Signature, Body, Addition, 204, [400, 404];
     }
 }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::names::string_enum;
 use super::{
-    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SubscriptionId, Timestamp, WebhookId,
-    WebhookUrl, WorkspaceId,
+    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SourceId, SubscriptionId, Timestamp,
+    WebhookId, WebhookUrl, WorkspaceId,
 };
 
 string_enum! {
@@ -181,6 +181,10 @@ pub struct InboundWebhook {
     pub name: String,
     /// Where senders post to: a path on this service, or a whole URL where the service knows its own address.
     pub url: String,
+    /// The source of the memories that come in through it, made with it and named alike: it has the identifier of the webhook.
+    pub source_id: SourceId,
+    /// Whose actions decide on what comes in: who registered it or last replaced its secret.
+    pub acts_as: MemberId,
     /// The secret that senders sign with. Shown in the answer to the creation and `null` ever after.
     #[cfg_attr(
         feature = "openapi",

@@ -8,14 +8,19 @@ use super::{IfMatch, KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::Error;
 use crate::model::{
-    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, WorkspaceId,
+    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Source, SourceId,
+    WorkspaceId,
 };
 use crate::store::{Direction, Key, Transaction, keys};
 
-type Stored = SealedRecord<InboundWebhook>;
+pub(super) type Stored = SealedRecord<InboundWebhook>;
+
+/// The kind of the sources of inbound webhooks.
+const SOURCE_KIND: &str = "inbound_webhook";
 
 impl KnowledgeService {
-    /// Registers an inbound webhook. The answer has its URL and the secret that senders sign with, this once.
+    /// Registers an inbound webhook, with a source of its own for what comes in. The answer has its URL and the secret
+    /// that senders sign with, this once. What they send is taken in by the actions that its caller has then.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a bad name or a workspace with as many inbound webhooks as it may have;
@@ -52,10 +57,19 @@ impl KnowledgeService {
                 name: request.name.clone(),
                 url: format!("{}/v1/inbound/{org}/{id}", self.inner.public_url),
                 signing_secret: None,
+                source_id: SourceId(id.0),
+                acts_as: caller.member_id(),
                 created_by: caller.member_id(),
                 created_at: now,
                 updated_at: now,
             };
+            let source = Source {
+                id: webhook.source_id,
+                name: webhook.name.clone(),
+                kind: SOURCE_KIND.to_owned(),
+                created_at: now,
+            };
+            transaction.create(keys::source(org, source.id), &source);
             Operation::begin(&transaction, self.env(), now).created(
                 &mut transaction,
                 Actor::from(&caller),
@@ -65,6 +79,7 @@ impl KnowledgeService {
             );
             let stored = SealedRecord::new(&webhook, sealed);
             transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
+            transaction.create(keys::inbound_webhook_id(org, id), &workspace);
             webhook.signing_secret = Some(secret);
             transaction.done(webhook)
         })
@@ -179,7 +194,7 @@ impl KnowledgeService {
         .await
     }
 
-    /// Deletes an inbound webhook.
+    /// Deletes an inbound webhook. Its source stays, with the memories that came in.
     ///
     /// # Errors
     /// As [`KnowledgeService::inbound_webhook`].
@@ -203,6 +218,7 @@ impl KnowledgeService {
             let key = keys::inbound_webhook(org, workspace, id);
             let stored = read_inbound_webhook(&mut transaction, &key).await?;
             transaction.delete(key);
+            transaction.delete(keys::inbound_webhook_id(org, id));
             transaction.add(keys::inbound_webhook_count(org, workspace), -1);
             Operation::begin(&transaction, self.env(), now).record(
                 &mut transaction,
@@ -218,7 +234,7 @@ impl KnowledgeService {
     }
 
     /// Replaces the signing secret of an inbound webhook. The answer has the new one, this once; the old one counts too
-    /// for 24 hours. The one before that counts no longer.
+    /// for 24 hours. The one before that counts no longer. From now on the webhook acts as the caller.
     ///
     /// # Errors
     /// As [`KnowledgeService::inbound_webhook`].
@@ -241,6 +257,10 @@ impl KnowledgeService {
             let key = keys::inbound_webhook(caller.org_id(), workspace, id);
             let mut stored = read_inbound_webhook(&mut transaction, &key).await?;
             let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
+            if stored.record.acts_as != caller.member_id() {
+                stored.record.acts_as = caller.member_id();
+                stored.record.updated_at = now;
+            }
             transaction.put(key, &stored);
             Operation::begin(&transaction, self.env(), now).rotated(
                 &mut transaction,

@@ -118,7 +118,7 @@ impl NewMemory {
     }
 }
 
-fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
+pub(super) fn check_batch(memories: &[NewMemory], limits: &Limits) -> Result<(), Error> {
     let mut problems = Problems::default();
     for (index, memory) in memories.iter().enumerate() {
         let prefix = format!("memories[{index}].");
@@ -181,19 +181,37 @@ impl KnowledgeService {
                 let message = "must be a source of the organisation";
                 return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
             }
-            let actions = caller.actions_in(&mut transaction, &[workspace.id]).await?;
-            let batch = Batch {
-                service: self,
+            let maker = Maker {
                 caller: &caller,
                 workspace: &workspace,
                 source,
-                operation: Operation::begin(&transaction, self.env(), now),
-                may_update: actions[&workspace.id].contains(needs::INGEST_UPDATE.action),
             };
-            let ingested = batch.write(&mut transaction, memories).await?;
+            let ingested = self.take_in(&mut transaction, maker, memories, now).await?;
             transaction.done(ingested)
         })
         .await
+    }
+
+    /// Writes a batch that was checked, with its audit and its events.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] where a memory changes and the caller may not `memory:update`; those of the store.
+    pub(super) async fn take_in(
+        &self,
+        transaction: &mut Transaction,
+        maker: Maker<'_>,
+        memories: &[NewMemory],
+        now: Timestamp,
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        let place = maker.workspace.id;
+        let actions = maker.caller.actions_in(transaction, &[place]).await?;
+        let batch = Batch {
+            service: self,
+            operation: Operation::begin(transaction, self.env(), now),
+            may_update: actions[&place].contains(needs::INGEST_UPDATE.action),
+            maker,
+        };
+        batch.write(transaction, memories).await
     }
 }
 
@@ -265,9 +283,7 @@ impl Maker<'_> {
 /// One batch on its way in.
 struct Batch<'b> {
     service: &'b KnowledgeService,
-    caller: &'b Principal,
-    workspace: &'b Workspace,
-    source: SourceId,
+    maker: Maker<'b>,
     operation: Operation,
     may_update: bool,
 }
@@ -294,7 +310,7 @@ impl Batch<'_> {
             return Ok(ingested);
         }
         self.announce(transaction, &ingested);
-        let actor = Actor::from(self.caller);
+        let actor = Actor::from(self.maker.caller);
         self.operation
             .record_memories(transaction, actor, AuditAction::MemoryIngest, None, audit);
         Ok(ingested)
@@ -306,7 +322,7 @@ impl Batch<'_> {
         transaction: &mut Transaction,
         memories: &'m [NewMemory],
     ) -> Result<HashMap<&'m str, Known>, Error> {
-        let (org, workspace) = (self.caller.org_id(), self.workspace.id);
+        let (org, workspace) = (self.maker.caller.org_id(), self.maker.workspace.id);
         let names = memories
             .iter()
             .filter_map(|memory| memory.source_key.as_deref());
@@ -316,7 +332,7 @@ impl Batch<'_> {
         }
         let by_name: Vec<_> = names
             .iter()
-            .map(|name| keys::source_key(org, workspace, self.source, name))
+            .map(|name| keys::source_key(org, workspace, self.maker.source, name))
             .collect();
         let ids = transaction.read_many::<MemoryId>(&by_name).await?;
         let named = names.into_iter().zip(ids);
@@ -353,12 +369,9 @@ impl Batch<'_> {
         transaction: &mut Transaction,
         memory: &NewMemory,
     ) -> (MemoryId, Option<MemoryAudit>, IngestOutcome) {
-        let maker = Maker {
-            caller: self.caller,
-            workspace: self.workspace,
-            source: self.source,
-        };
-        let added = maker.add(transaction, self.service.env(), self.operation.at, memory);
+        let added = self
+            .maker
+            .add(transaction, self.service.env(), self.operation.at, memory);
         let entry = MemoryAudit {
             memory_id: added.id,
             outcome: AuditOutcome::Ok,
@@ -378,7 +391,7 @@ impl Batch<'_> {
         }: Known,
         memory: &NewMemory,
     ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
-        let org = self.caller.org_id();
+        let org = self.maker.caller.org_id();
         if content.title == memory.title && content.content == memory.content {
             return Ok((id, None, IngestOutcome::Unchanged));
         }
@@ -410,10 +423,14 @@ impl Batch<'_> {
     }
 
     fn announce(&self, transaction: &mut Transaction, ingested: &[IngestedMemory]) {
-        let (env, org, at) = (self.service.env(), self.caller.org_id(), self.operation.at);
+        let (env, org, at) = (
+            self.service.env(),
+            self.maker.caller.org_id(),
+            self.operation.at,
+        );
         let occasion = Occasion {
             org,
-            workspace: self.workspace.id,
+            workspace: self.maker.workspace.id,
             at,
         };
         let of = |outcome| -> Vec<MemoryId> {
@@ -440,13 +457,13 @@ impl Batch<'_> {
             &updated,
         );
         let data = json!({
-            "workspace_id": self.workspace.id,
-            "source_id": self.source,
+            "workspace_id": self.maker.workspace.id,
+            "source_id": self.maker.source,
             "operation_id": operation,
             "created": created.len(),
             "updated": updated.len(),
         });
         occasion.emit(transaction, env, EventType::IngestCompleted, data);
-        transaction.put(keys::last_ingest(org, self.workspace.id), &at);
+        transaction.put(keys::last_ingest(org, self.maker.workspace.id), &at);
     }
 }

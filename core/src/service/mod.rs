@@ -12,6 +12,7 @@ mod dashboard;
 mod events;
 mod idempotency;
 mod inbound;
+mod inbound_posts;
 mod ingest;
 mod maintain;
 mod mcp_keys;
@@ -50,6 +51,7 @@ pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConn
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+pub use self::inbound_posts::{InboundBatch, SignedMessage, VerifiedMessage};
 #[cfg(feature = "openapi")]
 pub(crate) use self::ingest::SOURCE_KEY_CHARS_MAX;
 pub(crate) use self::ingest::check_together;

@@ -17,7 +17,7 @@ use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::Timestamp;
 
 /// What the secrets of Standard Webhooks 1.0.0 begin with.
-const SIGNING_SECRET_PREFIX: &str = "whsec_";
+pub(super) const SIGNING_SECRET_PREFIX: &str = "whsec_";
 /// How many random bytes a signing secret has.
 const SIGNING_SECRET_BYTES: usize = 32;
 /// How many bytes a nonce has: long enough to be random.
@@ -137,10 +137,6 @@ impl<T> SealedRecord<T> {
     }
 
     /// The secrets that count at `now`, the newest first.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for deliveries, which sign with each of them")
-    )]
     pub(crate) fn secrets_at(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
         let previous = self.previous.iter();
         let previous = previous.filter(move |previous| now < previous.expires_at);

@@ -50,7 +50,9 @@
 //! | `webhook` | org, workspace, webhook | outbound webhook, its secret sealed |
 //! | `webhook_count` | org, workspace | counter, guards the limit |
 //! | `inbound_webhook` | org, workspace, inbound webhook | inbound webhook, its secret sealed |
+//! | `inbound_webhook_id` | org, inbound webhook | the workspace it stands under |
 //! | `inbound_webhook_count` | org, workspace | counter, guards the limit |
+//! | `inbound_message` | org, inbound webhook, SHA-256 of the message's identifier | marks a message that was taken in |
 //! | `audit` | org, first audit id | a page of audit entries with consecutive ids |
 //! | `audit_actor` | org, member, first audit id | one per operation: the pages by who acted |
 //! | `idempotency` | org, member, operation, SHA-256 of the key | what a replay is rebuilt from |
@@ -212,6 +214,7 @@ families! {
     webhook(workspace: WorkspaceId, webhook: WebhookId);
     webhook_count(workspace: WorkspaceId);
     inbound_webhook(workspace: WorkspaceId, webhook: InboundWebhookId);
+    inbound_webhook_id(webhook: InboundWebhookId);
     inbound_webhook_count(workspace: WorkspaceId);
     audit(first: AuditLogId);
     audit_actor(actor: MemberId, first: AuditLogId);
@@ -359,6 +362,16 @@ pub fn idempotency(org: OrgId, member: MemberId, operation: &str, key: &str) -> 
         .id(member.0)
         .part(operation)
         .digest(key.as_bytes())
+        .key()
+}
+
+/// `inbound_message`
+#[must_use]
+pub fn inbound_message(org: OrgId, webhook: InboundWebhookId, message: &str) -> Key {
+    Builder::new("inbound_message")
+        .id(org.0)
+        .id(webhook.0)
+        .digest(message.as_bytes())
         .key()
 }
 

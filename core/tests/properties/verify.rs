@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use crate::memory;
 
 /// Families of which an entry may be missing: nothing has to lead to it.
-const OPTIONAL: [&str; 6] = [
+const OPTIONAL: [&str; 7] = [
     "chat_message",
     "due",
     "event",
     "idempotency",
+    "inbound_message",
     "last_ingest",
     "mcp_key_use",
 ];

@@ -11,6 +11,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberUpdate};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
+use crate::inbound_posts::Sender;
 use crate::make::{
     ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
     new_member, new_memory, new_recall, new_role, new_workspace, review,
@@ -28,7 +29,7 @@ struct Stage {
     subscription: knowledge_core::model::SubscriptionId,
     mcp_key: knowledge_core::model::CredentialId,
     webhook: knowledge_core::model::WebhookId,
-    inbound: knowledge_core::model::InboundWebhookId,
+    sender: Sender,
 }
 
 impl Stage {
@@ -57,12 +58,7 @@ impl Stage {
             url: "https://example.com/".parse().unwrap(),
         };
         let webhook = service.create_webhook(owner, workspace, &webhook).await;
-        let inbound = NewInboundWebhook {
-            name: "Forms".to_owned(),
-        };
-        let inbound = service
-            .create_inbound_webhook(owner, workspace, &inbound)
-            .await;
+        let sender = Sender::new(&world).await;
         world
             .assign_in(member, workspace, Some(MEMBER))
             .await
@@ -70,7 +66,7 @@ impl Stage {
         Self {
             mcp_key: mcp_key.unwrap().summary.id,
             webhook: webhook.unwrap().id,
-            inbound: inbound.unwrap().id,
+            sender,
             memories,
             member,
             role,
@@ -234,18 +230,28 @@ impl Stage {
                 let update = InboundWebhookUpdate {
                     name: Some("Other".to_owned()),
                 };
-                let updated =
-                    service.update_inbound_webhook(owner, workspace, self.inbound, &update, None);
+                let updated = service.update_inbound_webhook(
+                    owner,
+                    workspace,
+                    self.sender.webhook,
+                    &update,
+                    None,
+                );
                 updated.await.map(drop)
             }
             "delete_inbound_webhook" => {
                 service
-                    .delete_inbound_webhook(owner, workspace, self.inbound)
+                    .delete_inbound_webhook(owner, workspace, self.sender.webhook)
                     .await
             }
             "rotate_inbound_webhook_secret" => {
-                let rotated = service.rotate_inbound_webhook_secret(owner, workspace, self.inbound);
+                let rotated =
+                    service.rotate_inbound_webhook_secret(owner, workspace, self.sender.webhook);
                 rotated.await.map(drop)
+            }
+            "take_message" => {
+                let batch = [new_memory("Note")];
+                self.sender.post(world, "msg_1", &batch).await
             }
             "add_member" => {
                 let new = new_member("bob", MEMBER);
@@ -319,6 +325,7 @@ const OPERATIONS: &[&str] = &[
     "update_inbound_webhook",
     "delete_inbound_webhook",
     "rotate_inbound_webhook_secret",
+    "take_message",
     "add_member",
     "update_member",
     "end_workspace_role",

@@ -14,6 +14,7 @@ mod credentials;
 mod dashboard;
 mod events;
 mod inbound;
+mod inbound_posts;
 mod ingest;
 mod lost;
 mod maintain;

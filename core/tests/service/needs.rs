@@ -13,8 +13,9 @@ use knowledge_core::service::{
 };
 use uuid::Uuid;
 
+use crate::inbound_posts::Sender;
 use crate::make::{
-    ACME, HOUR, VIEWER, create_memory, new_connector, new_mcp_key, new_member, new_memory,
+    ACME, ADMIN, HOUR, VIEWER, create_memory, new_connector, new_mcp_key, new_member, new_memory,
     new_recall, new_role, review, sensitivity,
 };
 use crate::world::World;
@@ -211,6 +212,7 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
         | "update_webhook"
         | "delete_webhook"
         | "rotate_webhook_secret" => webhooks(world, caller, need.operation).await,
+        "take_message" => take_message(world, caller, need).await,
         "list_inbound_webhooks"
         | "inbound_webhook"
         | "update_inbound_webhook"
@@ -321,6 +323,27 @@ async fn webhooks(world: &World, caller: &Credential, operation: &str) -> Result
             rotated.await.map(drop)
         }
     }
+}
+
+/// Whether an inbound webhook may that acts as the caller, who was an admin when it was registered.
+async fn take_message(world: &World, caller: &Credential, need: &Need) -> Result<(), Error> {
+    let Credential::Trusted { member, .. } = caller else {
+        panic!("callers are trusted here");
+    };
+    let assign = async |role| world.assign_in(*member, world.workspace.id, role).await;
+    assign(Some(ADMIN)).await.unwrap();
+    let sender = Sender::registered_by(world, caller).await;
+    let known = |title: &str| NewMemory {
+        source_key: Some("known".to_owned()),
+        ..new_memory(title)
+    };
+    sender.post(world, "first", &[known("One")]).await.unwrap();
+    assign(None).await.unwrap();
+    let memory = match need.action {
+        Action::MemoryUpdate => known("Two"),
+        _ => new_memory("Two"),
+    };
+    sender.post(world, "second", &[memory]).await
 }
 
 async fn inbound(world: &World, caller: &Credential, operation: &str) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use knowledge_core::model::{
     SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, PageRequest,
+    ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, PageRequest, SignedMessage,
 };
 use knowledge_core::store::Key;
 use uuid::Uuid;
@@ -204,6 +204,20 @@ impl Stranger {
                 .await
                 .map(drop),
         );
+
+        // The address of their inbound webhook under one's own organisation: whoever signs it.
+        let Credential::Trusted { org, .. } = caller else {
+            panic!("the stranger is trusted");
+        };
+        let timestamp = (world.time.now().as_millis() / 1_000).to_string();
+        let message = SignedMessage {
+            id: b"msg_1",
+            timestamp: timestamp.as_bytes(),
+            signature: b"v1,AAAA",
+            body: b"{}",
+        };
+        let verified = service.verify_message(*org, ids.inbound, &message);
+        note(verified.await.map(drop));
 
         // In their workspace, and with what it has in one's own.
         for place in [theirs, own] {

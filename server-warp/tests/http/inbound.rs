@@ -20,7 +20,7 @@ async fn created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 460
+    content-length: 560
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -31,6 +31,8 @@ async fn created() {
       "workspace_id": "<uuid 4>",
       "name": "Tickets",
       "url": "/v1/inbound/<uuid 3>/<uuid 2>",
+      "source_id": "<uuid 2>",
+      "acts_as": "<uuid 5>",
       "signing_secret": "<secret>",
       "created_by": "<uuid 5>",
       "created_at": "<time>",

@@ -60,7 +60,10 @@ impl Call<'_> {
             return Err(Error::PayloadTooLarge { bytes_max });
         }
         let Some(kind) = self.spec.authentication.credential() else {
-            return self.carry_out_signed().await;
+            return match self.carry_out_signed().await {
+                Err(Error::Conflict) => Err(Error::unavailable("contention")),
+                handled => handled,
+            };
         };
         let credential = headers::credential(self.request.headers(), kind)?;
         if kind == CredentialKind::Session {
@@ -82,8 +85,10 @@ impl Call<'_> {
 
     /// Operations whose callers sign what they send.
     async fn carry_out_signed(&self) -> Handled {
-        let operation = self.spec.operation;
-        Err(Error::internal(format!("{operation:?} takes no signature")))
+        match self.spec.operation {
+            Operation::PostToInboundWebhook => self.post_to_inbound_webhook().await,
+            other => Err(Error::internal(format!("{other:?} takes no signature"))),
+        }
     }
 
     async fn carry_out(&self, credential: &Credential) -> Handled {
@@ -163,6 +168,9 @@ impl Call<'_> {
             Operation::GetChat => self.chat(credential).await,
             Operation::PostChatMessage => self.post_chat_message(credential).await,
             Operation::ListChatMessages => self.list_chat_messages(credential).await,
+            signed @ Operation::PostToInboundWebhook => {
+                Err(Error::internal(format!("{signed:?} takes no credential")))
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use http::StatusCode;
 
 use super::Call;
+use super::memories::new_memories;
 use crate::access::Credential;
 use crate::api::Handled;
 use crate::api::body::Body;
@@ -145,5 +146,18 @@ impl Call<'_> {
             .rotate_inbound_webhook_secret(credential, self.workspace(), self.id("webhookId"))
             .await?;
         Ok(Answer::json(StatusCode::OK, &rotated))
+    }
+
+    pub(super) async fn post_to_inbound_webhook(&self) -> Handled {
+        let (headers, body) = (self.request.headers(), self.request.body());
+        let message = headers::signed_message(headers, body)?;
+        let (org, webhook) = (self.id("org"), self.id("id"));
+        let message = self.service.verify_message(org, webhook, &message).await?;
+        headers::require_json(headers, !body.is_empty())?;
+        let mut body = Body::parse(body)?;
+        let memories = new_memories(&mut body, self.service.limits());
+        let memories = body.finish(memories)?;
+        self.service.take_message(&message, &memories).await?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
     }
 }

@@ -154,6 +154,11 @@ impl Description<'_> {
         self.parameter("If-Match")
     }
 
+    /// Takes the headers of Standard Webhooks that its signature is over.
+    pub(super) fn signed(self) -> Self {
+        self.parameter("webhook-id").parameter("webhook-timestamp")
+    }
+
     /// Takes the header `If-None-Match`, and is answered `304` where it names the present version.
     pub(super) fn if_none_match(self) -> Self {
         self.parts.has_not_modified = true;
@@ -233,6 +238,22 @@ pub(super) fn shared_parameters() -> Value {
             "in": "header",
             "description": "Answers `304` where the entity tag is still the present one (RFC 9110, 13.1.2).",
             "schema": { "type": "string" },
+        },
+        "webhook-id": {
+            "name": "webhook-id",
+            "in": "header",
+            "required": true,
+            "description": "What the message is called: the same for each repetition, and for no other message.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
+            "example": "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
+        },
+        "webhook-timestamp": {
+            "name": "webhook-timestamp",
+            "in": "header",
+            "required": true,
+            "description": "When the message was sent, in seconds since the Unix epoch.",
+            "schema": { "type": "string", "pattern": "^[0-9]+$" },
+            "example": "1674087231",
         },
         "limit": {
             "name": "limit",

@@ -156,15 +156,16 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
     paragraphs.join("\n\n")
 }
 
-/// The parameters in the braces of a path. All are identifiers but the slug of the organisation.
+/// The parameters in the braces of a path, named by what stands before them. All are identifiers but the slug of the organisation.
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
     let segments: Vec<&str> = path.split('/').collect();
     let parameters = segments.windows(2).filter_map(|pair| {
         let name = pair[1].strip_prefix('{')?.strip_suffix('}')?;
-        let thing = pair[0].replace('-', " ");
-        let thing = thing
-            .strip_suffix("ies")
-            .map_or_else(|| thing.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
+        let thing = match (pair[0], name) {
+            (_, "org") => "organisation".to_owned(),
+            ("{org}", _) => "inbound webhook".to_owned(),
+            (things, _) => singular(&things.replace('-', " ")),
+        };
         Some(if name == "orgSlug" {
             json!({
                 "name": name,
@@ -186,6 +187,15 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
         })
     });
     parameters.collect::<Vec<_>>().into_iter()
+}
+
+/// The name of one of these things.
+fn singular(things: &str) -> String {
+    let stem = things.strip_suffix("ies");
+    stem.map_or_else(
+        || things.trim_end_matches('s').to_owned(),
+        |stem| format!("{stem}y"),
+    )
 }
 
 fn request_body(

@@ -5,8 +5,8 @@ use crate::access::{Action, CredentialKind};
 use crate::error::ProblemCode;
 use crate::model::{
     CitationSubscription, InboundWebhook, InboundWebhookId, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, Recall, RecallId, SubscriptionId, Timestamp, Webhook, WebhookId,
-    WebhookUrl, WorkspaceId,
+    NewInboundWebhook, NewWebhook, Recall, RecallId, Source, SourceId, SubscriptionId, Timestamp,
+    Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::NewRecall;
 
@@ -85,19 +85,28 @@ impl Model {
             _ => None,
         };
         let id = InboundWebhookId(self.made(learned));
+        let source = Source {
+            id: SourceId(id.0),
+            name: new.name.clone(),
+            kind: "inbound_webhook".to_owned(),
+            created_at: now,
+        };
         let webhook = InboundWebhook {
             id,
             org_id: who.org,
             workspace_id: workspace,
             name: new.name.clone(),
             url: format!("/v1/inbound/{}/{id}", who.org),
+            source_id: source.id,
+            acts_as: who.member,
             signing_secret: self.signing_secret(secret),
             created_by: who.member,
             created_at: now,
             updated_at: now,
         };
-        let webhooks = &mut self.org_mut(who.org).inbound_webhooks;
-        webhooks.insert(id, webhook.clone());
+        let org = self.org_mut(who.org);
+        org.sources.insert(source.id, source);
+        org.inbound_webhooks.insert(id, webhook.clone());
         Ok(Answer::InboundWebhook(webhook))
     }
 

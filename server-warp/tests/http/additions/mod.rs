@@ -5,6 +5,7 @@ mod chats;
 mod citation_subscriptions;
 mod connectors;
 mod dashboard;
+mod inbound_posts;
 mod mcp_keys;
 mod members;
 mod memories;

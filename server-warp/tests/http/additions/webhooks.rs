@@ -117,7 +117,7 @@ async fn an_inbound_webhook_until_its_end() {
     insta::assert_snapshot!(read.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 412
+    content-length: 512
     content-type: application/json
     date: <date>
     etag: "<etag 1>"
@@ -129,6 +129,8 @@ async fn an_inbound_webhook_until_its_end() {
       "workspace_id": "<uuid 4>",
       "name": "Tickets",
       "url": "/v1/inbound/<uuid 3>/<uuid 2>",
+      "source_id": "<uuid 2>",
+      "acts_as": "<uuid 5>",
       "signing_secret": null,
       "created_by": "<uuid 5>",
       "created_at": "<time>",

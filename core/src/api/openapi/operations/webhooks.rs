@@ -5,12 +5,18 @@ use crate::api::route::Operation;
 use crate::model::{
     InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook, Webhook, WebhookUpdate,
 };
-use crate::service::RotatedSecret;
+use crate::service::{InboundBatch, RotatedSecret};
 
 /// The parameters of the operations on one webhook, from the answer to its registration.
 const MADE: &[(&str, &str)] = &[
     ("id", "$request.path.id"),
     ("webhookId", "$response.body#/id"),
+];
+
+/// The parameters of the address of an inbound webhook, from the same answer.
+const ADDRESS: &[(&str, &str)] = &[
+    ("org", "$response.body#/org_id"),
+    ("id", "$response.body#/id"),
 ];
 
 pub(super) fn describe(all: &mut Descriptions) {
@@ -32,6 +38,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     .needs("create_inbound_webhook")
     .body::<NewInboundWebhook>()
     .answers::<InboundWebhook>()
+    .leads_to(Operation::PostToInboundWebhook, ADDRESS)
     .leads_to(Operation::GetInboundWebhook, MADE)
     .leads_to(Operation::UpdateInboundWebhook, MADE)
     .leads_to(Operation::RotateInboundWebhookSecret, MADE)
@@ -89,4 +96,15 @@ pub(super) fn describe(all: &mut Descriptions) {
     .needs("rotate_inbound_webhook_secret")
     .empty_body()
     .answers::<RotatedSecret>();
+    all.describe(
+        Operation::PostToInboundWebhook,
+        "The address is the `url` of the inbound webhook; the message is signed as Standard Webhooks 1.0.0 says, with the \
+         webhook's secret, not more than 5 minutes ago. The memories wait for review, and belong to the source of the \
+         webhook; a `source_key` seen before updates that memory. All are taken in, or none. A message that was taken in is \
+         answered alike when it comes again, without effect, for 7 days. It is taken in by the member in `acts_as`, with \
+         what that member may do at the moment: `403` where it is gone or may no longer.",
+    )
+    .needs("take_message")
+    .signed()
+    .body::<InboundBatch>();
 }

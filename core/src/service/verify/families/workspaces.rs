@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use super::{Claims, Parts, Problem, value};
 use crate::model::{
-    ChatId, CitationSubscription, ConnectorId, CredentialId, InboundWebhook, RecallId,
-    SubscriptionId, Timestamp, Webhook,
+    ChatId, CitationSubscription, ConnectorId, CredentialId, InboundWebhook, InboundWebhookId,
+    RecallId, SubscriptionId, Timestamp, Webhook,
 };
 use crate::service::chats::{Chat, ChatMessage};
 use crate::service::connectors::Connector;
+use crate::service::inbound_posts::TakenMessage;
 use crate::service::maintain::Due;
 use crate::service::mcp_keys::McpKey;
 use crate::service::sealing::SealedRecord;
@@ -151,5 +152,25 @@ pub(super) fn inbound_webhook(
     ])?;
     verifier.count(keys::inbound_webhook_count(org, workspace), 1);
     verifier.open(&stored, id)?;
-    Ok(vec![Claim::Exists(keys::workspace(org, workspace))])
+    let by_id = keys::inbound_webhook_id(org, stored.record.id);
+    Ok(vec![
+        Claim::Exists(keys::workspace(org, workspace)),
+        Claim::Exists(keys::source(org, stored.record.source_id)),
+        Claim::Says(by_id, json!(workspace)),
+    ])
+}
+
+pub(super) fn inbound_webhook_id(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    let (id, workspace) = (InboundWebhookId(parts.id(2)?), value(entry)?);
+    let webhook = keys::inbound_webhook(parts.org()?, workspace, id);
+    Ok(vec![Claim::Exists(webhook)])
+}
+
+/// A message outlives its webhook: nothing else need be there.
+pub(super) fn inbound_message(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    parts.org()?;
+    parts.id(2)?;
+    let message: TakenMessage = value(entry)?;
+    let due = Due::record(entry.key.clone());
+    Ok(vec![Claim::Due(message.expires_at, due)])
 }

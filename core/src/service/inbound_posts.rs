@@ -1,0 +1,246 @@
+//! Posting to an inbound webhook: messages that are signed as Standard Webhooks 1.0.0 says.
+//!
+//! A signature is verified over the bytes that were sent, before anything is read from them. What comes in is taken in by
+//! the member that the webhook acts as, with the actions that it has at that moment.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::KnowledgeService;
+use super::inbound::Stored;
+use super::ingest::{Maker, NewMemory, check_batch};
+use super::maintain::Due;
+use super::sealing::{SIGNING_SECRET_PREFIX, Sealed};
+use crate::access::{Credential, CredentialKind, Principal, needs};
+use crate::error::{Error, ProblemCode};
+#[cfg(feature = "openapi")]
+use crate::limits::INGEST_MEMORIES_MAX;
+use crate::limits::{INBOUND_MESSAGE_RETENTION, SIGNED_MESSAGE_TOLERANCE};
+use crate::model::{InboundWebhookId, OrgId, Timestamp, WorkspaceId};
+use crate::store::{Transaction, keys};
+
+/// What a signature of the symmetric kind begins with.
+const SIGNATURE_PREFIX: &str = "v1,";
+/// The longest identifier of a message, in characters.
+const MESSAGE_ID_CHARS_MAX: usize = 255;
+
+/// What senders post to an inbound webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct InboundBatch {
+    /// 1 to 100 memories, no two with the same key.
+    #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = INGEST_MEMORIES_MAX)))]
+    pub memories: Vec<NewMemory>,
+}
+
+/// A message as it came in: the bytes of its headers and of its body.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedMessage<'m> {
+    /// `webhook-id`: the same for each repetition of a message, and for no other.
+    pub id: &'m [u8],
+    /// `webhook-timestamp`: when it was sent, in seconds since the Unix epoch.
+    pub timestamp: &'m [u8],
+    /// `webhook-signature`: signatures divided by spaces, one of which has to be right.
+    pub signature: &'m [u8],
+    /// The body.
+    pub body: &'m [u8],
+}
+
+/// A message whose signature is right: [`KnowledgeService::verify_message`] makes it, nothing else can.
+#[derive(Clone, Debug)]
+pub struct VerifiedMessage {
+    org: OrgId,
+    workspace: WorkspaceId,
+    webhook: InboundWebhookId,
+    id: String,
+    /// The secret that it is signed with, which still has to count when the message takes effect.
+    secret: Sealed,
+}
+
+/// That a message was taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TakenMessage {
+    pub(super) expires_at: Timestamp,
+}
+
+const NO_SUCH_WEBHOOK: Error = Error::NotFound {
+    what: "inbound webhook",
+};
+
+fn unauthenticated(reason: &'static str) -> Error {
+    Error::Unauthenticated { reason }
+}
+
+impl SignedMessage<'_> {
+    /// Refuses a message that says it was sent too long ago, or later than now.
+    fn check_time(&self, now: Timestamp) -> Result<(), Error> {
+        let text = std::str::from_utf8(self.timestamp).ok();
+        let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let seconds = text.and_then(|text| text.parse::<i64>().ok());
+        let sent = seconds.and_then(|seconds| seconds.checked_mul(1_000));
+        let sent = sent.ok_or(unauthenticated(
+            "webhook-timestamp must be a time in seconds since the Unix epoch",
+        ))?;
+        let distance = sent.abs_diff(now.as_millis());
+        if u128::from(distance) <= SIGNED_MESSAGE_TOLERANCE.as_millis() {
+            Ok(())
+        } else {
+            Err(unauthenticated(
+                "webhook-timestamp is more than 5 minutes from now",
+            ))
+        }
+    }
+
+    /// Whether one of the signatures was made with this secret. How much of a wrong one is right does not show in the time
+    /// that this takes.
+    fn is_signed_with(&self, secret: &[u8]) -> bool {
+        let mut mac =
+            <Hmac<Sha256> as KeyInit>::new_from_slice(secret).expect("a key of any length does");
+        for part in [self.id, b".", self.timestamp, b".", self.body] {
+            mac.update(part);
+        }
+        let signatures = self.signature.split(|byte| *byte == b' ');
+        let signatures = signatures.filter_map(|one| one.strip_prefix(SIGNATURE_PREFIX.as_bytes()));
+        let mut signatures = signatures.filter_map(|one| STANDARD.decode(one).ok());
+        signatures.any(|one| mac.clone().verify_slice(&one).is_ok())
+    }
+}
+
+impl KnowledgeService {
+    /// Verifies that a message was sent by who knows the secret of an inbound webhook, within the last five minutes. It
+    /// grants nothing else: [`KnowledgeService::take_message`] takes it in.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] where the time or every signature is wrong; [`Error::NotFound`] for an unknown inbound
+    /// webhook or organisation; [`Error::InvalidRequest`] for the identifier of a signed message that has not 1 to 255
+    /// visible ASCII characters.
+    pub async fn verify_message(
+        &self,
+        org: OrgId,
+        webhook: InboundWebhookId,
+        message: &SignedMessage<'_>,
+    ) -> Result<VerifiedMessage, Error> {
+        let now = self.env().now();
+        message.check_time(now)?;
+        let mut reading = self.reading();
+        let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
+        let mut signed_with = None;
+        for sealed in stored.secrets_at(now) {
+            if message.is_signed_with(&self.secret_bytes(sealed, webhook)?) {
+                signed_with = Some(sealed.clone());
+            }
+        }
+        let secret = signed_with.ok_or(unauthenticated(
+            "webhook-signature has no signature that is right for this message",
+        ))?;
+        let is_identifier = (1..=MESSAGE_ID_CHARS_MAX).contains(&message.id.len())
+            && message.id.iter().all(u8::is_ascii_graphic);
+        let id = std::str::from_utf8(message.id).ok();
+        let id = id.filter(|_| is_identifier).ok_or_else(|| {
+            let rule = format!("must have 1 to {MESSAGE_ID_CHARS_MAX} visible ASCII characters");
+            Error::invalid("webhook-id", ProblemCode::InvalidValue, rule)
+        })?;
+        Ok(VerifiedMessage {
+            org,
+            workspace,
+            webhook,
+            id: id.to_owned(),
+            secret,
+        })
+    }
+
+    /// Takes in the memories of a message, all or none, as [`KnowledgeService::ingest`] does: from the source of the
+    /// inbound webhook, by the member that it acts as. A message that was taken in within the last seven days has no
+    /// effect any more, whatever it says now; that is no error.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for bad values; [`Error::NotFound`] and [`Error::Unauthenticated`] where the webhook or
+    /// its secret went meanwhile; [`Error::Forbidden`] where the member is gone, or lacks `memory:create` there, or
+    /// `memory:update` where a memory changes.
+    pub async fn take_message(
+        &self,
+        message: &VerifiedMessage,
+        memories: &[NewMemory],
+    ) -> Result<(), Error> {
+        check_batch(memories, self.limits())?;
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let (workspace, stored) =
+                read_webhook(&mut transaction, message.org, message.webhook).await?;
+            if workspace != message.workspace
+                || !stored
+                    .secrets_at(now)
+                    .any(|secret| *secret == message.secret)
+            {
+                return Err(unauthenticated("the secret was replaced meanwhile"));
+            }
+            let taken = keys::inbound_message(message.org, message.webhook, &message.id);
+            let before = transaction.read::<TakenMessage>(&taken).await?;
+            if before.is_some_and(|before| now < before.expires_at) {
+                return transaction.done(());
+            }
+            let webhook = &stored.record;
+            let caller = acting(&mut transaction, message.org, &stored, now).await?;
+            let place = caller
+                .enter(&mut transaction, workspace, needs::TAKE_MESSAGE)
+                .await?;
+            let maker = Maker {
+                caller: &caller,
+                workspace: &place,
+                source: webhook.source_id,
+            };
+            self.take_in(&mut transaction, maker, memories, now).await?;
+            let expires_at = now.plus(INBOUND_MESSAGE_RETENTION);
+            let due = Due::record(taken.clone());
+            due.schedule(&mut transaction, expires_at, self.env());
+            transaction.put(taken, &TakenMessage { expires_at });
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// What is signed with, from a secret as it is stored.
+    fn secret_bytes(&self, sealed: &Sealed, webhook: InboundWebhookId) -> Result<Vec<u8>, Error> {
+        let secret = self.inner.sealer.open(sealed, webhook.0)?;
+        let bytes = secret.strip_prefix(SIGNING_SECRET_PREFIX);
+        let bytes = bytes.and_then(|bytes| STANDARD.decode(bytes).ok());
+        bytes.ok_or_else(|| Error::internal(format!("the secret of {webhook} is no secret")))
+    }
+}
+
+async fn read_webhook(
+    transaction: &mut Transaction,
+    org: OrgId,
+    id: InboundWebhookId,
+) -> Result<(WorkspaceId, Stored), Error> {
+    let place = transaction
+        .read::<WorkspaceId>(&keys::inbound_webhook_id(org, id))
+        .await?;
+    let Some(workspace) = place else {
+        return Err(NO_SUCH_WEBHOOK);
+    };
+    let key = keys::inbound_webhook(org, workspace, id);
+    let stored = transaction.read::<Stored>(&key).await?;
+    Ok((workspace, stored.ok_or(NO_SUCH_WEBHOOK)?))
+}
+
+/// The member that a webhook acts as, as it is now.
+async fn acting(
+    transaction: &mut Transaction,
+    org: OrgId,
+    stored: &Stored,
+    now: Timestamp,
+) -> Result<Principal, Error> {
+    let member = stored.record.acts_as;
+    let trusted = Credential::Trusted { org, member };
+    let recognised = Principal::recognise(transaction, &trusted, CredentialKind::Bearer, now).await;
+    recognised.map_err(|error| match error {
+        Error::Unauthenticated { .. } => Error::forbidden(
+            "the member that this webhook acts as is gone: replace the secret to take its place",
+        ),
+        other => other,
+    })
+}

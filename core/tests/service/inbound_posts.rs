@@ -1,0 +1,540 @@
+//! Posting to inbound webhooks. The messages are signed by a library of the Standard Webhooks project.
+
+use std::time::Duration;
+
+use knowledge_core::Error;
+use knowledge_core::access::Credential;
+use knowledge_core::model::{
+    EventType, InboundWebhookId, MemberId, MemoryContent, MemoryId, MemoryLabels,
+    NewInboundWebhook, OrgId, ReviewStatus, SourceId, Timestamp,
+};
+use knowledge_core::service::{AuditAction, NewMemory, SignedMessage, VerifiedMessage};
+use knowledge_core::store::keys;
+use standardwebhooks::Webhook as Signer;
+use uuid::Uuid;
+
+use crate::audit::entry_of;
+use crate::make::{
+    ACME, ADMIN, DAY, MILLISECOND, MINUTE, OWNER, VIEWER, code, new_member, new_memory, problem,
+};
+use crate::world::World;
+
+/// Who knows the address and the secret of an inbound webhook.
+pub(crate) struct Sender {
+    pub(crate) org: OrgId,
+    pub(crate) webhook: InboundWebhookId,
+    pub(crate) source: SourceId,
+    secret: String,
+}
+
+/// A message as it is sent.
+#[derive(Clone)]
+struct Sent {
+    id: String,
+    timestamp: String,
+    signature: String,
+    body: &'static [u8],
+}
+
+const BODY: &[u8] = br#"{"memories": []}"#;
+
+impl Sent {
+    async fn verify(&self, world: &World, to: &Sender) -> Result<VerifiedMessage, Error> {
+        let message = SignedMessage {
+            id: self.id.as_bytes(),
+            timestamp: self.timestamp.as_bytes(),
+            signature: self.signature.as_bytes(),
+            body: self.body,
+        };
+        world
+            .service
+            .verify_message(to.org, to.webhook, &message)
+            .await
+    }
+}
+
+impl Sender {
+    pub(crate) async fn registered_by(world: &World, caller: &Credential) -> Self {
+        let new = NewInboundWebhook {
+            name: "Forms".to_owned(),
+        };
+        let made = world
+            .service
+            .create_inbound_webhook(caller, world.workspace.id, &new)
+            .await
+            .unwrap();
+        Self {
+            org: made.org_id,
+            webhook: made.id,
+            source: made.source_id,
+            secret: made.signing_secret.unwrap(),
+        }
+    }
+
+    pub(crate) async fn new(world: &World) -> Self {
+        Self::registered_by(world, &world.owner).await
+    }
+
+    fn sign_at(&self, id: &str, at: Timestamp) -> Sent {
+        let seconds = at.as_millis() / 1_000;
+        let signer = Signer::new(&self.secret).unwrap();
+        Sent {
+            id: id.to_owned(),
+            timestamp: seconds.to_string(),
+            signature: signer.sign(id, seconds, BODY).unwrap(),
+            body: BODY,
+        }
+    }
+
+    fn sign(&self, world: &World, id: &str) -> Sent {
+        self.sign_at(id, world.time.now())
+    }
+
+    async fn verified(&self, world: &World, id: &str) -> VerifiedMessage {
+        self.sign(world, id).verify(world, self).await.unwrap()
+    }
+
+    /// Posts a message with these memories.
+    pub(crate) async fn post(
+        &self,
+        world: &World,
+        id: &str,
+        memories: &[NewMemory],
+    ) -> Result<(), Error> {
+        let verified = self.sign(world, id).verify(world, self).await?;
+        world.service.take_message(&verified, memories).await
+    }
+
+    /// Another secret, made by this caller. The one before it counts for a day more.
+    async fn rotate(&mut self, world: &World, caller: &Credential) -> String {
+        let rotated = world
+            .service
+            .rotate_inbound_webhook_secret(caller, world.workspace.id, self.webhook)
+            .await
+            .unwrap();
+        std::mem::replace(&mut self.secret, rotated.signing_secret)
+    }
+}
+
+/// The memories that came in through the webhook, by title.
+async fn memories(world: &World, from: &Sender) -> Vec<(MemoryLabels, MemoryContent)> {
+    let mut found = Vec::new();
+    for (key, value) in world.contents().await {
+        if !keys::memories(world.org.id).contains(&key) {
+            continue;
+        }
+        let labels: MemoryLabels = serde_json::from_slice(&value).unwrap();
+        if labels.source_id == from.source {
+            let id = MemoryId(keys::last_id(&key).unwrap());
+            let content: Option<MemoryContent> = world.read(&keys::content(world.org.id, id)).await;
+            let content = content.unwrap();
+            found.push((labels, content));
+        }
+    }
+    found.sort_by(|(_, a), (_, b)| a.title.cmp(&b.title));
+    found
+}
+
+async fn titles(world: &World, from: &Sender) -> Vec<String> {
+    let found = memories(world, from).await;
+    found.into_iter().map(|(_, memory)| memory.title).collect()
+}
+
+fn keyed(title: &str) -> NewMemory {
+    NewMemory {
+        source_key: Some("ticket-7".to_owned()),
+        ..new_memory(title)
+    }
+}
+
+#[tokio::test]
+async fn what_is_posted_becomes_memories_that_wait_for_review() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let pending = world.dashboard().await.review_backlog_count;
+    let batch = [new_memory("One"), new_memory("Two")];
+    sender.post(&world, "msg_1", &batch).await.unwrap();
+
+    let found = memories(&world, &sender).await;
+    assert_eq!(titles(&world, &sender).await, ["One", "Two"]);
+    for (labels, content) in &found {
+        assert_eq!(labels.review, ReviewStatus::Pending);
+        assert_eq!(labels.workspace_id, world.workspace.id);
+        assert_eq!(content.created_by, world.owner_id);
+        assert_eq!(content.origin_source_id, sender.source);
+    }
+    assert_eq!(world.dashboard().await.review_backlog_count, pending + 2);
+    assert_eq!(world.events_of(EventType::ChunkCreated).await.len(), 1);
+    assert_eq!(world.events_of(EventType::MemoryUpdated).await.len(), 0);
+    let completed = world.events_of(EventType::IngestCompleted).await;
+    assert_eq!(completed.len(), 1);
+    assert_eq!(completed[0].data["source_id"], sender.source.to_string());
+
+    let entry = entry_of(&world, AuditAction::MemoryIngest).await;
+    assert_eq!(
+        (entry.actor_id, entry.credential_id),
+        (Some(world.owner_id), None)
+    );
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn registering_makes_a_source_which_stays_when_the_webhook_goes() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let source = world.service.source(&world.owner, sender.source).await;
+    let source = source.unwrap();
+    assert_eq!((&*source.name, &*source.kind), ("Forms", "inbound_webhook"));
+    sender
+        .post(&world, "msg_1", &[new_memory("One")])
+        .await
+        .unwrap();
+    delete(&world, &sender).await;
+    let left = world.service.source(&world.owner, sender.source).await;
+    assert_eq!(left.unwrap(), source);
+    assert_eq!(titles(&world, &sender).await, ["One"]);
+    world.assert_whole().await;
+}
+
+async fn delete(world: &World, sender: &Sender) {
+    world
+        .service
+        .delete_inbound_webhook(&world.owner, world.workspace.id, sender.webhook)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_signature_is_over_the_identifier_the_time_and_the_body() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let other = Sender::new(&world).await;
+    let right = sender.sign(&world, "msg_1");
+    right.verify(&world, &sender).await.unwrap();
+    let plain = right.signature.strip_prefix("v1,").unwrap();
+    let wrong = [
+        Sent {
+            id: "msg_2".to_owned(),
+            ..right.clone()
+        },
+        Sent {
+            timestamp: (right.timestamp.parse::<i64>().unwrap() + 1).to_string(),
+            ..right.clone()
+        },
+        Sent {
+            body: b"{\"memories\": [] }",
+            ..right.clone()
+        },
+        Sent {
+            signature: String::new(),
+            ..right.clone()
+        },
+        Sent {
+            signature: plain.to_owned(),
+            ..right.clone()
+        },
+        Sent {
+            signature: format!("v1a,{plain}"),
+            ..right.clone()
+        },
+        Sent {
+            signature: format!("v1,{}", &plain[..plain.len() - 4]),
+            ..right.clone()
+        },
+        Sent {
+            signature: "v1,".to_owned(),
+            ..right.clone()
+        },
+        other.sign(&world, "msg_1"),
+    ];
+    for sent in wrong {
+        let verified = sent.verify(&world, &sender).await;
+        assert_eq!(code(verified), "unauthenticated", "{}", sent.signature);
+    }
+    let among_others = Sent {
+        signature: format!("v1,AAAA v1a,{plain} v1,? {}", right.signature),
+        ..right
+    };
+    among_others.verify(&world, &sender).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_is_sent_within_five_minutes() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let sent = sender.sign(&world, "msg_1");
+    let start = world.time.now();
+    let verify = async |at: Timestamp| {
+        world.time.set(at);
+        sent.verify(&world, &sender).await.map(drop)
+    };
+    let tolerance = 5 * MINUTE;
+    let earlier = |by: Duration| {
+        let by = i64::try_from(by.as_millis()).unwrap();
+        Timestamp::from_millis(start.as_millis() - by)
+    };
+    assert!(verify(start.plus(tolerance)).await.is_ok());
+    assert!(verify(earlier(tolerance)).await.is_ok());
+    let late = verify(start.plus(tolerance + MILLISECOND)).await;
+    assert_eq!(code(late), "unauthenticated");
+    let early = verify(earlier(tolerance + MILLISECOND)).await;
+    assert_eq!(code(early), "unauthenticated");
+    world.time.set(start);
+    for no_time in ["", "now", "+1800000000", "1.8e9", "99999999999999999999"] {
+        let sent = Sent {
+            timestamp: no_time.to_owned(),
+            ..sent.clone()
+        };
+        let verified = sent.verify(&world, &sender).await;
+        assert_eq!(code(verified), "unauthenticated", "{no_time:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_has_an_identifier_of_visible_ascii() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    for right in ["~", &"i".repeat(255)] {
+        sender.verified(&world, right).await;
+    }
+    for wrong in ["", "a b", "ä", "\u{7f}", &"i".repeat(256)] {
+        let verified = sender.sign(&world, wrong).verify(&world, &sender).await;
+        assert_eq!(problem(verified), "webhook-id invalid_value", "{wrong:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_taken_in_once_and_forgotten_after_a_week() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let (first, second) = ([new_memory("First")], [new_memory("Second")]);
+    sender.post(&world, "msg_1", &first).await.unwrap();
+    let planned = world.planned().await;
+    let once = world.contents().await;
+    sender.post(&world, "msg_1", &first).await.unwrap();
+    sender.post(&world, "msg_1", &second).await.unwrap();
+    assert_eq!(world.contents().await, once);
+
+    let other = Sender::new(&world).await;
+    other.post(&world, "msg_1", &second).await.unwrap();
+    assert_eq!(titles(&world, &other).await, ["Second"]);
+    world.assert_whole().await;
+
+    let marks = async || {
+        let contents = world.contents().await;
+        let mut marks = contents.keys().map(ToString::to_string);
+        marks.any(|key| key.starts_with("inbound_message/"))
+    };
+    world.time.pass(7 * DAY - MILLISECOND);
+    world.maintain().await;
+    sender.post(&world, "msg_1", &second).await.unwrap();
+    assert_eq!(titles(&world, &sender).await, ["First"]);
+    world.time.pass(MILLISECOND);
+    world.maintain().await;
+    assert!(!marks().await);
+    assert_eq!(world.planned().await, planned - 1);
+    sender.post(&world, "msg_1", &second).await.unwrap();
+    assert_eq!(titles(&world, &sender).await, ["First", "Second"]);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_mark_that_is_over_counts_no_longer_swept_or_not() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    sender
+        .post(&world, "msg_1", &[new_memory("First")])
+        .await
+        .unwrap();
+    world.time.pass(7 * DAY);
+    sender
+        .post(&world, "msg_1", &[new_memory("Second")])
+        .await
+        .unwrap();
+    assert_eq!(titles(&world, &sender).await, ["First", "Second"]);
+    // The sweep of the first mark leaves the second one.
+    world.maintain().await;
+    sender
+        .post(&world, "msg_1", &[new_memory("Third")])
+        .await
+        .unwrap();
+    assert_eq!(titles(&world, &sender).await, ["First", "Second"]);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn of_one_message_twice_at_once_one_takes_effect() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let batch = [new_memory("One")];
+    let verified = sender.verified(&world, "msg_1").await;
+    let takes = (0..8).map(|_| world.service.take_message(&verified, &batch));
+    for taken in futures::future::join_all(takes).await {
+        taken.unwrap();
+    }
+    assert_eq!(titles(&world, &sender).await, ["One"]);
+    assert_eq!(world.events_of(EventType::ChunkCreated).await.len(), 1);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn both_secrets_count_for_a_day_after_a_rotation() {
+    let world = World::new().await;
+    let mut sender = Sender::new(&world).await;
+    let first = sender.rotate(&world, &world.owner).await;
+    let signed_with = |secret: &str| Sender {
+        secret: secret.to_owned(),
+        ..sender
+    };
+    let (old, new) = (signed_with(&first), signed_with(&sender.secret));
+    old.post(&world, "old", &[new_memory("Old")]).await.unwrap();
+    new.post(&world, "new", &[new_memory("New")]).await.unwrap();
+    assert_eq!(titles(&world, &sender).await, ["New", "Old"]);
+    world.time.pass(DAY - MILLISECOND);
+    old.verified(&world, "msg_2").await;
+    world.time.pass(MILLISECOND);
+    let over = old.sign(&world, "msg_2").verify(&world, &old).await;
+    assert_eq!(code(over), "unauthenticated");
+    new.verified(&world, "msg_2").await;
+}
+
+#[tokio::test]
+async fn a_secret_that_is_replaced_before_the_message_takes_effect_counts_no_longer() {
+    let world = World::new().await;
+    let mut sender = Sender::new(&world).await;
+    let verified = sender.verified(&world, "msg_1").await;
+    sender.rotate(&world, &world.owner).await;
+    sender.rotate(&world, &world.owner).await;
+    let batch = [new_memory("One")];
+    let taken = world.service.take_message(&verified, &batch).await;
+    assert_eq!(code(taken), "unauthenticated");
+    assert!(titles(&world, &sender).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_comes_in_is_decided_by_who_registered_it_or_replaced_its_secret() {
+    let world = World::new().await;
+    let admin = world.member(ADMIN).await;
+    let mut sender = Sender::registered_by(&world, &world.trusted(admin)).await;
+    let post =
+        async |sender: &Sender, title: &str| sender.post(&world, title, &[new_memory(title)]).await;
+    post(&sender, "1").await.unwrap();
+    world.assign(admin, VIEWER).await.unwrap();
+    let before = world.contents().await;
+    assert_eq!(code(post(&sender, "2").await), "forbidden");
+    assert_eq!(world.contents().await, before);
+    world.assign(admin, ADMIN).await.unwrap();
+    // What was refused is not taken for a repetition.
+    post(&sender, "2").await.unwrap();
+
+    let removed = world.service.remove_member(&world.owner, ACME, admin);
+    removed.await.unwrap();
+    let before = world.contents().await;
+    assert_eq!(code(post(&sender, "3").await), "forbidden");
+    assert_eq!(world.contents().await, before);
+    sender.rotate(&world, &world.owner).await;
+    post(&sender, "3").await.unwrap();
+    let read = world
+        .service
+        .inbound_webhook(&world.owner, world.workspace.id, sender.webhook)
+        .await
+        .unwrap()
+        .value;
+    assert_eq!((read.created_by, read.acts_as), (admin, world.owner_id));
+    let by: Vec<MemberId> = memories(&world, &sender)
+        .await
+        .into_iter()
+        .map(|(_, memory)| memory.created_by)
+        .collect();
+    assert_eq!(by, [admin, admin, world.owner_id]);
+}
+
+#[tokio::test]
+async fn a_source_key_that_was_seen_updates_its_memory() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let post = async |id: &str, title: &str| {
+        sender.post(&world, id, &[keyed(title)]).await.unwrap();
+        titles(&world, &sender).await
+    };
+    assert_eq!(post("1", "Open").await, ["Open"]);
+    assert_eq!(post("2", "Closed").await, ["Closed"]);
+    assert_eq!(world.events_of(EventType::MemoryUpdated).await.len(), 1);
+    let events = world.events().await.len();
+    assert_eq!(post("3", "Closed").await, ["Closed"]);
+    assert_eq!(world.events().await.len(), events);
+    // The same key from another webhook is another memory.
+    let other = Sender::new(&world).await;
+    other.post(&world, "1", &[keyed("Other")]).await.unwrap();
+    assert_eq!(titles(&world, &sender).await, ["Closed"]);
+    assert_eq!(titles(&world, &other).await, ["Other"]);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_broken_batch_is_kept_nowhere() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let before = world.contents().await;
+    let broken = [
+        new_memory("One"),
+        new_memory(""),
+        keyed("Two"),
+        keyed("Three"),
+    ];
+    assert_eq!(
+        problem(sender.post(&world, "msg_1", &broken).await),
+        "memories[1].title too_small, memories[3].source_key duplicate"
+    );
+    assert_eq!(
+        problem(sender.post(&world, "msg_1", &[]).await),
+        "memories too_small"
+    );
+    let many: Vec<_> = (0..101).map(|_| new_memory("Many")).collect();
+    assert_eq!(
+        problem(sender.post(&world, "msg_1", &many).await),
+        "memories too_large"
+    );
+    assert_eq!(world.contents().await, before);
+    sender
+        .post(&world, "msg_1", &[new_memory("One")])
+        .await
+        .unwrap();
+    assert_eq!(titles(&world, &sender).await, ["One"]);
+}
+
+#[tokio::test]
+async fn unknown_deleted_and_foreign_webhooks_are_one_to_their_senders() {
+    let world = World::new().await;
+    let deleted = Sender::new(&world).await;
+    let verified = deleted.verified(&world, "msg_1").await;
+    delete(&world, &deleted).await;
+    let kept = Sender::new(&world).await;
+    let evil = world
+        .service
+        .provisioning()
+        .create_organization("Evil", "evil", &new_member("eve", OWNER))
+        .await
+        .unwrap();
+    let at = |org: OrgId, webhook: InboundWebhookId, sender: &Sender| Sender {
+        org,
+        webhook,
+        source: sender.source,
+        secret: sender.secret.clone(),
+    };
+    let nobody = Uuid::from_u128(7);
+    let senders = [
+        at(deleted.org, deleted.webhook, &deleted),
+        at(kept.org, InboundWebhookId(nobody), &kept),
+        at(OrgId(nobody), kept.webhook, &kept),
+        at(evil.0.id, kept.webhook, &kept),
+    ];
+    for sender in senders {
+        let refused = sender.sign(&world, "msg_1").verify(&world, &sender).await;
+        let refused = refused.unwrap_err().to_string();
+        assert_eq!(refused, "there is no such inbound webhook");
+    }
+    let batch = [new_memory("One")];
+    let taken = world.service.take_message(&verified, &batch).await;
+    assert_eq!(code(taken), "not_found");
+}

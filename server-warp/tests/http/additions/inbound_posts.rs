@@ -1,0 +1,370 @@
+//! `POST /v1/inbound/{org}/{id}`. The messages are signed by a library of the Standard Webhooks project.
+
+use http::Method;
+use knowledge_core::testing::fixture::{MemberFixture, OrgFixture};
+use serde_json::{Value, json};
+use standardwebhooks::Webhook as Signer;
+use uuid::Uuid;
+
+use crate::support::{
+    Answer, Call, Show, create_inbound_webhook, delete, foreign_org, get, new_key, own_org, post,
+};
+
+/// An inbound webhook as its senders know it.
+struct Sender {
+    url: String,
+    secret: String,
+    record: Value,
+}
+
+impl Sender {
+    async fn registered(org: &OrgFixture, by: &MemberFixture) -> Self {
+        let new = json!({ "name": "Tickets" });
+        let made = create_inbound_webhook(&by.token, org.main.id, &new);
+        let record = made.send().await.json();
+        let text = |name: &str| record[name].as_str().expect("a text").to_owned();
+        Self {
+            url: text("url"),
+            secret: text("signing_secret"),
+            record,
+        }
+    }
+
+    /// Where its registration is.
+    fn path(&self) -> String {
+        let text = |name: &str| self.record[name].as_str().expect("a text");
+        let (workspace, id) = (text("workspace_id"), text("id"));
+        format!("/v1/workspaces/{workspace}/inbound-webhooks/{id}")
+    }
+
+    fn message_at(&self, id: &str, seconds: i64, body: &[u8]) -> Call {
+        let signer = Signer::new(&self.secret).expect("a secret");
+        let signature = signer.sign(id, seconds, body).expect("a signature");
+        post(&self.url)
+            .header("content-type", "application/json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", seconds.to_string())
+            .header("webhook-signature", signature)
+            .body(body.to_vec())
+    }
+
+    /// A message that is sent now.
+    fn message(&self, id: &str, body: &Value) -> Call {
+        self.message_at(id, now_seconds(), body.to_string().as_bytes())
+    }
+
+    async fn send(&self, body: &Value) -> Answer {
+        self.message(&new_key(), body).send().await
+    }
+}
+
+fn now_seconds() -> i64 {
+    knowledge_server::system::system_env().now().as_millis() / 1_000
+}
+
+fn batch(title: &str) -> Value {
+    json!({ "memories": [{ "title": title, "content": "It is down.", "source_key": "ticket-7" }] })
+}
+
+/// The memories of the webhook's source, as the owner lists them.
+async fn memories(org: &OrgFixture, sender: &Sender) -> Vec<Value> {
+    let source = sender.record["source_id"].as_str().expect("an identifier");
+    let path = format!("/v1/workspaces/{}/memories?sourceId={source}", org.main.id);
+    let listed = get(path).bearer(&org.members.owner.token).send().await;
+    listed.json()["data"].as_array().expect("a list").clone()
+}
+
+#[tokio::test]
+async fn taken_in_once() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let answer = sender.message("msg_1", &batch("Down")).send().await;
+    insta::assert_snapshot!(answer.show(), @"
+    204 No Content
+    date: <date>
+    request-id: <uuid 1>
+    ");
+    let found = memories(org, &sender).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["title"], "Down");
+    assert_eq!(found[0]["reviewStatus"], "pending");
+
+    let again = sender.message("msg_1", &batch("Up")).send().await;
+    assert_eq!(again.show(), answer.show());
+    assert_eq!(memories(org, &sender).await, found);
+    // A source key that was seen updates its memory.
+    let next = sender.message("msg_2", &batch("Up")).send().await;
+    assert_eq!(next.status, 204);
+    let updated = memories(org, &sender).await;
+    assert_eq!(updated.len(), 1);
+    assert_eq!(updated[0]["id"], found[0]["id"]);
+    assert_eq!(updated[0]["title"], "Up");
+}
+
+#[tokio::test]
+async fn unauthenticated() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let right = sender.message("msg_1", &batch("Down"));
+    let unsigned = right.clone().without("webhook-signature").send().await;
+    insta::assert_snapshot!(unsigned.show(), @r#"
+    401 Unauthorized
+    cache-control: no-store
+    content-length: 143
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+    www-authenticate: StandardWebhooks realm="knowledge"
+
+    {
+      "error": "unauthenticated",
+      "message": "the message must be signed: webhook-id, webhook-timestamp and webhook-signature, each once",
+      "details": {}
+    }
+    "#);
+    let other = right.clone().body(batch("Up").to_string()).send().await;
+    insta::assert_snapshot!(other.show(), @r#"
+    401 Unauthorized
+    cache-control: no-store
+    content-length: 118
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+    www-authenticate: StandardWebhooks realm="knowledge"
+
+    {
+      "error": "unauthenticated",
+      "message": "webhook-signature has no signature that is right for this message",
+      "details": {}
+    }
+    "#);
+    // No credential stands for a signature, and nothing is read before one is right.
+    let token = &org.members.owner.token;
+    let refused = [
+        right.clone().without("webhook-id").bearer(token),
+        right.clone().without("webhook-timestamp"),
+        right.clone().header("webhook-id", "msg_1"),
+        right
+            .clone()
+            .without("webhook-id")
+            .header("webhook-id", "msg_2"),
+        right.clone().body("{"),
+        right.clone().without("content-type").body("{"),
+        sender.message_at(
+            "msg_1",
+            now_seconds() - 600,
+            batch("Down").to_string().as_bytes(),
+        ),
+        sender.message_at(
+            "msg_1",
+            now_seconds() + 600,
+            batch("Down").to_string().as_bytes(),
+        ),
+    ];
+    for call in refused {
+        let answer = call.clone().send().await;
+        assert_eq!(answer.status, 401, "{call:?}");
+        assert_eq!(answer.json()["error"], "unauthenticated");
+    }
+    assert!(memories(org, &sender).await.is_empty());
+}
+
+#[tokio::test]
+async fn both_secrets_during_a_rotation() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let rotated = post(format!("{}/rotate-secret", sender.path()))
+        .bearer(&org.members.owner.token)
+        .send()
+        .await
+        .json();
+    let secret = rotated["signing_secret"].as_str().expect("a secret");
+    let new = Sender {
+        secret: secret.to_owned(),
+        url: sender.url.clone(),
+        record: sender.record.clone(),
+    };
+    assert_eq!(sender.send(&batch("Old")).await.status, 204);
+    assert_eq!(new.send(&batch("New")).await.status, 204);
+    let read = get(sender.path()).bearer(&org.members.owner.token).send();
+    let read = read.await.json();
+    assert_eq!(read["acts_as"], json!(org.members.owner.id));
+    assert_eq!(read["created_by"], json!(org.members.admin.id));
+}
+
+#[tokio::test]
+async fn forbidden() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let member = format!("/v1/orgs/{}/members/{}", org.slug, org.members.admin.id);
+    let removed = delete(member).session(&org.members.owner.session).send();
+    assert_eq!(removed.await.status, 204);
+    let answer = sender.send(&batch("Down")).await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    403 Forbidden
+    cache-control: no-store
+    content-length: 129
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "forbidden",
+      "message": "the member that this webhook acts as is gone: replace the secret to take its place",
+      "details": {}
+    }
+    "#);
+    assert!(memories(org, &sender).await.is_empty());
+}
+
+#[tokio::test]
+async fn invalid_request() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let broken = json!({
+        "memories": [
+            { "title": "Down", "content": "It is down." },
+            { "title": "", "content": "It is down.", "audience_tag": "all", "url": "https://example.com/" },
+            { "title": "Up", "sensitivity_label": "secret" },
+        ],
+        "source": "tickets",
+    });
+    let answer = sender.message("msg_1", &broken).send().await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 1013
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: memories[1].audience_tag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ . (and 5 more)",
+      "details": {
+        "fields": [
+          {
+            "path": "memories[1].audience_tag",
+            "code": "invalid_value",
+            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
+          },
+          {
+            "path": "memories[1].title",
+            "code": "too_small",
+            "message": "must have 1 to 128 characters, not white space alone and no control characters"
+          },
+          {
+            "path": "memories[1].url",
+            "code": "unknown_field",
+            "message": "is not known here; known are title, content, source_key, audience_tag, sensitivity_label"
+          },
+          {
+            "path": "memories[2].content",
+            "code": "required",
+            "message": "is required"
+          },
+          {
+            "path": "memories[2].sensitivity_label",
+            "code": "invalid_value",
+            "message": "must be one of public, internal, confidential, restricted"
+          },
+          {
+            "path": "source",
+            "code": "unknown_field",
+            "message": "is not known here; known are memories"
+          }
+        ]
+      }
+    }
+    "#);
+    let many: Vec<_> = (0..101)
+        .map(|_| batch("Down")["memories"][0].clone())
+        .collect();
+    for body in [
+        json!({}),
+        json!([]),
+        json!({ "memories": [] }),
+        json!({ "memories": many }),
+    ] {
+        assert_eq!(sender.send(&body).await.status, 400, "{body}");
+    }
+    let id = "i".repeat(256);
+    let long = sender.message(&id, &batch("Down")).send().await;
+    let problems = &long.json()["details"]["fields"];
+    assert_eq!(
+        (long.status.as_u16(), &problems[0]["path"]),
+        (400, &json!("webhook-id"))
+    );
+    assert!(memories(org, &sender).await.is_empty());
+    // What was refused is not taken for a repetition.
+    let mended = sender.message("msg_1", &batch("Down")).send().await;
+    assert_eq!(mended.status, 204);
+}
+
+#[tokio::test]
+async fn not_found() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let deleted = Sender::registered(org, &org.members.admin).await;
+    let gone = delete(deleted.path())
+        .bearer(&org.members.owner.token)
+        .send();
+    assert_eq!(gone.await.status, 204);
+    let answer = deleted.send(&batch("Down")).await;
+    insta::assert_snapshot!(answer.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 79
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "not_found",
+      "message": "there is no such inbound webhook",
+      "details": {}
+    }
+    "#);
+    let (own, id) = (org.id, sender.record["id"].as_str().expect("an identifier"));
+    for path in [
+        format!("{own}/{}", Uuid::max()),
+        format!("{own}/tickets"),
+        format!("{}/{id}", foreign_org().id),
+        format!("{}/{id}", Uuid::max()),
+        format!("{}/{id}", org.slug),
+    ] {
+        let elsewhere = Sender {
+            url: format!("/v1/inbound/{path}"),
+            secret: sender.secret.clone(),
+            record: Value::Null,
+        };
+        let refused = elsewhere.send(&batch("Down")).await;
+        assert_eq!(refused.show(), answer.show(), "{path}");
+    }
+    assert!(memories(org, &sender).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_every_operation_refuses() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    let right = sender.message("msg_1", &batch("Down"));
+    for method in [Method::GET, Method::PUT, Method::HEAD] {
+        let answer = right.clone().method(method).body("").send().await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("allow")),
+            (405, "POST")
+        );
+    }
+    let large = right.clone().body(" ".repeat(1_024 * 1_024 + 1));
+    assert_eq!(large.send().await.status, 413);
+    let text = right.clone().without("content-type");
+    assert_eq!(
+        text.header("content-type", "text/plain")
+            .send()
+            .await
+            .status,
+        415
+    );
+    assert_eq!(right.send().await.status, 204);
+}
