@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::error::OpenError;
 use crate::mark::Mark;
@@ -106,6 +107,11 @@ impl Directory {
     }
 }
 
+/// How long a lock in nobody's name is waited for.
+const LETTING_GO_MAX: Duration = Duration::from_secs(1);
+/// Time between two looks at it.
+const LETTING_GO_INTERVAL: Duration = Duration::from_millis(5);
+
 impl Drop for Directory {
     fn drop(&mut self) {
         // The file stays, so that nobody locks one that another process is about to remove.
@@ -166,6 +172,16 @@ fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// The process that wrote itself into the lock file.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Locks the directory. A lock in nobody's name is waited for: its holder has just let go, and a process that was
+/// being started at that moment has the file for as long as it takes to start; or its holder is about to write itself in.
 fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK);
     let mut file = OpenOptions::new()
@@ -175,17 +191,20 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
         .truncate(false)
         .open(&path)
         .map_err(OpenError::io(&path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let holder = file.read_to_string(&mut holder).ok().map(|_| holder);
-            return Err(OpenError::InUse {
-                path: directory.to_owned(),
-                holder: holder.and_then(|pid| pid.trim().parse().ok()),
-            });
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {
+                let holder = holder(&mut file);
+                if holder.is_some() || began.elapsed() >= LETTING_GO_MAX {
+                    let path = directory.to_owned();
+                    return Err(OpenError::InUse { path, holder });
+                }
+                std::thread::sleep(LETTING_GO_INTERVAL);
+            }
+            Err(TryLockError::Error(error)) => return Err(OpenError::io(&path)(error)),
         }
-        Err(TryLockError::Error(error)) => return Err(OpenError::io(&path)(error)),
     }
     let name_holder = |file: &mut File| {
         file.set_len(0)?;

@@ -42,6 +42,26 @@ async fn a_store_is_made_where_there_is_nothing_and_found_again() {
     assert!(second > first);
 }
 
+/// As a process that is just being started holds what its parent had open.
+#[test]
+fn a_lock_in_nobodys_name_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()));
+    let lock = fs::File::open(directory.path().join("knowledge-store.lock")).unwrap();
+    lock.lock().unwrap();
+    let error = refusal(directory.path());
+    assert!(
+        matches!(error, OpenError::InUse { holder: None, .. }),
+        "{error}"
+    );
+    let holding = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(lock);
+    });
+    drop(open(directory.path()));
+    holding.join().unwrap();
+}
+
 #[cfg(unix)]
 #[test]
 fn a_new_directory_is_its_owners_alone() {

@@ -50,6 +50,7 @@ pub(crate) struct Probe {
     reads: Mutex<Reads>,
     before_commit: Mutex<Option<Event>>,
     before_read: Mutex<Option<(Key, Event)>>,
+    before_scan: Mutex<Option<(KeyRange, Event)>>,
 }
 
 impl Probe {
@@ -59,6 +60,7 @@ impl Probe {
             reads: Mutex::default(),
             before_commit: Mutex::default(),
             before_read: Mutex::default(),
+            before_scan: Mutex::default(),
         }
     }
 
@@ -77,9 +79,20 @@ impl Probe {
         *self.before_read.lock().unwrap() = Some((key, Box::pin(event)));
     }
 
+    /// Lets this happen right before the next scan of a range.
+    pub(crate) fn before_scan(
+        &self,
+        range: KeyRange,
+        event: impl Future<Output = ()> + Send + 'static,
+    ) {
+        *self.before_scan.lock().unwrap() = Some((range, Box::pin(event)));
+    }
+
     /// Whether what was to happen did.
     pub(crate) fn has_happened(&self) -> bool {
-        self.before_commit.lock().unwrap().is_none() && self.before_read.lock().unwrap().is_none()
+        self.before_commit.lock().unwrap().is_none()
+            && self.before_read.lock().unwrap().is_none()
+            && self.before_scan.lock().unwrap().is_none()
     }
 }
 
@@ -103,6 +116,13 @@ impl Store for Probe {
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<KeyEntry>, StoreError> {
+        let event = {
+            let mut planned = self.before_scan.lock().unwrap();
+            planned.take_if(|(planned, _)| planned == range)
+        };
+        if let Some((_, event)) = event {
+            event.await;
+        }
         let found = self.inner.scan(range, limit, direction).await?;
         let keys = found.iter().map(|found| found.key.clone()).collect();
         self.reads
