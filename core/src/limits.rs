@@ -50,6 +50,12 @@ pub const INBOUND_MESSAGE_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 
 /// How long the result of a bulk update is kept for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long an event and what became of its deliveries is kept.
+pub const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The shortest that may be: longer than the whole schedule of a delivery takes at most, so that nothing is swept that is
+/// still to be attempted.
+pub const DELIVERY_RETENTION_MIN: Duration = Duration::from_secs(8 * 24 * 60 * 60);
+
 /// How long an entry of the audit log is kept: a year and what a yearly review takes.
 pub const AUDIT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
@@ -84,6 +90,8 @@ pub struct Limits {
     pub idempotency_retention: Duration,
     /// See [`AUDIT_RETENTION`]. At least [`Limits::idempotency_retention`]: a replay is rebuilt from the audit log.
     pub audit_retention: Duration,
+    /// See [`DELIVERY_RETENTION`]. At least [`DELIVERY_RETENTION_MIN`].
+    pub delivery_retention: Duration,
 }
 
 /// A limit that cannot be in force.
@@ -138,6 +146,13 @@ impl Limits {
                 max: usize::MAX,
             });
         }
+        if self.delivery_retention < DELIVERY_RETENTION_MIN {
+            return Err(InvalidLimit {
+                name: "delivery_retention",
+                min: millis(DELIVERY_RETENTION_MIN),
+                max: usize::MAX,
+            });
+        }
         Ok(())
     }
 }
@@ -158,6 +173,7 @@ impl Default for Limits {
             subscriptions_per_recall_max: SUBSCRIPTIONS_PER_RECALL_MAX,
             idempotency_retention: IDEMPOTENCY_RETENTION,
             audit_retention: AUDIT_RETENTION,
+            delivery_retention: DELIVERY_RETENTION,
         }
     }
 }
@@ -205,6 +221,10 @@ mod tests {
         assert_eq!(
             refused(|limits| limits.audit_retention = limits.idempotency_retention / 2),
             "audit_retention"
+        );
+        assert_eq!(
+            refused(|limits| limits.delivery_retention = DELIVERY_RETENTION_MIN / 2),
+            "delivery_retention"
         );
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::names::string_enum;
 use super::{
-    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SourceId, SubscriptionId, Timestamp,
-    WebhookId, WebhookUrl, WorkspaceId,
+    DisabledReason, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SourceId,
+    SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
 };
 
 string_enum! {
@@ -130,6 +130,8 @@ pub struct Webhook {
     pub url: WebhookUrl,
     /// Whether it is told anything at present.
     pub is_active: bool,
+    /// Why the service switched it off, where it did; switching it on again clears this.
+    pub disabled_reason: Option<DisabledReason>,
     /// The secret that deliveries are signed with. Shown in the answer to the creation and `null` ever after.
     #[cfg_attr(
         feature = "openapi",

@@ -29,8 +29,12 @@ super::names::identifiers! {
     WebhookId
     /// An inbound webhook.
     InboundWebhookId
-    /// An event in the outbox.
+    /// An event: something that happened and is announced.
     EventId
+    /// An endpoint that events are delivered to: an outbound webhook or a citation subscription, by its identifier.
+    EndpointId
+    /// The delivery of one event to one endpoint; the `webhook-id` of all its attempts.
+    DeliveryId
     /// One run of an operation that changed something.
     OperationId
     /// One entry of the audit log. The entries of one operation have consecutive identifiers.
@@ -42,5 +46,26 @@ impl AuditLogId {
     #[must_use]
     pub fn plus(self, offset: u128) -> Self {
         Self(uuid::Uuid::from_u128(self.0.as_u128().wrapping_add(offset)))
+    }
+}
+
+impl From<WebhookId> for EndpointId {
+    fn from(webhook: WebhookId) -> Self {
+        Self(webhook.0)
+    }
+}
+
+impl From<SubscriptionId> for EndpointId {
+    fn from(subscription: SubscriptionId) -> Self {
+        Self(subscription.0)
+    }
+}
+
+impl DeliveryId {
+    /// The delivery of this event to this endpoint: UUID version 5 (RFC 9562) of the endpoint in the namespace of the
+    /// event, so that a delivery that is made twice is one.
+    #[must_use]
+    pub fn of(event: EventId, endpoint: EndpointId) -> Self {
+        Self(uuid::Uuid::new_v5(&event.0, endpoint.0.as_bytes()))
     }
 }

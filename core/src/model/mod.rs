@@ -1,6 +1,7 @@
 //! The records and the wire types: what is stored, what is asked for and what is answered.
 
 mod dashboard;
+mod deliveries;
 mod delivery;
 mod ids;
 mod labels;
@@ -15,14 +16,17 @@ pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,
 };
+pub use self::deliveries::{
+    Delivery, DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
+};
 pub use self::delivery::{
     CitationSubscription, EventType, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
     NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
 };
 pub use self::ids::{
-    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,
-    MemberId, MemoryId, OperationId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId,
-    WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, DeliveryId, EndpointId, EventId,
+    InboundWebhookId, MemberId, MemoryId, OperationId, OrgId, RecallId, RoleId, SourceId,
+    SubscriptionId, WebhookId, WorkspaceId,
 };
 pub use self::labels::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, InvalidAudienceLabel, ReviewStatus,

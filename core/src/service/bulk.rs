@@ -179,7 +179,9 @@ impl KnowledgeService {
                 after: None,
             });
         }
-        effects.write(&mut transaction, self, org, operation);
+        effects
+            .write(&mut transaction, self, org, operation)
+            .await?;
         let after = entries
             .iter()
             .map(|entry| entry.labels_after(Some(&request.change)));
@@ -239,22 +241,18 @@ impl Effects {
             .push(id);
     }
 
-    fn write(
+    async fn write(
         self,
         transaction: &mut Transaction,
         service: &KnowledgeService,
         org: OrgId,
         operation: Operation,
-    ) {
+    ) -> Result<(), Error> {
         for (workspace, delta) in self.pending {
             transaction.add(keys::pending_count(org, workspace), delta);
         }
         for (workspace, memories) in self.changed {
-            let occasion = Occasion {
-                org,
-                workspace,
-                at: operation.at,
-            };
+            let occasion = Occasion::begin(transaction, org, workspace, operation.at).await?;
             let event_type = EventType::MemoryUpdated;
             occasion.emit_memories(
                 transaction,
@@ -264,6 +262,7 @@ impl Effects {
                 &memories,
             );
         }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::KnowledgeService;
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use super::deliveries::{EndpointPlace, EndpointQueue};
 use super::page::{Listing, Page, PageRequest};
 use super::sealing::{RotatedSecret, SealedRecord};
 use super::validate::take_place;
@@ -67,6 +68,9 @@ impl KnowledgeService {
             let stored = SealedRecord::new(&subscription, sealed);
             transaction.create(keys::subscription(org, recall.id, id), &stored);
             transaction.create(keys::subscription_id(org, id), &recall.id);
+            let place = EndpointPlace::Subscription(recall.id);
+            EndpointQueue::create(&mut transaction, org, recall.workspace_id, id.into(), place)
+                .await?;
             subscription.signing_secret = Some(secret);
             transaction.done(subscription)
         })
@@ -134,6 +138,8 @@ impl KnowledgeService {
             let need = needs::DELETE_SUBSCRIPTION;
             let (caller, found) = find(&mut transaction, credential, id, need, now).await?;
             let (org, subscription) = (caller.org_id(), found.record);
+            self.endpoint_deleted(&mut transaction, org, id.into(), found.disabled, now)
+                .await?;
             transaction.delete(keys::subscription(org, subscription.recall_id, id));
             transaction.delete(keys::subscription_id(org, id));
             let counter = keys::subscription_count(org, subscription.recall_id);

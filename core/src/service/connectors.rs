@@ -406,7 +406,8 @@ impl KnowledgeService {
             };
             transaction.put(place.key(), &after);
             let details = state.details(after.clone(), now);
-            self.write_state(&mut transaction, place, &after, state, now);
+            self.write_state(&mut transaction, place, &after, state, now)
+                .await?;
             Operation::begin(&transaction, self.env(), now).changed(
                 &mut transaction,
                 Actor::from(&caller),

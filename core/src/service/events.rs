@@ -7,11 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::env::Env;
+use crate::error::Error;
 use crate::model::{EventId, EventType, MemoryId, OperationId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Transaction, keys};
-
-/// How many memories one event lists, so that its body stays below 20 kB.
-const EVENT_MEMORIES_MAX: usize = 450;
 
 /// Something that happened and has to be announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,17 +27,36 @@ pub struct Event {
     pub timestamp: Timestamp,
     /// What it is about.
     pub data: Value,
+    /// How many endpoints the workspace had ever had at the commit: those alone hear of it.
+    pub endpoints: i64,
 }
 
-/// Where and when something happened.
+/// Where and when something happens, and who is there to hear of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Occasion {
-    pub(super) org: OrgId,
-    pub(super) workspace: WorkspaceId,
-    pub(super) at: Timestamp,
+    org: OrgId,
+    workspace: WorkspaceId,
+    at: Timestamp,
+    endpoints: i64,
 }
 
 impl Occasion {
+    /// An occasion in this workspace. Its events are for the endpoints that are there when the transaction is committed.
+    pub(super) async fn begin(
+        transaction: &mut Transaction,
+        org: OrgId,
+        workspace: WorkspaceId,
+        at: Timestamp,
+    ) -> Result<Self, Error> {
+        let sequence = keys::endpoint_sequence(org, workspace);
+        Ok(Self {
+            org,
+            workspace,
+            at,
+            endpoints: transaction.guard(&sequence).await?,
+        })
+    }
+
     /// Puts an event into the outbox.
     pub(super) fn emit(
         self,
@@ -56,11 +73,13 @@ impl Occasion {
             event_type,
             timestamp: self.at,
             data,
+            endpoints: self.endpoints,
         };
-        transaction.create(keys::event(id), &event);
+        transaction.create(keys::outbox(id), &event);
     }
 
-    /// Puts events about memories into the outbox, one for as many as fit.
+    /// Puts an event about memories into the outbox, unless there are none: one, however many they are. What is delivered of
+    /// it is split.
     pub(super) fn emit_memories(
         self,
         transaction: &mut Transaction,
@@ -69,23 +88,26 @@ impl Occasion {
         operation: OperationId,
         memories: &[MemoryId],
     ) {
-        for part in memories.chunks(EVENT_MEMORIES_MAX) {
-            let data = json!({
-                "workspace_id": self.workspace,
-                "operation_id": operation,
-                "memory_ids": part,
-            });
-            self.emit(transaction, env, event_type, data);
+        if memories.is_empty() {
+            return;
         }
+        let data = json!({
+            "workspace_id": self.workspace,
+            "operation_id": operation,
+            "memory_ids": memories,
+        });
+        self.emit(transaction, env, event_type, data);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::BULK_MEMORIES_CEILING;
+    use crate::store::VALUE_BYTES_MAX;
 
     #[test]
-    fn the_largest_event_stays_below_20_kb() {
+    fn the_largest_event_fits_into_a_value() {
         let id = uuid::Uuid::max();
         let event = Event {
             id: EventId(id),
@@ -96,9 +118,10 @@ mod tests {
             data: json!({
                 "workspace_id": id,
                 "operation_id": id,
-                "memory_ids": vec![id; EVENT_MEMORIES_MAX],
+                "memory_ids": vec![id; BULK_MEMORIES_CEILING],
             }),
+            endpoints: i64::MAX,
         };
-        assert!(serde_json::to_vec(&event).unwrap().len() < 20_000);
+        assert!(serde_json::to_vec(&event).unwrap().len() < VALUE_BYTES_MAX);
     }
 }

@@ -309,7 +309,7 @@ impl Batch<'_> {
         if audit.is_empty() {
             return Ok(ingested);
         }
-        self.announce(transaction, &ingested);
+        self.announce(transaction, &ingested).await?;
         let actor = Actor::from(self.maker.caller);
         self.operation
             .record_memories(transaction, actor, AuditAction::MemoryIngest, None, audit);
@@ -422,17 +422,17 @@ impl Batch<'_> {
         Ok((id, Some(entry), IngestOutcome::Updated))
     }
 
-    fn announce(&self, transaction: &mut Transaction, ingested: &[IngestedMemory]) {
+    async fn announce(
+        &self,
+        transaction: &mut Transaction,
+        ingested: &[IngestedMemory],
+    ) -> Result<(), Error> {
         let (env, org, at) = (
             self.service.env(),
             self.maker.caller.org_id(),
             self.operation.at,
         );
-        let occasion = Occasion {
-            org,
-            workspace: self.maker.workspace.id,
-            at,
-        };
+        let occasion = Occasion::begin(transaction, org, self.maker.workspace.id, at).await?;
         let of = |outcome| -> Vec<MemoryId> {
             ingested
                 .iter()
@@ -465,5 +465,6 @@ impl Batch<'_> {
         });
         occasion.emit(transaction, env, EventType::IngestCompleted, data);
         transaction.put(keys::last_ingest(org, self.maker.workspace.id), &at);
+        Ok(())
     }
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::KnowledgeService;
 use crate::env::Env;
 use crate::error::Error;
-use crate::model::{ConnectorId, CredentialId, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{
+    ConnectorId, CredentialId, EndpointId, EventId, MemberId, OrgId, Timestamp, WorkspaceId,
+};
 use crate::store::{Direction, Key, KeyEntry, Transaction, decode_value, keys};
 
 /// How many due entries one call sweeps, and so how much work it is.
@@ -51,6 +53,10 @@ pub(super) enum Due {
     Redirects(OrgId),
     /// Sweeps the audit log of an organisation. Each has one of these, always.
     Audit(OrgId),
+    /// An event and its deliveries have been kept for long enough.
+    Event { org: OrgId, event: EventId },
+    /// Takes a step of clearing the deliveries of a deleted endpoint.
+    FormerEndpoint { org: OrgId, endpoint: EndpointId },
     /// Takes a step of clearing what a removed member left.
     FormerMember {
         org: OrgId,
@@ -165,6 +171,13 @@ impl KnowledgeService {
                 done.holders_rewritten += rewritten;
                 done.has_more |= has_more;
                 let rest = has_more.then_some(Due::Redirects(org));
+                self.put_behind(found, rest.as_ref(), now).await
+            }
+            Due::Event { org, event } => self.sweep_event(found, org, event, now).await,
+            Due::FormerEndpoint { org, endpoint } => {
+                let has_more = self.clear_former_endpoint(org, endpoint).await?;
+                done.has_more |= has_more;
+                let rest = has_more.then_some(Due::FormerEndpoint { org, endpoint });
                 self.put_behind(found, rest.as_ref(), now).await
             }
             Due::FormerMember { org, member, after } => {

@@ -176,7 +176,8 @@ impl KnowledgeService {
                 before: None,
                 after: Some(found.labels.clone()),
             };
-            self.leave(&mut transaction, &caller, found.id, trace);
+            self.leave(&mut transaction, &caller, found.id, trace)
+                .await?;
             let viewer = found.viewer(&transaction, &caller).await?;
             let shown = found.shown(viewer.sight(&found.labels).max(Sight::Labels));
             transaction.done(shown)
@@ -237,7 +238,7 @@ impl KnowledgeService {
                 before: Some(found.labels.clone()),
                 after: Some(labels.clone()),
             };
-            self.leave(&mut transaction, &caller, memory, trace);
+            self.leave(&mut transaction, &caller, memory, trace).await?;
             let changed = FoundMemory {
                 labels,
                 content,
@@ -290,28 +291,30 @@ impl KnowledgeService {
                 before: Some(found.labels),
                 after: None,
             };
-            self.leave(&mut transaction, &caller, memory, trace);
+            self.leave(&mut transaction, &caller, memory, trace).await?;
             transaction.done(())
         })
         .await
     }
 
     /// Writes the audit entry and the event of what became of one memory.
-    fn leave(
+    async fn leave(
         &self,
         transaction: &mut Transaction,
         caller: &Principal,
         memory: MemoryId,
         trace: Trace,
-    ) {
+    ) -> Result<(), Error> {
         let operation = Operation::begin(transaction, self.env(), trace.at);
         let labels = trace.after.as_ref().or(trace.before.as_ref());
         if let Some(labels) = labels {
-            let occasion = Occasion {
-                org: caller.org_id(),
-                workspace: labels.workspace_id,
-                at: operation.at,
-            };
+            let occasion = Occasion::begin(
+                transaction,
+                caller.org_id(),
+                labels.workspace_id,
+                operation.at,
+            )
+            .await?;
             let (event, memories) = (trace.event, [memory]);
             occasion.emit_memories(transaction, self.env(), event, operation.id, &memories);
         }
@@ -323,6 +326,7 @@ impl KnowledgeService {
         };
         let actor = Actor::from(caller);
         operation.record_memories(transaction, actor, trace.action, None, vec![entry]);
+        Ok(())
     }
 }
 

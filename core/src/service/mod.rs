@@ -9,6 +9,7 @@ mod citations;
 mod connector_health;
 mod connectors;
 mod dashboard;
+mod deliveries;
 mod events;
 mod idempotency;
 mod inbound;
@@ -49,6 +50,11 @@ pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 #[cfg(feature = "openapi")]
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
+pub use self::deliveries::{
+    ANSWER_BYTES_MAX, Attempt, Claimed, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
+    DeliveryAnswer, DeliveryLease, DeliveryRequest, DeliverySender, Dispatched, Endpoint, Expanded,
+    Finished, IN_FLIGHT_PER_ENDPOINT_MAX, OutboxStatus, Redelivered,
+};
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::inbound_posts::{InboundBatch, SignedMessage, VerifiedMessage};

@@ -14,7 +14,7 @@ use crate::digest::hex;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::SIGNING_SECRET_OVERLAP;
-use crate::model::Timestamp;
+use crate::model::{DisabledReason, Timestamp};
 
 /// What the secrets of Standard Webhooks 1.0.0 begin with.
 pub(super) const SIGNING_SECRET_PREFIX: &str = "whsec_";
@@ -80,6 +80,9 @@ pub(crate) struct SealedRecord<T> {
     /// The secret before the last rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous: Option<PreviousSecret>,
+    /// Why the service told its owner nothing more, where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disabled: Option<DisabledReason>,
 }
 
 /// A secret that counts beside the new one for a while.
@@ -106,6 +109,7 @@ impl<T> SealedRecord<T> {
             record,
             secret,
             previous: None,
+            disabled: None,
         }
     }
 

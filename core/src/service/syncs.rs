@@ -70,7 +70,8 @@ impl KnowledgeService {
             };
             let (connector, mut state) = read_connector(&mut transaction, place).await?;
             state.note(&connector, report, now);
-            self.write_state(&mut transaction, place, &connector, state, now);
+            self.write_state(&mut transaction, place, &connector, state, now)
+                .await?;
             transaction.done(())
         })
         .await
@@ -96,7 +97,8 @@ impl KnowledgeService {
                 Ok((connector, state)) => {
                     // Each report plans a look of its own: only the last one planned goes on.
                     if state.look_at.is_none_or(|planned| planned <= now) {
-                        self.write_state(&mut transaction, place, &connector, state, now);
+                        self.write_state(&mut transaction, place, &connector, state, now)
+                            .await?;
                     }
                 }
                 Err(Error::NotFound { .. }) => {}
@@ -108,14 +110,14 @@ impl KnowledgeService {
     }
 
     /// Writes the state, announces a status that is not the one announced last, and plans when to look again.
-    pub(super) fn write_state(
+    pub(super) async fn write_state(
         &self,
         transaction: &mut Transaction,
         place: Place,
         connector: &Connector,
         mut state: ConnectorState,
         now: Timestamp,
-    ) {
+    ) -> Result<(), Error> {
         let health = state.health(connector, now);
         if state.announced != Some(health.status) {
             let data = json!({
@@ -124,11 +126,7 @@ impl KnowledgeService {
                 "from": state.announced,
                 "to": health.status,
             });
-            let occasion = Occasion {
-                org: place.org,
-                workspace: place.workspace,
-                at: now,
-            };
+            let occasion = Occasion::begin(transaction, place.org, place.workspace, now).await?;
             occasion.emit(
                 transaction,
                 self.env(),
@@ -147,5 +145,6 @@ impl KnowledgeService {
             };
             due.schedule(transaction, at, self.env());
         }
+        Ok(())
     }
 }

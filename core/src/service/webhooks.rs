@@ -1,6 +1,7 @@
 //! Outbound webhooks of a workspace.
 
 use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
+use super::deliveries::{EndpointPlace, EndpointQueue};
 use super::page::{Listing, Page, PageRequest};
 use super::sealing::{RotatedSecret, SealedRecord};
 use super::validate::take_place;
@@ -48,6 +49,7 @@ impl KnowledgeService {
                 event_type: request.event_type,
                 url: request.url.clone(),
                 is_active: true,
+                disabled_reason: None,
                 signing_secret: None,
                 created_by: caller.member_id(),
                 created_at: now,
@@ -62,6 +64,8 @@ impl KnowledgeService {
             );
             let stored = SealedRecord::new(&webhook, sealed);
             transaction.create(keys::webhook(org, workspace, id), &stored);
+            let place = EndpointPlace::Webhook(workspace);
+            EndpointQueue::create(&mut transaction, org, workspace, id.into(), place).await?;
             webhook.signing_secret = Some(secret);
             transaction.done(webhook)
         })
@@ -168,6 +172,15 @@ impl KnowledgeService {
                 return transaction.done(Tagged::strong(before));
             }
             after.updated_at = now;
+            if after.is_active {
+                after.disabled_reason = None;
+            }
+            if after.is_active != before.is_active {
+                // What waits is given up at once, or goes on.
+                let (org, was_disabled) = (caller.org_id(), stored.disabled.take());
+                self.endpoint_switched(&mut transaction, org, id.into(), was_disabled, now)
+                    .await?;
+            }
             stored.record = after.clone();
             transaction.put(key, &stored);
             Operation::begin(&transaction, self.env(), now).changed(
@@ -208,6 +221,8 @@ impl KnowledgeService {
             let stored = read_webhook(&mut transaction, &key).await?;
             transaction.delete(key);
             transaction.add(keys::webhook_count(org, workspace), -1);
+            self.endpoint_deleted(&mut transaction, org, id.into(), stored.disabled, now)
+                .await?;
             Operation::begin(&transaction, self.env(), now).record(
                 &mut transaction,
                 Actor::from(&caller),

@@ -56,7 +56,19 @@
 //! | `audit` | org, first audit id | a page of audit entries with consecutive ids |
 //! | `audit_actor` | org, member, first audit id | one per operation: the pages by who acted |
 //! | `idempotency` | org, member, operation, SHA-256 of the key | what a replay is rebuilt from |
-//! | `event` | event | the outbox |
+//! | `outbox` | event | an event that is not expanded to its endpoints yet |
+//! | `expansion` | event | how far its expansion has come |
+//! | `event` | org, event | an event with deliveries, and its endpoints |
+//! | `endpoint` | org, endpoint | what the dispatcher knows of a webhook or a subscription |
+//! | `endpoint_due` | time, org, endpoint | marks whose turn it is |
+//! | `endpoint_sequence` | org, workspace | counter of the endpoints ever made there, guards which of them an event concerns |
+//! | `delivery` | org, endpoint, event | delivery with its attempts |
+//! | `delivery_id` | org, delivery | the endpoint and the event it stands under |
+//! | `delivery_due` | org, endpoint, time, event | marks what an endpoint waits for |
+//! | `undelivered` | event, endpoint | marks the deliveries that wait, the oldest event first |
+//! | `undelivered_count` | | counter of deliveries that wait |
+//! | `dead_letter` | org, endpoint, event | marks the deliveries that were given up |
+//! | `disabled_endpoint_count` | | counter of endpoints that the service switched off |
 //! | `due` | time, id | what is to be done then: a record that expires, a connector to look at, deleted roles to settle |
 
 use std::fmt::{Display, Write};
@@ -67,9 +79,9 @@ use super::{Key, KeyRange};
 use crate::access::{RoleRef, SecretHash};
 use crate::digest::sha256;
 use crate::model::{
-    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, EventId, InboundWebhookId,
-    MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, Timestamp, WebhookId,
-    WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, DeliveryId, EndpointId, EventId,
+    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId,
+    Timestamp, WebhookId, WorkspaceId,
 };
 
 const DIVIDER: char = '/';
@@ -132,6 +144,11 @@ fn part_from_end(key: &Key, index: usize) -> Option<&str> {
         .ok()?
         .rsplit(DIVIDER)
         .nth(index)
+}
+
+fn time_from_end(key: &Key, index: usize) -> Option<Timestamp> {
+    let millis = i64::from_str_radix(part_from_end(key, index)?, 16).ok()?;
+    Some(Timestamp::from_millis(millis))
 }
 
 /// `meta`
@@ -218,6 +235,12 @@ families! {
     inbound_webhook_count(workspace: WorkspaceId);
     audit(first: AuditLogId);
     audit_actor(actor: MemberId, first: AuditLogId);
+    event(event: EventId);
+    endpoint(endpoint: EndpointId);
+    endpoint_sequence(workspace: WorkspaceId);
+    delivery(endpoint: EndpointId, event: EventId);
+    delivery_id(delivery: DeliveryId);
+    dead_letter(endpoint: EndpointId, event: EventId);
 }
 
 ranges! {
@@ -244,6 +267,9 @@ ranges! {
     inbound_webhooks = inbound_webhook(workspace: WorkspaceId);
     audits = audit();
     audits_of = audit_actor(actor: MemberId);
+    deliveries = delivery(endpoint: EndpointId);
+    deliveries_due = delivery_due(endpoint: EndpointId);
+    dead_letters = dead_letter(endpoint: EndpointId);
 }
 
 /// Every `role` of every organisation.
@@ -375,16 +401,86 @@ pub fn inbound_message(org: OrgId, webhook: InboundWebhookId, message: &str) -> 
         .key()
 }
 
-/// `event`
+/// `outbox`
 #[must_use]
-pub fn event(event: EventId) -> Key {
-    Builder::new("event").id(event.0).key()
+pub fn outbox(event: EventId) -> Key {
+    Builder::new("outbox").id(event.0).key()
 }
 
-/// The outbox, oldest first.
+/// The events that are not expanded yet, by the time of their identifiers.
 #[must_use]
-pub fn events() -> KeyRange {
-    Builder::new("event").range()
+pub fn outbox_events() -> KeyRange {
+    Builder::new("outbox").range()
+}
+
+/// `expansion`
+#[must_use]
+pub fn expansion(event: EventId) -> Key {
+    Builder::new("expansion").id(event.0).key()
+}
+
+/// `endpoint_due`
+#[must_use]
+pub fn endpoint_due(at: Timestamp, org: OrgId, endpoint: EndpointId) -> Key {
+    Builder::new("endpoint_due")
+        .time(at)
+        .id(org.0)
+        .id(endpoint.0)
+        .key()
+}
+
+/// Every turn of every endpoint, in the order of time.
+#[must_use]
+pub fn endpoints_due() -> KeyRange {
+    Builder::new("endpoint_due").range()
+}
+
+/// Whose turn it is and when, from an `endpoint_due` key.
+#[must_use]
+pub fn parse_endpoint_due(key: &Key) -> Option<(Timestamp, OrgId, EndpointId)> {
+    let at = time_from_end(key, 2)?;
+    Some((at, OrgId(second_last_id(key)?), EndpointId(last_id(key)?)))
+}
+
+/// `delivery_due`
+#[must_use]
+pub fn delivery_due(org: OrgId, endpoint: EndpointId, at: Timestamp, event: EventId) -> Key {
+    Builder::new("delivery_due")
+        .id(org.0)
+        .id(endpoint.0)
+        .time(at)
+        .id(event.0)
+        .key()
+}
+
+/// When which event is due, from a `delivery_due` key.
+#[must_use]
+pub fn parse_delivery_due(key: &Key) -> Option<(Timestamp, EventId)> {
+    Some((time_from_end(key, 1)?, EventId(last_id(key)?)))
+}
+
+/// `undelivered`
+#[must_use]
+pub fn undelivered(event: EventId, endpoint: EndpointId) -> Key {
+    Builder::new("undelivered").id(event.0).id(endpoint.0).key()
+}
+
+/// Every delivery that waits, the oldest event first.
+#[must_use]
+pub fn all_undelivered() -> KeyRange {
+    Builder::new("undelivered").range()
+}
+
+/// `undelivered_count`
+#[must_use]
+pub fn undelivered_count() -> Key {
+    Builder::new("undelivered_count").key()
+}
+
+/// `disabled_endpoint_count`
+#[must_use]
+pub fn disabled_endpoint_count() -> Key {
+    Builder::new("disabled_endpoint_count").key()
 }
 
 /// `due`
@@ -396,8 +492,7 @@ pub fn due(at: Timestamp, id: Uuid) -> Key {
 /// When what a `due` key names is due.
 #[must_use]
 pub fn due_at(key: &Key) -> Option<Timestamp> {
-    let millis = i64::from_str_radix(part_from_end(key, 1)?, 16).ok()?;
-    Some(Timestamp::from_millis(millis))
+    time_from_end(key, 1)
 }
 
 /// What is due at `now` or was before, in the order of time.
@@ -456,6 +551,27 @@ mod tests {
         assert!(range.contains(&due(Timestamp::UNIX_EPOCH, Uuid::nil())));
         assert!(!range.contains(&due(Timestamp::from_millis(1_001), Uuid::nil())));
         assert_eq!(due_at(&due(now, Uuid::max())), Some(now));
+    }
+
+    #[test]
+    fn turns_and_queues_read_back_in_the_order_of_time() {
+        let (org, endpoint, event) = (id(OrgId, 1), id(EndpointId, 2), id(EventId, 3));
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let turn = endpoint_due(at, org, endpoint);
+        assert!(endpoints_due().contains(&turn));
+        assert_eq!(parse_endpoint_due(&turn), Some((at, org, endpoint)));
+        let queued = delivery_due(org, endpoint, at, event);
+        assert!(deliveries_due(org, endpoint).contains(&queued));
+        assert_eq!(parse_delivery_due(&queued), Some((at, event)));
+        assert!(
+            queued
+                < delivery_due(
+                    org,
+                    endpoint,
+                    at.plus(std::time::Duration::from_millis(1)),
+                    id(EventId, 0)
+                )
+        );
     }
 
     #[test]

@@ -257,7 +257,7 @@ async fn one_by_one(world: &World) {
 
 /// The types of the events in a commit.
 fn events_in(commit: &Commit) -> Vec<EventType> {
-    let range = keys::events();
+    let range = keys::outbox_events();
     let mut types: Vec<EventType> = commit
         .mutations()
         .iter()

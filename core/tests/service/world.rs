@@ -399,7 +399,12 @@ impl World {
 
     /// The outbox.
     pub(crate) async fn events(&self) -> Vec<Event> {
-        let found = self.faults.inner().scan_all(&keys::events()).await.unwrap();
+        let found = self
+            .faults
+            .inner()
+            .scan_all(&keys::outbox_events())
+            .await
+            .unwrap();
         found
             .iter()
             .map(|found| serde_json::from_slice(&found.entry.value).unwrap())

@@ -221,7 +221,7 @@ impl Stored<'_> {
     /// The outbox has an event for every change and no other.
     async fn compare_events(&mut self, org: &Org, with_statuses: bool) -> Result<(), StoreError> {
         let mut found = Vec::new();
-        for (_, event) in self.all::<Event>(&keys::events()).await? {
+        for (_, event) in self.all::<Event>(&keys::outbox_events()).await? {
             if event.org_id == self.org {
                 found.push(announcement(&event));
             }

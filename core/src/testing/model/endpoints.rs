@@ -52,6 +52,7 @@ impl Model {
             event_type: new.event_type,
             url: new.url.clone(),
             is_active: true,
+            disabled_reason: None,
             signing_secret: self.signing_secret(secret),
             created_by: who.member,
             created_at: now,

@@ -142,7 +142,10 @@ pub(super) fn due(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) 
                 return Err(Problem::unreadable(format!("{bad:?} instead of a key")));
             }
         }
-        Due::Connector { .. } | Due::FormerMember { .. } => {}
+        Due::Connector { .. }
+        | Due::Event { .. }
+        | Due::FormerEndpoint { .. }
+        | Due::FormerMember { .. } => {}
     }
     Ok(Vec::new())
 }
