@@ -8,9 +8,9 @@ use knowledge_core::model::Timestamp;
 use knowledge_core::service::{Claimed, KnowledgeService};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::Deliveries;
 use super::attempt::Attempts;
 use super::in_flight::InFlight;
-use super::{Deliveries, POLL_INTERVAL};
 use crate::explain::explain;
 use crate::metrics::{DeliveryMetrics, DispatchStep};
 
@@ -99,7 +99,8 @@ impl Dispatcher {
         };
         self.attempts.metrics.expanded(&expanded);
         let has_done = expanded.events > 0 || expanded.deliveries > 0;
-        self.expanding.go_on(expanded.has_more, has_done)
+        let poll = self.poll_interval();
+        self.expanding.go_on(expanded.has_more, has_done, poll)
     }
 
     /// Claims what is due, as far as there is room, and begins the exchanges. Says when to go on at the latest.
@@ -112,7 +113,7 @@ impl Dispatcher {
         // With leases that may lapse meanwhile it would claim what is in flight.
         let is_late = |at| at <= Instant::now();
         if room == 0 || self.in_flight.renewal_at().is_some_and(is_late) {
-            return Instant::now() + POLL_INTERVAL;
+            return Instant::now() + self.poll_interval();
         }
         let (since, now) = (Instant::now(), self.now());
         let in_flight = self.in_flight.by_endpoint();
@@ -138,7 +139,9 @@ impl Dispatcher {
 
     fn next_claim(&mut self, claimed: &Claimed, since: Instant, now: Timestamp) -> Instant {
         let has_done = claimed.given_up > 0 || !claimed.deliveries.is_empty();
-        let next = self.claiming.go_on(claimed.has_more, has_done);
+        let next = self
+            .claiming
+            .go_on(claimed.has_more, has_done, self.poll_interval());
         match claimed.next_due {
             // What was due then and was not claimed waits for an exchange to end.
             Some(due) if due > now => next.min(since + due.since(now)),
@@ -172,7 +175,7 @@ impl Dispatcher {
         let ended = async {
             while !self.in_flight.is_empty() {
                 self.renew().await;
-                self.rest(Instant::now() + POLL_INTERVAL).await;
+                self.rest(Instant::now() + self.poll_interval()).await;
             }
         };
         if timeout(drain_timeout, ended).await.is_err() {
@@ -180,6 +183,10 @@ impl Dispatcher {
             tracing::info!(left, "deliveries in flight are left to the next start");
         }
         self.in_flight.abort().await;
+    }
+
+    fn poll_interval(&self) -> Duration {
+        self.attempts.deliveries.poll_interval
     }
 
     fn service(&self) -> &KnowledgeService {
@@ -219,7 +226,7 @@ impl Step {
     }
 
     /// When to do it next, where nothing else calls for it.
-    fn go_on(&mut self, has_more: bool, has_done: bool) -> Instant {
+    fn go_on(&mut self, has_more: bool, has_done: bool, poll_interval: Duration) -> Instant {
         let now = Instant::now();
         match (has_more, has_done) {
             (true, true) => now,
@@ -227,7 +234,7 @@ impl Step {
                 self.rests_until = Some(now + PAUSE);
                 now + PAUSE
             }
-            (false, _) => now + POLL_INTERVAL,
+            (false, _) => now + poll_interval,
         }
     }
 

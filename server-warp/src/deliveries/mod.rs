@@ -25,7 +25,7 @@ use crate::telemetry::DeliveryTracer;
 pub const IN_FLIGHT_MAX_DEFAULT: usize = 256;
 
 /// Time between two looks at the store where nobody gives a signal: what another process has put there is found so.
-pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
+pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 /// How the deliveries of a server are made.
 ///
@@ -56,6 +56,7 @@ pub struct Deliveries {
     wake: Wake,
     tracer: Option<DeliveryTracer>,
     in_flight_max: usize,
+    poll_interval: Duration,
 }
 
 impl Deliveries {
@@ -67,6 +68,7 @@ impl Deliveries {
             wake: Wake::new(),
             tracer: None,
             in_flight_max: IN_FLIGHT_MAX_DEFAULT,
+            poll_interval: POLL_INTERVAL_DEFAULT,
         }
     }
 
@@ -90,6 +92,13 @@ impl Deliveries {
         self.in_flight_max = exchanges.max(1);
         self
     }
+
+    /// Looks at the store at least this often; [`POLL_INTERVAL_DEFAULT`] unless told.
+    #[must_use]
+    pub fn poll_every(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
+    }
 }
 
 impl fmt::Debug for Deliveries {
@@ -98,6 +107,7 @@ impl fmt::Debug for Deliveries {
             .field("wake", &self.wake)
             .field("tracer", &self.tracer)
             .field("in_flight_max", &self.in_flight_max)
+            .field("poll_interval", &self.poll_interval)
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// Wakes the dispatcher of one server when something was committed that it has to do with.
 ///
-/// Without it the dispatcher finds the same by looking, at most [`POLL_INTERVAL`](super::POLL_INTERVAL) later.
+/// Without it the dispatcher finds the same by looking, at most [a poll interval](super::Deliveries::poll_every) later.
 #[derive(Clone, Debug, Default)]
 pub struct Wake(Arc<Notify>);
 
