@@ -1,6 +1,5 @@
 //! Bulk updates: order, partial failures, what is written and what is not.
 
-
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     BulkItemErrorCode, EventType, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
