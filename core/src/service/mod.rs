@@ -72,7 +72,9 @@ pub use self::members::MemberAssignment;
 pub use self::memory_changes::CreateMemory;
 pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub(crate) use self::provision::check_teams;
-pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisioning};
+pub use self::provision::{
+    EndpointKind, EndpointSummary, Issued, NewMember, NewToken, NewWorkspace, Provisioning,
+};
 pub use self::recalls::NewRecall;
 pub use self::roles::DeleteRole;
 pub(crate) use self::roles::check_actions;
