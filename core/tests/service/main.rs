@@ -14,6 +14,7 @@ mod connectors;
 mod credentials;
 mod dashboard;
 mod events;
+mod expansion;
 mod inbound;
 mod inbound_posts;
 mod ingest;
