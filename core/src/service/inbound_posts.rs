@@ -3,17 +3,13 @@
 //! A signature is verified over the bytes that were sent, before anything is read from them. What comes in is taken in by
 //! the member that the webhook acts as, with the actions that it has at that moment.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use super::KnowledgeService;
 use super::inbound::Stored;
 use super::ingest::{Maker, NewMemory, check_batch};
 use super::maintain::Due;
-use super::sealing::{SIGNING_SECRET_PREFIX, Sealed};
+use super::sealing::Sealed;
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 #[cfg(feature = "openapi")]
@@ -22,8 +18,6 @@ use crate::limits::{INBOUND_MESSAGE_RETENTION, SIGNED_MESSAGE_TOLERANCE};
 use crate::model::{InboundWebhookId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Transaction, keys};
 
-/// What a signature of the symmetric kind begins with.
-const SIGNATURE_PREFIX: &str = "v1,";
 /// The longest identifier of a message, in characters.
 const MESSAGE_ID_CHARS_MAX: usize = 255;
 
@@ -93,20 +87,6 @@ impl SignedMessage<'_> {
             ))
         }
     }
-
-    /// Whether one of the signatures was made with this secret. How much of a wrong one is right does not show in the time
-    /// that this takes.
-    fn is_signed_with(&self, secret: &[u8]) -> bool {
-        let mut mac =
-            <Hmac<Sha256> as KeyInit>::new_from_slice(secret).expect("a key of any length does");
-        for part in [self.id, b".", self.timestamp, b".", self.body] {
-            mac.update(part);
-        }
-        let signatures = self.signature.split(|byte| *byte == b' ');
-        let signatures = signatures.filter_map(|one| one.strip_prefix(SIGNATURE_PREFIX.as_bytes()));
-        let mut signatures = signatures.filter_map(|one| STANDARD.decode(one).ok());
-        signatures.any(|one| mac.clone().verify_slice(&one).is_ok())
-    }
 }
 
 impl KnowledgeService {
@@ -129,7 +109,9 @@ impl KnowledgeService {
         let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
         let mut signed_with = None;
         for sealed in stored.secrets_at(now) {
-            if message.is_signed_with(&self.secret_bytes(sealed, webhook)?) {
+            let secret = self.signing_secret(sealed, webhook.0)?;
+            let (id, timestamp) = (message.id, message.timestamp);
+            if secret.has_signed(id, timestamp, message.body, message.signature) {
                 signed_with = Some(sealed.clone());
             }
         }
@@ -200,14 +182,6 @@ impl KnowledgeService {
             transaction.done(())
         })
         .await
-    }
-
-    /// What is signed with, from a secret as it is stored.
-    fn secret_bytes(&self, sealed: &Sealed, webhook: InboundWebhookId) -> Result<Vec<u8>, Error> {
-        let secret = self.inner.sealer.open(sealed, webhook.0)?;
-        let bytes = secret.strip_prefix(SIGNING_SECRET_PREFIX);
-        let bytes = bytes.and_then(|bytes| STANDARD.decode(bytes).ok());
-        bytes.ok_or_else(|| Error::internal(format!("the secret of {webhook} is no secret")))
     }
 }
 

@@ -29,6 +29,7 @@ mod recalls;
 mod role_deletion;
 mod roles;
 mod sealing;
+mod signing;
 mod sources;
 mod syncs;
 mod tagged;
