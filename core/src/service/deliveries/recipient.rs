@@ -177,10 +177,7 @@ impl Recipient {
             Self::Subscription(stored) => {
                 let subscription = &stored.record;
                 let (org, recall) = (subscription.org_id, subscription.recall_id);
-                transaction.put(
-                    keys::subscription(org, recall, subscription.id),
-                    stored,
-                );
+                transaction.put(keys::subscription(org, recall, subscription.id), stored);
             }
         }
     }

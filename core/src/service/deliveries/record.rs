@@ -63,10 +63,10 @@ impl StoredDelivery {
         transaction: &mut Transaction,
         queue: &mut EndpointQueue,
         at: Timestamp,
-    ) {
+    ) -> Delivery {
         self.mark(transaction, queue);
         self.wait(transaction, queue, at);
-        self.create(transaction, queue);
+        self.create(transaction, queue)
     }
 
     /// Writes a new delivery that is given up before it is attempted.
@@ -80,11 +80,12 @@ impl StoredDelivery {
         self.create(transaction, queue);
     }
 
-    fn create(self, transaction: &mut Transaction, queue: &EndpointQueue) {
+    fn create(self, transaction: &mut Transaction, queue: &EndpointQueue) -> Delivery {
         let (org, endpoint, event) = (queue.org, queue.endpoint, self.delivery.event_id);
         let place = DeliveryPlace { endpoint, event };
         transaction.create(keys::delivery_id(org, self.delivery.id), &place);
         transaction.create(keys::delivery(org, endpoint, event), &self);
+        self.delivery
     }
 
     /// Moves it to another time of the queue: it is pending, or becomes so again. Written by [`Self::put`].

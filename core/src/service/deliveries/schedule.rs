@@ -26,7 +26,11 @@ pub(super) const FAILING_MAX: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 pub(super) const RETRY_DELAY_MAX: Duration = Duration::from_secs(48 * 60 * 60);
 
 /// How long to wait for the next attempt after this many failed ones; `None` where that was the last.
-pub(super) fn retry_delay(tries: u32, retry_after: Option<Duration>, env: &Env) -> Option<Duration> {
+pub(super) fn retry_delay(
+    tries: u32,
+    retry_after: Option<Duration>,
+    env: &Env,
+) -> Option<Duration> {
     let index = usize::try_from(tries).ok()?.checked_sub(1)?;
     let planned = *RETRY_DELAYS.get(index)?;
     let jittered = planned.mul_f64(1.0 - JITTER) + env.jitter(planned.mul_f64(2.0 * JITTER));
@@ -41,7 +45,10 @@ mod tests {
     use crate::model::Timestamp;
 
     fn env(byte: u8) -> Env {
-        Env::new(|| Timestamp::UNIX_EPOCH, move |buffer: &mut [u8]| buffer.fill(byte))
+        Env::new(
+            || Timestamp::UNIX_EPOCH,
+            move |buffer: &mut [u8]| buffer.fill(byte),
+        )
     }
 
     #[test]
