@@ -73,7 +73,9 @@ pub use self::members::MemberAssignment;
 pub use self::memory_changes::CreateMemory;
 pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub(crate) use self::provision::check_teams;
-pub use self::provision::{Issued, NewMember, NewToken, NewWorkspace, Provisioning};
+pub use self::provision::{
+    EndpointKind, EndpointSummary, Issued, NewMember, NewToken, NewWorkspace, Provisioning,
+};
 pub use self::recalls::NewRecall;
 pub use self::roles::DeleteRole;
 pub(crate) use self::roles::check_actions;
@@ -90,7 +92,7 @@ use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{MemberId, Workspace, WorkspaceId};
+use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
 use crate::store::{
     Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
@@ -108,8 +110,8 @@ pub struct Options {
     /// Where this service is reached from outside, without a slash at the end: the beginning of the URLs of inbound
     /// webhooks. Without it they are given as paths.
     pub public_url: Option<String>,
-    /// Whether webhooks may be registered for `http` addresses too.
-    pub allow_http_webhooks: bool,
+    /// Where deliveries may go: what webhooks and citation subscriptions may be registered for.
+    pub webhook_addresses: AddressPolicy,
 }
 
 impl Options {
@@ -120,7 +122,7 @@ impl Options {
             sealing_key,
             limits: Limits::default(),
             public_url: None,
-            allow_http_webhooks: false,
+            webhook_addresses: AddressPolicy::default(),
         }
     }
 }
@@ -141,7 +143,7 @@ struct Inner {
     sealer: Sealer,
     limits: Limits,
     public_url: String,
-    allow_http_webhooks: bool,
+    webhook_addresses: AddressPolicy,
 }
 
 impl fmt::Debug for KnowledgeService {
@@ -260,7 +262,7 @@ impl KnowledgeService {
             sealer: Sealer::new(&options.sealing_key),
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
-            allow_http_webhooks: options.allow_http_webhooks,
+            webhook_addresses: options.webhook_addresses,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -271,6 +273,13 @@ impl KnowledgeService {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
+    }
+
+    /// Where deliveries may go. Who sends them asks it again: of the URL before each attempt, and of each address that a
+    /// name resolves to.
+    #[must_use]
+    pub fn webhook_addresses(&self) -> &AddressPolicy {
+        &self.inner.webhook_addresses
     }
 
     /// The clock and the randomness of the service.

@@ -1,5 +1,6 @@
 //! The typed service over the in-memory store, one module per capability: what is documented, by example.
 
+mod addresses;
 mod admin;
 mod audit;
 mod audit_log;
@@ -12,6 +13,8 @@ mod connector_changes;
 mod connectors;
 mod credentials;
 mod dashboard;
+mod dispatch_claims;
+mod dispatching;
 mod events;
 mod inbound;
 mod inbound_posts;

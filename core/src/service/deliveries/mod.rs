@@ -27,7 +27,10 @@ pub use self::exchange::{
     ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
 };
 pub use self::expansion::Expanded;
+pub(super) use self::expansion::Expansion;
 pub use self::finish::Finished;
+pub(super) use self::history::AnnouncedEvent;
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
 pub use self::log::{Endpoint, OutboxStatus, Redelivered};
-pub(super) use self::queue::{EndpointPlace, EndpointQueue};
+pub(super) use self::queue::{EndpointPlace, EndpointQueue, EndpointState};
+pub(super) use self::record::{DeliveryPlace, StoredDelivery};

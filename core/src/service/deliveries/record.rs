@@ -210,7 +210,7 @@ impl StoredDelivery {
         let (event, endpoint) = (self.delivery.event_id, queue.endpoint);
         match self.delivery.status {
             DeliveryStatus::Pending => {
-                transaction.put(keys::undelivered(event, endpoint), &());
+                transaction.put(keys::undelivered(event, endpoint), &queue.org);
                 transaction.add(keys::undelivered_count(), 1);
             }
             DeliveryStatus::Dead => {

@@ -159,11 +159,8 @@ impl KnowledgeService {
         let first = first.map_or(now, |first| now.min(first.at.minus(MILLISECOND)));
         let delivery = delivery.create_pending(transaction, &mut queue, first);
         queue.settle(transaction);
-        let announced = AnnouncedEvent {
-            event,
-            endpoints: vec![recipient.endpoint()],
-        };
-        announced.create(transaction, self);
+        let endpoints = vec![recipient.endpoint()];
+        AnnouncedEvent::new(event, endpoints, self.limits()).create(transaction, self.env());
         let action = recipient.action(AuditAction::WebhookPing, AuditAction::SubscriptionPing);
         let what = json!({ "delivery_id": delivery.id });
         let resource = recipient.resource();
