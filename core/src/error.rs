@@ -63,6 +63,9 @@ pub enum Error {
         /// What has it.
         what: &'static str,
     },
+    /// The endpoint is switched off: what is delivered to it would be given up at once.
+    #[error("the endpoint is switched off; switch it on first")]
+    EndpointOff,
     /// The thing changed since the version named in `If-Match`.
     #[error("it has changed since the version named in If-Match; read it again")]
     PreconditionFailed,
@@ -205,6 +208,7 @@ impl Error {
             Self::Conflict => "conflict",
             Self::RoleInUse { .. } => "role_in_use",
             Self::SlugTaken { .. } => "slug_taken",
+            Self::EndpointOff => "endpoint_off",
             Self::PreconditionFailed => "precondition_failed",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",

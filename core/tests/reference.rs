@@ -150,6 +150,7 @@ fn errors() -> String {
         Error::Conflict,
         Error::RoleInUse { holder_count: 1 },
         Error::SlugTaken { what: "" },
+        Error::EndpointOff,
         Error::PreconditionFailed,
         Error::PayloadTooLarge { bytes_max: 1 },
         Error::UnsupportedMediaType,

@@ -83,6 +83,16 @@ needs! {
     UPDATE_WEBHOOK: "update_webhook" "" Workspace WebhookManage;
     DELETE_WEBHOOK: "delete_webhook" "" Workspace WebhookManage;
     ROTATE_WEBHOOK_SECRET: "rotate_webhook_secret" "" Workspace WebhookManage;
+    LIST_WEBHOOK_DELIVERIES: "list_deliveries" "of a webhook" Workspace WebhookManage;
+    LIST_SUBSCRIPTION_DELIVERIES: "list_deliveries" "of a citation subscription" Workspace CitationSubscriptionManage;
+    READ_WEBHOOK_DELIVERY: "delivery" "of a webhook" Workspace WebhookManage;
+    READ_SUBSCRIPTION_DELIVERY: "delivery" "of a citation subscription" Workspace CitationSubscriptionManage;
+    REDELIVER_TO_WEBHOOK: "redeliver" "of a webhook" Workspace WebhookManage;
+    REDELIVER_TO_SUBSCRIPTION: "redeliver" "of a citation subscription" Workspace CitationSubscriptionManage;
+    REDELIVER_DEAD_TO_WEBHOOK: "redeliver_dead" "of a webhook" Workspace WebhookManage;
+    REDELIVER_DEAD_TO_SUBSCRIPTION: "redeliver_dead" "of a citation subscription" Workspace CitationSubscriptionManage;
+    PING_WEBHOOK: "ping" "of a webhook" Workspace WebhookManage;
+    PING_SUBSCRIPTION: "ping" "of a citation subscription" Workspace CitationSubscriptionManage;
     LIST_INBOUND_WEBHOOKS: "list_inbound_webhooks" "" Workspace InboundWebhookManage;
     READ_INBOUND_WEBHOOK: "inbound_webhook" "" Workspace InboundWebhookManage;
     UPDATE_INBOUND_WEBHOOK: "update_inbound_webhook" "" Workspace InboundWebhookManage;

@@ -88,7 +88,10 @@ pub fn status(error: &Error) -> StatusCode {
         Error::Forbidden { .. } => StatusCode::FORBIDDEN,
         Error::NotFound { .. } => StatusCode::NOT_FOUND,
         Error::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
-        Error::Conflict | Error::RoleInUse { .. } | Error::SlugTaken { .. } => StatusCode::CONFLICT,
+        Error::Conflict
+        | Error::RoleInUse { .. }
+        | Error::SlugTaken { .. }
+        | Error::EndpointOff => StatusCode::CONFLICT,
         Error::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         Error::PayloadTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Error::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,

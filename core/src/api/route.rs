@@ -279,6 +279,18 @@ operations! {
         /// Replaces the signing secret of a citation subscription.
         RotateCitationSubscriptionSecret: POST "/v1/citation-subscriptions/{id}/rotate-secret", Bearer, Body, Addition,
             200, [400, 404];
+        /// Lists the deliveries to a citation subscription, the newest event first.
+        ListCitationSubscriptionDeliveries: GET "/v1/citation-subscriptions/{id}/deliveries", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a delivery to a citation subscription, with its attempts.
+        GetCitationSubscriptionDelivery: GET "/v1/citation-subscriptions/{id}/deliveries/{deliveryId}", Bearer, Body, Addition, 200, [404];
+        /// Makes a delivery to a citation subscription again.
+        RedeliverToCitationSubscription: POST "/v1/citation-subscriptions/{id}/deliveries/{deliveryId}/redeliver", Bearer, Body, Addition, 202,
+            [400, 404, 409];
+        /// Makes the dead letters of a citation subscription again.
+        RedeliverDeadToCitationSubscription: POST "/v1/citation-subscriptions/{id}/deliveries/redeliver-dead", Bearer, Body, Addition, 202,
+            [400, 404, 409];
+        /// Tries a citation subscription out.
+        PingCitationSubscription: POST "/v1/citation-subscriptions/{id}/ping", Bearer, Body, Addition, 202, [400, 404, 409];
     }
     "Webhooks" {
         /// Registers an outbound webhook.
@@ -294,6 +306,18 @@ operations! {
         /// Replaces the signing secret of an outbound webhook.
         RotateWebhookSecret: POST "/v1/workspaces/{id}/webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
             200, [400, 404];
+        /// Lists the deliveries to an outbound webhook, the newest event first.
+        ListWebhookDeliveries: GET "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries", Bearer, Body, Addition, 200, [400, 404];
+        /// Reads a delivery to an outbound webhook, with its attempts.
+        GetWebhookDelivery: GET "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/{deliveryId}", Bearer, Body, Addition, 200, [404];
+        /// Makes a delivery to an outbound webhook again.
+        RedeliverToWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver", Bearer, Body, Addition, 202,
+            [400, 404, 409];
+        /// Makes the dead letters of an outbound webhook again.
+        RedeliverDeadToWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/redeliver-dead", Bearer, Body, Addition, 202,
+            [400, 404, 409];
+        /// Tries an outbound webhook out.
+        PingWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/ping", Bearer, Body, Addition, 202, [400, 404, 409];
     }
     "Inbound webhooks" {
         /// Registers an inbound webhook.

@@ -3,13 +3,14 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, NEEDS, Need, RoleRef};
 use knowledge_core::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
-    InboundWebhookUpdate, MemoryFilter, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId, WebhookId, WebhookUpdate,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, DeliveryId, EventType,
+    InboundWebhookId, InboundWebhookUpdate, MemoryFilter, MemoryUpdate, NewCitationSubscription,
+    NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId, WebhookId,
+    WebhookUpdate,
 };
 use knowledge_core::service::{
-    AuditFilter, ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, NewMemory, NewSource,
-    PageRequest, SyncOutcome, SyncReport,
+    AuditFilter, ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, NewMemory,
+    NewSource, PageRequest, SyncOutcome, SyncReport,
 };
 use uuid::Uuid;
 
@@ -265,6 +266,9 @@ async fn may(world: &World, caller: &Credential, need: &Need) -> bool {
             .audit_entry(caller, AuditLogId(nothing))
             .await
             .map(drop),
+        "list_deliveries" | "delivery" | "redeliver" | "redeliver_dead" | "ping" => {
+            deliveries(world, caller, need).await
+        }
         other => panic!("the operation {other} has no example here"),
     };
     match done {
@@ -322,6 +326,25 @@ async fn webhooks(world: &World, caller: &Credential, operation: &str) -> Result
             let rotated = service.rotate_webhook_secret(caller, workspace, none);
             rotated.await.map(drop)
         }
+    }
+}
+
+async fn deliveries(world: &World, caller: &Credential, need: &Need) -> Result<(), Error> {
+    let (service, none) = (&world.service, DeliveryId(Uuid::nil()));
+    let endpoint = match need.when {
+        "of a webhook" => Endpoint::Webhook(world.workspace.id, WebhookId(Uuid::nil())),
+        _ => Endpoint::Subscription(world.subscription().await),
+    };
+    match need.operation {
+        "list_deliveries" => {
+            let page = PageRequest::default();
+            let listed = service.list_deliveries(caller, endpoint, None, &page);
+            listed.await.map(drop)
+        }
+        "delivery" => service.delivery(caller, endpoint, none).await.map(drop),
+        "redeliver" => service.redeliver(caller, endpoint, none).await.map(drop),
+        "redeliver_dead" => service.redeliver_dead(caller, endpoint).await.map(drop),
+        _ => service.ping(caller, endpoint).await.map(drop),
     }
 }
 

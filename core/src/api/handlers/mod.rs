@@ -5,6 +5,7 @@ mod chats;
 mod citations;
 mod connectors;
 mod dashboard;
+mod deliveries;
 mod mcp_keys;
 mod members;
 mod memories;
@@ -156,6 +157,40 @@ impl Call<'_> {
             Operation::UpdateWebhook => self.update_webhook(credential).await,
             Operation::DeleteWebhook => self.delete_webhook(credential).await,
             Operation::RotateWebhookSecret => self.rotate_webhook_secret(credential).await,
+            Operation::ListWebhookDeliveries => {
+                self.list_deliveries(credential, self.webhook_endpoint())
+                    .await
+            }
+            Operation::GetWebhookDelivery => {
+                self.delivery(credential, self.webhook_endpoint()).await
+            }
+            Operation::RedeliverToWebhook => {
+                self.redeliver(credential, self.webhook_endpoint()).await
+            }
+            Operation::RedeliverDeadToWebhook => {
+                self.redeliver_dead(credential, self.webhook_endpoint())
+                    .await
+            }
+            Operation::PingWebhook => self.ping(credential, self.webhook_endpoint()).await,
+            Operation::ListCitationSubscriptionDeliveries => {
+                self.list_deliveries(credential, self.subscription_endpoint())
+                    .await
+            }
+            Operation::GetCitationSubscriptionDelivery => {
+                self.delivery(credential, self.subscription_endpoint())
+                    .await
+            }
+            Operation::RedeliverToCitationSubscription => {
+                self.redeliver(credential, self.subscription_endpoint())
+                    .await
+            }
+            Operation::RedeliverDeadToCitationSubscription => {
+                self.redeliver_dead(credential, self.subscription_endpoint())
+                    .await
+            }
+            Operation::PingCitationSubscription => {
+                self.ping(credential, self.subscription_endpoint()).await
+            }
             Operation::ListInboundWebhooks => self.list_inbound_webhooks(credential).await,
             Operation::GetInboundWebhook => self.inbound_webhook(credential).await,
             Operation::UpdateInboundWebhook => self.update_inbound_webhook(credential).await,

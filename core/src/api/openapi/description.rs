@@ -44,7 +44,7 @@ impl Descriptions {
 #[derive(Default)]
 pub(super) struct Parts {
     pub(super) text: String,
-    pub(super) needs: Vec<&'static Need>,
+    pub(super) needs: Vec<Need>,
     pub(super) body: Option<RequestBody>,
     pub(super) parameters: Vec<Value>,
     pub(super) answer: Option<Value>,
@@ -75,6 +75,12 @@ impl Description<'_> {
         let needs = NEEDS.iter().filter(|need| need.operation == function);
         self.parts.needs.extend(needs);
         assert!(!self.parts.needs.is_empty(), "{function} needs nothing");
+        self
+    }
+
+    /// What it needs always, where the function of the service needs it in some cases.
+    pub(super) fn always_needs(self, need: Need) -> Self {
+        self.parts.needs.push(Need { when: "", ..need });
         self
     }
 

@@ -14,7 +14,7 @@ use crate::error::{Error, FieldProblem};
 pub(super) const ALWAYS: &[&str] = &["Request-Id", "RateLimit", "RateLimit-Policy"];
 
 /// One error of each kind that an operation can refuse with.
-fn errors() -> [Error; 15] {
+fn errors() -> [Error; 16] {
     let retry_after = Duration::from_secs(1);
     [
         Error::InvalidRequest { fields: Vec::new() },
@@ -29,6 +29,7 @@ fn errors() -> [Error; 15] {
         Error::SlugTaken {
             what: "custom role",
         },
+        Error::EndpointOff,
         Error::PreconditionFailed,
         Error::PayloadTooLarge {
             bytes_max: 1_048_576,
@@ -45,7 +46,10 @@ fn errors() -> [Error; 15] {
 fn is_particular(error: &Error) -> bool {
     matches!(
         error,
-        Error::IdempotencyKeyRequired | Error::RoleInUse { .. } | Error::SlugTaken { .. }
+        Error::IdempotencyKeyRequired
+            | Error::RoleInUse { .. }
+            | Error::SlugTaken { .. }
+            | Error::EndpointOff
     )
 }
 

@@ -28,6 +28,12 @@ impl DeliveryLease {
     pub fn endpoint(&self) -> EndpointId {
         self.endpoint
     }
+
+    /// The event that is delivered.
+    #[must_use]
+    pub fn event(&self) -> EventId {
+        self.event
+    }
 }
 
 /// A delivery to be sent now.

@@ -78,7 +78,7 @@ impl KnowledgeService {
     /// attempted now.
     ///
     /// # Errors
-    /// As [`KnowledgeService::delivery`], and [`Error::Conflict`] where the endpoint is switched off.
+    /// As [`KnowledgeService::delivery`], and [`Error::EndpointOff`] where it is switched off.
     pub async fn redeliver(
         &self,
         credential: &Credential,
@@ -106,7 +106,7 @@ impl KnowledgeService {
     /// is answered with 2xx switches it on again.
     ///
     /// # Errors
-    /// As [`KnowledgeService::list_deliveries`], and [`Error::Conflict`] where its owner switched it off.
+    /// As [`KnowledgeService::list_deliveries`], and [`Error::EndpointOff`] where its owner switched it off.
     pub async fn ping(
         &self,
         credential: &Credential,

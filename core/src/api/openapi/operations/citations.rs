@@ -17,6 +17,9 @@ pub(super) fn describe(all: &mut Descriptions) {
     .answers::<CitationSubscription>()
     .leads_to(Operation::GetCitationSubscription, ID)
     .leads_to(Operation::RotateCitationSubscriptionSecret, ID)
+    .leads_to(Operation::PingCitationSubscription, ID)
+    .leads_to(Operation::ListCitationSubscriptionDeliveries, ID)
+    .leads_to(Operation::RedeliverDeadToCitationSubscription, ID)
     .leads_to(Operation::DeleteCitationSubscription, ID);
     all.describe(
         Operation::ListCitationSubscriptions,

@@ -5,6 +5,7 @@ mod chats;
 mod citations;
 mod connectors;
 mod dashboard;
+mod deliveries;
 mod mcp_keys;
 mod members;
 mod memories;
@@ -31,4 +32,5 @@ pub(super) fn describe(all: &mut Descriptions) {
     citations::describe(all);
     audit::describe(all);
     webhooks::describe(all);
+    deliveries::describe(all);
 }

@@ -30,6 +30,9 @@ pub(super) fn describe(all: &mut Descriptions) {
     .leads_to(Operation::GetWebhook, MADE)
     .leads_to(Operation::UpdateWebhook, MADE)
     .leads_to(Operation::RotateWebhookSecret, MADE)
+    .leads_to(Operation::PingWebhook, MADE)
+    .leads_to(Operation::ListWebhookDeliveries, MADE)
+    .leads_to(Operation::RedeliverDeadToWebhook, MADE)
     .leads_to(Operation::DeleteWebhook, MADE);
     all.describe(
         Operation::CreateInboundWebhook,
