@@ -267,6 +267,7 @@ ranges! {
     inbound_webhooks = inbound_webhook(workspace: WorkspaceId);
     audits = audit();
     audits_of = audit_actor(actor: MemberId);
+    endpoints = endpoint();
     deliveries = delivery(endpoint: EndpointId);
     deliveries_due = delivery_due(endpoint: EndpointId);
     dead_letters = dead_letter(endpoint: EndpointId);

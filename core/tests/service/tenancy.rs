@@ -3,13 +3,14 @@
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
 use knowledge_core::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, EventType, InboundWebhookId,
-    InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
-    NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId, RoleId,
-    SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, DeliveryId, EventType,
+    InboundWebhookId, InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId,
+    MemoryUpdate, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId,
+    RoleId, SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, MemberAssignment, MemberUpdate, PageRequest, SignedMessage,
+    ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, PageRequest,
+    SignedMessage,
 };
 use knowledge_core::store::Key;
 use uuid::Uuid;
@@ -37,6 +38,7 @@ struct Ids {
     mcp_key: CredentialId,
     webhook: WebhookId,
     inbound: InboundWebhookId,
+    delivery: DeliveryId,
 }
 
 impl Ids {
@@ -61,6 +63,10 @@ impl Ids {
             url: "https://example.com/".parse().unwrap(),
         };
         let webhook = service.create_webhook(owner, workspace, &webhook).await;
+        let webhook = webhook.unwrap().id;
+        let delivery = service
+            .ping(owner, Endpoint::Webhook(workspace, webhook))
+            .await;
         let inbound = NewInboundWebhook {
             name: "Forms".to_owned(),
         };
@@ -83,8 +89,9 @@ impl Ids {
             chat: chat.id,
             connector: connector.unwrap().id,
             mcp_key: mcp_key.unwrap().summary.id,
-            webhook: webhook.unwrap().id,
+            webhook,
             inbound: inbound.unwrap().id,
+            delivery: delivery.unwrap().id,
         }
     }
 
@@ -105,6 +112,7 @@ impl Ids {
             mcp_key: CredentialId(id),
             webhook: WebhookId(id),
             inbound: InboundWebhookId(id),
+            delivery: DeliveryId(id),
         }
     }
 }
@@ -156,6 +164,27 @@ impl Stranger {
         }
     }
 
+    /// Tries the deliveries to an endpoint.
+    async fn try_deliveries(
+        &self,
+        world: &World,
+        endpoint: Endpoint,
+        delivery: DeliveryId,
+    ) -> [Result<(), Error>; 5] {
+        let (service, caller, page) = (&world.service, &self.caller, PageRequest::default());
+        let listed = service.list_deliveries(caller, endpoint, None, &page);
+        [
+            listed.await.map(drop),
+            service.delivery(caller, endpoint, delivery).await.map(drop),
+            service
+                .redeliver(caller, endpoint, delivery)
+                .await
+                .map(drop),
+            service.redeliver_dead(caller, endpoint).await.map(drop),
+            service.ping(caller, endpoint).await.map(drop),
+        ]
+    }
+
     /// Tries everything with these identifiers. Each answer is a refusal, as its caller sees it.
     async fn try_everything(&self, world: &World, ids: &Ids) -> Vec<String> {
         let mut answers = Vec::new();
@@ -205,6 +234,10 @@ impl Stranger {
                 .map(drop),
         );
 
+        let endpoint = Endpoint::Subscription(subscription);
+        let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
+        tried.into_iter().for_each(&mut note);
+
         // The address of their inbound webhook under one's own organisation: whoever signs it.
         let Credential::Trusted { org, .. } = caller else {
             panic!("the stranger is trusted");
@@ -248,6 +281,9 @@ impl Stranger {
             note(service.delete_webhook(caller, place, hook).await);
             let rotated = service.rotate_webhook_secret(caller, place, hook);
             note(rotated.await.map(drop));
+            let endpoint = Endpoint::Webhook(place, hook);
+            let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
+            tried.into_iter().for_each(&mut note);
             let (hook, update) = (ids.inbound, InboundWebhookUpdate::default());
             note(service.inbound_webhook(caller, place, hook).await.map(drop));
             let updated = service.update_inbound_webhook(caller, place, hook, &update, None);

@@ -1,15 +1,16 @@
 //! Nothing of another organisation can be told from what does not exist.
 
 use knowledge_core::model::{
-    ChatId, ConnectorId, CredentialId, MemberId, MemoryId, RecallId, RoleId, SourceId, WorkspaceId,
+    ChatId, ConnectorId, CredentialId, DeliveryId, MemberId, MemoryId, RecallId, RoleId, SourceId,
+    SubscriptionId, WebhookId, WorkspaceId,
 };
 use knowledge_core::testing::fixture::{MemberFixture, OrgFixture};
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::{
     Answer, Call, Show, bulk, create_inbound_webhook, create_webhook, dashboard, delete,
-    delete_role, foreign_org, get, list_roles, patch, post, put, quiet_org, roles_by_slug,
+    delete_role, foreign_org, get, list_roles, own_org, patch, post, put, quiet_org, roles_by_slug,
     subscribe, target, update_role,
 };
 
@@ -28,11 +29,18 @@ struct Names {
     connector: ConnectorId,
     mcp_key: CredentialId,
     chat: ChatId,
+    webhook: WebhookId,
+    subscription: SubscriptionId,
+    delivery: DeliveryId,
 }
 
 impl Names {
+    /// Everything of the fixture, and nothing beside.
     fn of(org: &OrgFixture) -> Self {
         Self {
+            webhook: WebhookId(Uuid::nil()),
+            subscription: SubscriptionId(Uuid::nil()),
+            delivery: DeliveryId(Uuid::nil()),
             slug: org.slug.clone(),
             workspace: org.main.id,
             role: org.roles.unheld,
@@ -43,6 +51,25 @@ impl Names {
             connector: org.connectors[0],
             mcp_key: org.mcp_key_id,
             chat: org.chats[0],
+        }
+    }
+
+    /// The same with endpoints and a delivery, which are made for it.
+    async fn with_endpoints_of(org: &OrgFixture) -> Self {
+        let (token, url) = (&org.members.owner.token, "https://hooks.invalid/");
+        let webhook = json!({ "event_type": "chunk.created", "url": url });
+        let webhook = create_webhook(token, org.main.id, &webhook).send().await;
+        let subscription = json!({ "recall_id": org.recall, "webhook_url": url });
+        let subscription = subscribe(token, &subscription).send().await.json();
+        let webhook = webhook.json()["id"].as_str().expect("an id").to_owned();
+        let ping = format!("/v1/workspaces/{}/webhooks/{webhook}/ping", org.main.id);
+        let delivery = post(ping).bearer(token).send().await.json();
+        let id = |made: &Value| made["id"].as_str().expect("an id").parse::<Uuid>();
+        Self {
+            webhook: webhook.parse().expect("an id"),
+            subscription: SubscriptionId(id(&subscription).expect("a UUID")),
+            delivery: DeliveryId(id(&delivery).expect("a UUID")),
+            ..Self::of(org)
         }
     }
 
@@ -60,6 +87,9 @@ impl Names {
             connector: ConnectorId(id()),
             mcp_key: CredentialId(id()),
             chat: ChatId(id()),
+            webhook: WebhookId(id()),
+            subscription: SubscriptionId(id()),
+            delivery: DeliveryId(id()),
         }
     }
 }
@@ -184,7 +214,8 @@ fn by_identifier(own: &Names, theirs: &Names) -> Vec<(&'static str, Call)> {
     let cited = json!({ "query": "Mine?", "memory_ids": [theirs.memory] });
     let of_recall = format!("/v1/citation-subscriptions?recall_id={}", theirs.recall);
     let of_actor = format!("/v1/audit-log?actor_id={}", theirs.member);
-    vec![
+    let subscription = format!("/v1/citation-subscriptions/{}", theirs.subscription);
+    let mut calls = vec![
         ("memory", get(&memory)),
         ("update memory", patch(&memory).json(&title)),
         ("delete memory", delete(&memory)),
@@ -212,6 +243,30 @@ fn by_identifier(own: &Names, theirs: &Names) -> Vec<(&'static str, Call)> {
         ("cite", post(format!("{here}/recalls")).json(&cited)),
         ("subscriptions", get(of_recall)),
         ("audit log of actor", get(of_actor)),
+        ("subscription", get(&subscription)),
+        ("delete subscription", delete(&subscription)),
+        (
+            "rotate secret of subscription",
+            post(format!("{subscription}/rotate-secret")),
+        ),
+    ];
+    calls.extend(of_endpoint(&subscription, theirs));
+    calls
+}
+
+/// The deliveries to an endpoint of `theirs`, or to one's own by names of `theirs`.
+fn of_endpoint(endpoint: &str, theirs: &Names) -> Vec<(&'static str, Call)> {
+    let deliveries = format!("{endpoint}/deliveries");
+    let delivery = format!("{deliveries}/{}", theirs.delivery);
+    vec![
+        ("deliveries", get(&deliveries)),
+        ("delivery", get(&delivery)),
+        ("redeliver", post(format!("{delivery}/redeliver"))),
+        (
+            "redeliver dead",
+            post(format!("{deliveries}/redeliver-dead")),
+        ),
+        ("ping", post(format!("{endpoint}/ping"))),
     ]
 }
 
@@ -243,6 +298,17 @@ fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Ca
             post(format!("{chat}/messages")).json(&json!({ "content": "Mine" })),
         ),
     ];
+    let webhook = format!("{path}/webhooks/{}", theirs.webhook);
+    calls.extend([
+        ("webhook", get(&webhook)),
+        (
+            "update webhook",
+            patch(&webhook).json(&json!({ "is_active": false })),
+        ),
+        ("delete webhook", delete(&webhook)),
+        ("rotate secret", post(format!("{webhook}/rotate-secret"))),
+    ]);
+    calls.extend(of_endpoint(&webhook, theirs));
     if workspace == theirs.workspace {
         for list in [
             "connectors",
@@ -253,15 +319,10 @@ fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Ca
         ] {
             calls.push(("list", get(format!("{path}/{list}"))));
         }
-        let id = Uuid::nil();
-        for webhook in [
-            format!("{path}/webhooks/{id}"),
-            format!("{path}/inbound-webhooks/{id}"),
-        ] {
-            calls.push(("webhook", get(&webhook)));
-            calls.push(("delete webhook", delete(&webhook)));
-            calls.push(("rotate secret", post(format!("{webhook}/rotate-secret"))));
-        }
+        let webhook = format!("{path}/inbound-webhooks/{}", Uuid::nil());
+        calls.push(("inbound webhook", get(&webhook)));
+        calls.push(("delete inbound webhook", delete(&webhook)));
+        calls.push(("rotate secret", post(format!("{webhook}/rotate-secret"))));
     }
     calls
 }
@@ -276,10 +337,10 @@ fn without_volatile(mut answer: Answer) -> Answer {
 
 #[tokio::test]
 async fn every_operation_answers_as_if_it_did_not_exist() {
-    let (own, foreign) = (quiet_org(), foreign_org());
-    let before = everything_of(foreign).await;
-    let (own_names, foreign_names, nothing) =
-        (Names::of(own), Names::of(foreign), Names::of_nothing());
+    let (own, foreign) = (quiet_org(), own_org());
+    let foreign_names = Names::with_endpoints_of(foreign).await;
+    let (own_names, nothing) = (Names::of(own), Names::of_nothing());
+    let before = everything_of(foreign, &foreign_names).await;
     let members = &own.members;
     let callers = [
         &members.owner,
@@ -314,11 +375,11 @@ async fn every_operation_answers_as_if_it_did_not_exist() {
             assert_eq!(foreign.body, nothing.body, "{probe}");
         }
     }
-    assert_eq!(everything_of(foreign).await, before);
+    assert_eq!(everything_of(foreign, &foreign_names).await, before);
 }
 
 /// What the owner of an organisation can see of it.
-async fn everything_of(org: &OrgFixture) -> Vec<String> {
+async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
     let owner = &org.members.owner;
     let mut seen = Vec::new();
     for workspace in [org.main.id, org.side.id, org.empty.id] {
@@ -334,6 +395,25 @@ async fn everything_of(org: &OrgFixture) -> Vec<String> {
         "{:?}",
         roles_by_slug(&target().base_url, org).await
     ));
+    let webhook = format!("/v1/workspaces/{}/webhooks/{}", org.main.id, names.webhook);
+    let subscription = format!("/v1/citation-subscriptions/{}", names.subscription);
+    for path in [&webhook, &subscription] {
+        seen.push(
+            get(path)
+                .bearer(&owner.token)
+                .send()
+                .await
+                .json()
+                .to_string(),
+        );
+    }
+    for endpoint in [&webhook, &subscription] {
+        let list = get(format!("{endpoint}/deliveries")).bearer(&owner.token);
+        let listed = list.send().await.json();
+        let listed = listed["data"].as_array().expect("a list").iter();
+        // What becomes of them is not a stranger's doing.
+        seen.extend(listed.map(|delivery| delivery["id"].to_string()));
+    }
     seen
 }
 
@@ -407,7 +487,7 @@ async fn the_owner_learns_what_a_stranger_learns() {
 
 #[tokio::test]
 async fn a_label_that_names_another_organisation_is_a_label() {
-    let (own, foreign) = (crate::support::own_org(), foreign_org());
+    let (own, foreign) = (own_org(), foreign_org());
     for name in [foreign.slug.as_str(), UNKNOWN_SLUG] {
         let body = json!({
             "memoryIds": [own.main.memories.internal[0]],

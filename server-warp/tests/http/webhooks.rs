@@ -21,7 +21,7 @@ async fn created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 428
+    content-length: 451
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -33,6 +33,7 @@ async fn created() {
       "event_type": "chunk.created",
       "url": "https://example.com/hook",
       "is_active": true,
+      "disabled_reason": null,
       "signing_secret": "<secret>",
       "created_by": "<uuid 5>",
       "created_at": "<time>",

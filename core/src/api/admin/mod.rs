@@ -16,10 +16,18 @@
 //! | PUT, DELETE | `/orgs/{org}/members/{member}/role` | gives a role, or ends the one in a workspace (`?workspace=`) |
 //! | GET, POST | `/orgs/{org}/credentials` | lists tokens and sessions (`?kind=`); makes one |
 //! | DELETE | `/orgs/{org}/credentials/{credential}` | revokes one, by its identifier (`?kind=` refuses the other kind) |
+//! | GET | `/orgs/{org}/endpoints` | lists outbound webhooks and citation subscriptions (`?workspace=`) |
+//! | GET | `/orgs/{org}/endpoints/{endpoint}` | one of them, by its identifier |
+//! | GET | `/orgs/{org}/endpoints/{endpoint}/deliveries` | lists the deliveries to it (`?status=`), the newest event first |
+//! | GET | `/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}` | one delivery, with its attempts |
+//! | POST | `/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}/redeliver` | has it made again |
+//! | POST | `/orgs/{org}/endpoints/{endpoint}/deliveries/redeliver-dead` | has the dead letters made again |
+//! | POST | `/orgs/{org}/endpoints/{endpoint}/ping` | tries the endpoint out |
 //!
 //! Lists are pages: `limit`, `cursor` and `next_cursor`, as everywhere.
 
 mod credentials;
+mod deliveries;
 mod members;
 mod organizations;
 
@@ -55,6 +63,13 @@ enum Operation {
     ListCredentials,
     IssueCredential,
     RevokeCredential,
+    ListEndpoints,
+    GetEndpoint,
+    ListDeliveries,
+    GetDelivery,
+    Redeliver,
+    RedeliverDead,
+    Ping,
 }
 
 type Methods = &'static [(Method, Operation)];
@@ -113,6 +128,34 @@ const ROUTES: &[(&str, Methods)] = &[
     (
         "/admin/v1/orgs/{org}/credentials/{credential}",
         &[(Method::DELETE, Operation::RevokeCredential)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints",
+        &[(Method::GET, Operation::ListEndpoints)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints/{endpoint}",
+        &[(Method::GET, Operation::GetEndpoint)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries",
+        &[(Method::GET, Operation::ListDeliveries)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}",
+        &[(Method::GET, Operation::GetDelivery)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}/redeliver",
+        &[(Method::POST, Operation::Redeliver)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries/redeliver-dead",
+        &[(Method::POST, Operation::RedeliverDead)],
+    ),
+    (
+        "/admin/v1/orgs/{org}/endpoints/{endpoint}/ping",
+        &[(Method::POST, Operation::Ping)],
     ),
 ];
 
@@ -248,6 +291,13 @@ impl Call<'_> {
             Operation::ListCredentials => self.list_credentials().await,
             Operation::IssueCredential => self.issue_credential().await,
             Operation::RevokeCredential => self.revoke_credential().await,
+            Operation::ListEndpoints => self.list_endpoints().await,
+            Operation::GetEndpoint => self.endpoint().await,
+            Operation::ListDeliveries => self.list_deliveries().await,
+            Operation::GetDelivery => self.delivery().await,
+            Operation::Redeliver => self.redeliver().await,
+            Operation::RedeliverDead => self.redeliver_dead().await,
+            Operation::Ping => self.ping().await,
         }
     }
 

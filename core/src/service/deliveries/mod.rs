@@ -23,4 +23,4 @@ pub use self::exchange::{
 };
 pub use self::expansion::Expanded;
 pub use self::log::{Endpoint, OutboxStatus, Redelivered};
-pub(super) use self::queue::{EndpointPlace, EndpointQueue};
+pub(super) use self::queue::{EndpointPlace, EndpointQueue, EndpointState};

@@ -1,12 +1,16 @@
-//! Provisioning: organisations, workspaces, members, tokens and sessions, made by the operator of the service.
+//! Provisioning: organisations, workspaces, members, tokens and sessions, made by the operator of the service; and what
+//! becomes of deliveries.
 //!
 //! Nothing here asks who calls. It is for the command line, for the application that links this crate, for an empty
 //! deployment that needs its first token; never for what comes in over a network.
 
 mod credentials;
+mod deliveries;
+mod endpoints;
 mod members;
 mod organizations;
 
+pub use self::endpoints::{EndpointKind, EndpointSummary};
 pub(crate) use self::members::{check_member, check_teams};
 
 use std::time::Duration;

@@ -25,7 +25,7 @@ async fn an_outbound_webhook_until_its_end() {
     insta::assert_snapshot!(read.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 380
+    content-length: 403
     content-type: application/json
     date: <date>
     etag: "<etag 1>"
@@ -38,6 +38,7 @@ async fn an_outbound_webhook_until_its_end() {
       "event_type": "chunk.created",
       "url": "https://example.com/hook",
       "is_active": true,
+      "disabled_reason": null,
       "signing_secret": null,
       "created_by": "<uuid 5>",
       "created_at": "<time>",

@@ -35,6 +35,7 @@ impl Operation {
         every.extend(of_the_organisation(org));
         every.extend(of_a_workspace(org));
         every.extend(of_webhooks(org));
+        every.extend(of_deliveries(org));
         every.extend(of_memories(org));
         every.extend(of_recalls(org));
         every
@@ -172,6 +173,29 @@ fn of_webhooks(org: &OrgFixture) -> Vec<Operation> {
         ),
     ];
     by_the_owner(org, operations)
+}
+
+fn of_deliveries(org: &OrgFixture) -> Vec<Operation> {
+    let nothing = Uuid::nil();
+    let webhook = format!("/v1/workspaces/{}/webhooks/{nothing}", org.main.id);
+    let subscription = format!("/v1/citation-subscriptions/{nothing}");
+    let of = |endpoint: &str| {
+        let deliveries = format!("{endpoint}/deliveries");
+        let delivery = format!("{deliveries}/{nothing}");
+        [
+            Operation::new("list deliveries", get(&deliveries)).allowing("GET, HEAD"),
+            Operation::new("delivery", get(&delivery)).allowing("GET, HEAD"),
+            Operation::new("redeliver", post(format!("{delivery}/redeliver"))),
+            Operation::new(
+                "redeliver dead",
+                post(format!("{deliveries}/redeliver-dead")),
+            ),
+            Operation::new("ping", post(format!("{endpoint}/ping"))),
+        ]
+    };
+    let mut operations = by_the_owner(org, of(&webhook));
+    operations.extend(by_the_owner(org, of(&subscription)));
+    operations
 }
 
 fn of_memories(org: &OrgFixture) -> Vec<Operation> {
