@@ -27,14 +27,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(unix)]
-use futures::FutureExt;
 use knowledge_core::Error;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, OpenError, Options};
 use knowledge_core::store::Store;
-#[cfg(unix)]
 use tokio::sync::oneshot;
 #[cfg(unix)]
 use tokio::task::JoinHandle;
@@ -43,6 +40,7 @@ use tokio::time::MissedTickBehavior;
 
 #[cfg(unix)]
 use crate::admin::AdminSocket;
+use crate::deliveries::{Deliveries, Dispatcher};
 use crate::explain::explain;
 use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
@@ -59,6 +57,8 @@ pub struct App {
     server: Server<ApiResponder>,
     metrics: Arc<Metrics>,
     maintenance_interval: Duration,
+    deliveries: Option<Deliveries>,
+    shutdown_timeout: Duration,
     #[cfg(unix)]
     admin: Option<AdminSocket>,
 }
@@ -76,7 +76,8 @@ pub enum StartError {
 }
 
 impl App {
-    /// Binds the address of the configuration. Origins that may call with credentials may write with a session cookie
+    /// Binds the address of the configuration. Nothing is delivered to webhooks and subscriptions unless
+    /// [`deliver_with`](Self::deliver_with) says by what; events wait in the store until then. Origins that may call with credentials may write with a session cookie
     /// too, which core refuses to other sites. From here on clients can connect; they are answered by
     /// [`run`](Self::run).
     ///
@@ -100,6 +101,7 @@ impl App {
             Some(cors) => cors.origins_with_credentials(),
             None => &[],
         };
+        let shutdown_timeout = config.shutdown_timeout;
         let api = Api::new(service.clone()).trust_origins(trusted_origins);
         let server = Server::bind(config, ApiResponder::new(api)).await?;
         Ok(Self {
@@ -107,6 +109,8 @@ impl App {
             metrics,
             service,
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
+            deliveries: None,
+            shutdown_timeout,
             #[cfg(unix)]
             admin: None,
         })
@@ -124,6 +128,13 @@ impl App {
     #[must_use]
     pub fn maintain_every(mut self, interval: Duration) -> Self {
         self.maintenance_interval = interval;
+        self
+    }
+
+    /// Delivers events to webhooks and citation subscriptions as long as clients are served.
+    #[must_use]
+    pub fn deliver_with(mut self, deliveries: Deliveries) -> Self {
+        self.deliveries = Some(deliveries);
         self
     }
 
@@ -171,8 +182,21 @@ impl App {
     }
 
     /// Serves until `shutdown` resolves, then finishes what is in work, see [`Server::run`]. Beside it the service is
-    /// maintained: what expired is swept and what time alone changes is announced.
+    /// maintained: what expired is swept and what time alone changes is announced. Where it
+    /// [delivers](Self::deliver_with), nothing more is sent from then on, and what is being sent has as long to end as a
+    /// request in work.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
+        let mut dispatching = JoinSet::new();
+        let (stop_dispatching, stopped) = oneshot::channel();
+        let shutdown = async move {
+            shutdown.await;
+            drop(stop_dispatching);
+        };
+        if let Some(deliveries) = self.deliveries {
+            let metrics = self.metrics.deliveries().clone();
+            let dispatcher = Dispatcher::new(self.service.clone(), deliveries, metrics);
+            dispatching.spawn(dispatcher.run(dropped(stopped), self.shutdown_timeout));
+        }
         let mut background = JoinSet::new();
         background.spawn(maintain(
             self.service,
@@ -189,10 +213,18 @@ impl App {
                 tracing::error!(%error, "the admin socket ended");
             }
         }
+        if let Some(Err(error)) = dispatching.join_next().await {
+            tracing::error!(%error, "the dispatcher of deliveries ended");
+        }
         // Stopped between two steps or within one, which then counts as not done: each is one commit.
         background.shutdown().await;
         report
     }
+}
+
+/// Resolves when the other side is dropped.
+async fn dropped(signal: oneshot::Receiver<()>) {
+    let _ = signal.await;
 }
 
 /// Serves the operator until what is returned first is dropped.
@@ -201,13 +233,14 @@ fn spawn_admin(socket: Option<AdminSocket>) -> (oneshot::Sender<()>, JoinHandle<
     let (stop, stopped) = oneshot::channel();
     let serving = tokio::spawn(async move {
         if let Some(socket) = socket {
-            socket.run(stopped.map(drop)).await;
+            socket.run(dropped(stopped)).await;
         }
     });
     (stop, serving)
 }
 
-/// Opens a service over the store and serves it until `shutdown` resolves.
+/// Opens a service over the store and serves it until `shutdown` resolves. Nothing is delivered: that takes a client,
+/// and an [`App`] that [delivers](App::deliver_with).
 ///
 /// # Errors
 /// - [`StartError::Open`]: the service does not take the store.

@@ -10,6 +10,7 @@
 //! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
 //! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
+//! - [`deliveries`]: events leave, for webhooks and citation subscriptions.
 //! - [`reference`](mod@reference): what the server says of its own interface, at `/openapi.json` and `/docs`.
 //! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: where the log lines go and how they look.
@@ -22,6 +23,7 @@ pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod data;
+pub mod deliveries;
 pub mod demo;
 mod explain;
 mod http_client;

@@ -29,6 +29,7 @@ mod recalls;
 mod role_deletion;
 mod roles;
 mod sealing;
+mod signing;
 mod sources;
 mod syncs;
 mod tagged;
@@ -57,7 +58,7 @@ pub use self::deliveries::{
 };
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
-pub use self::inbound_posts::{InboundBatch, SignedMessage, VerifiedMessage};
+pub use self::inbound_posts::{InboundBatch, VerifiedMessage};
 #[cfg(feature = "openapi")]
 pub(crate) use self::ingest::SOURCE_KEY_CHARS_MAX;
 pub(crate) use self::ingest::check_together;
@@ -80,6 +81,7 @@ pub use self::roles::DeleteRole;
 pub(crate) use self::roles::check_actions;
 use self::sealing::Sealer;
 pub use self::sealing::{RotatedSecret, SealingKey};
+pub use self::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 pub use self::sources::NewSource;
 pub use self::syncs::{SyncOutcome, SyncOutcomeKind, SyncReport};
 pub use self::tagged::{IfMatch, Tagged};
@@ -91,7 +93,7 @@ use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{MemberId, Workspace, WorkspaceId};
+use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
 use crate::store::{
     Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
@@ -109,8 +111,8 @@ pub struct Options {
     /// Where this service is reached from outside, without a slash at the end: the beginning of the URLs of inbound
     /// webhooks. Without it they are given as paths.
     pub public_url: Option<String>,
-    /// Whether webhooks may be registered for `http` addresses too.
-    pub allow_http_webhooks: bool,
+    /// Where deliveries may go: what webhooks and citation subscriptions may be registered for.
+    pub webhook_addresses: AddressPolicy,
 }
 
 impl Options {
@@ -121,7 +123,7 @@ impl Options {
             sealing_key,
             limits: Limits::default(),
             public_url: None,
-            allow_http_webhooks: false,
+            webhook_addresses: AddressPolicy::default(),
         }
     }
 }
@@ -142,7 +144,7 @@ struct Inner {
     sealer: Sealer,
     limits: Limits,
     public_url: String,
-    allow_http_webhooks: bool,
+    webhook_addresses: AddressPolicy,
 }
 
 impl fmt::Debug for KnowledgeService {
@@ -261,7 +263,7 @@ impl KnowledgeService {
             sealer: Sealer::new(&options.sealing_key),
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
-            allow_http_webhooks: options.allow_http_webhooks,
+            webhook_addresses: options.webhook_addresses,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -272,6 +274,13 @@ impl KnowledgeService {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
+    }
+
+    /// Where deliveries may go. Who sends them asks it again: of the URL before each attempt, and of each address that a
+    /// name resolves to.
+    #[must_use]
+    pub fn webhook_addresses(&self) -> &AddressPolicy {
+        &self.inner.webhook_addresses
     }
 
     /// The clock and the randomness of the service.

@@ -119,6 +119,32 @@ catalogue! {
         "When a turn of the maintenance last came to its end, as Unix time; 0 before the first";
     MAINTENANCE_LAG = Gauge "knowledge_maintenance_lag_seconds" []
         "How long the oldest due entry had been due when the last turn began";
+    OUTBOX_EVENTS = Gauge "knowledge_outbox_events" []
+        "Events that are not expanded to their endpoints yet, counted up to 1,000";
+    OUTBOX_DELIVERIES = Gauge "knowledge_outbox_deliveries" []
+        "Deliveries that are neither made nor given up";
+    OUTBOX_AGE = Gauge "knowledge_outbox_oldest_age_seconds" []
+        "How long ago the oldest event happened that is not delivered or given up everywhere; 0 where there is none";
+    ENDPOINTS_DISABLED = Gauge "knowledge_endpoints_disabled" []
+        "Webhooks and citation subscriptions that the service has switched off";
+    EVENTS_EXPANDED = Counter "knowledge_events_expanded_total" []
+        "Events that were expanded to their endpoints, if they had any";
+    DELIVERIES_MADE = Counter "knowledge_deliveries_queued_total" []
+        "Deliveries that events were expanded to";
+    DELIVERIES_GIVEN_UP = Counter "knowledge_deliveries_given_up_total" []
+        "Deliveries that became dead letters without a further attempt, since their endpoint is switched off";
+    DELIVERY_ATTEMPTS = Counter "knowledge_delivery_attempts_total" ["outcome"]
+        "Attempts of deliveries that came to an end";
+    DELIVERY_FAILURES = Counter "knowledge_delivery_failures_total" ["reason"]
+        "Attempts of deliveries that were not answered with a 2xx status";
+    DELIVERY_DURATION = Histogram "knowledge_delivery_duration_seconds" []
+        "Time that an exchange with an endpoint took";
+    DELIVERIES_IN_FLIGHT = Gauge "knowledge_deliveries_in_flight" []
+        "Attempts that are under way or being recorded";
+    DELIVERIES_IN_FLIGHT_MAX = Gauge "knowledge_deliveries_in_flight_max" []
+        "Attempts that may be under way at once; 0 where this server delivers nothing";
+    DISPATCH_FAILURES = Counter "knowledge_dispatch_failures_total" ["step"]
+        "Times that a step of delivering failed for want of the store";
     TRACE_EXPORTS = Counter "knowledge_trace_exports_total" ["outcome"]
         "Batches of spans handed to the collector";
     BUILD_INFO = Gauge "knowledge_build_info" ["version"]
@@ -146,6 +172,11 @@ pub(super) const REQUEST_BUCKETS: &[f64] = &[
 pub(super) const STORE_BUCKETS: &[f64] = &[
     0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1,
     0.25, 1.0, 5.0,
+];
+
+/// Bounds of the buckets of an exchange with an endpoint, in seconds: up to what the whole of it may take.
+pub(super) const DELIVERY_BUCKETS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0,
 ];
 
 /// What is described wrongly would be found by the first start and by every test: nothing of it depends on data.
@@ -204,7 +235,7 @@ mod tests {
 
     #[test]
     fn buckets_grow() {
-        for buckets in [REQUEST_BUCKETS, STORE_BUCKETS] {
+        for buckets in [REQUEST_BUCKETS, STORE_BUCKETS, DELIVERY_BUCKETS] {
             assert!(buckets.is_sorted_by(|a, b| a < b));
         }
     }

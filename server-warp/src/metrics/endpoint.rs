@@ -107,6 +107,7 @@ impl Responder for MetricsResponder {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
+        self.metrics.deliveries().read_outbox(&self.service).await;
         let mut response = plain(StatusCode::OK, "");
         // hyper leaves the body out of an answer to HEAD and keeps its length.
         *response.body_mut() = self.metrics.render().into();

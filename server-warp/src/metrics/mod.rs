@@ -37,6 +37,7 @@
 //! ```
 
 mod catalogue;
+mod deliveries;
 mod endpoint;
 mod http;
 mod maintenance;
@@ -53,6 +54,8 @@ use knowledge_storage_sled::SledStore;
 use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
+pub use self::deliveries::DeliveryMetrics;
+pub(crate) use self::deliveries::{DispatchStep, Recorded};
 pub use self::endpoint::{Endpoint, METRICS_PATH, serve};
 pub(crate) use self::http::method_label;
 pub(crate) use self::http::{Answered, CloseReason};
@@ -68,6 +71,7 @@ pub struct Metrics {
     http: HttpMetrics,
     store: StoreMetrics,
     maintenance: MaintenanceMetrics,
+    deliveries: DeliveryMetrics,
     trace_exports: IntCounterVec,
 }
 
@@ -80,12 +84,14 @@ impl Metrics {
             http: HttpMetrics::default(),
             store: StoreMetrics::new(),
             maintenance: MaintenanceMetrics::new(),
+            deliveries: DeliveryMetrics::new(),
             trace_exports: catalogue::TRACE_EXPORTS.counters(),
         };
         let registry = &metrics.registry;
         metrics.http.register(registry);
         metrics.store.register(registry);
         metrics.maintenance.register(registry);
+        metrics.deliveries.register(registry);
         let exports = Box::new(metrics.trace_exports.clone());
         catalogue::register(registry, vec![exports, Box::new(process::scraped())]);
         Arc::new(metrics)
@@ -101,6 +107,12 @@ impl Metrics {
     #[must_use]
     pub fn maintenance(&self) -> &MaintenanceMetrics {
         &self.maintenance
+    }
+
+    /// What the deliveries count.
+    #[must_use]
+    pub fn deliveries(&self) -> &DeliveryMetrics {
+        &self.deliveries
     }
 
     /// Batches of spans, by what became of them: `ok` or `failed`.

@@ -1,9 +1,10 @@
-//! Traces for OpenTelemetry: one span for each request, and beneath it one for each call of the store.
+//! Traces for OpenTelemetry: one span for each request and for each delivery, and beneath it one for each call of the
+//! store.
 //!
 //! They are sent to a collector by OTLP over HTTP, in batches, by a thread of their own: what finds no room in the
 //! queue is dropped, and no request ever waits. Where no collector is configured there is nothing of it.
 //!
-//! A span names methods, routes, paths, statuses and sizes; no query, header, body, credential or key of the store is
+//! A span names methods, routes, paths, hosts, statuses and sizes; no query, header, body, credential or key of the store is
 //! in it. A `traceparent` that a request brings makes its span a part of the caller's trace.
 //!
 //! Spans are made with the API of OpenTelemetry, not out of the log's: what is exported is then chosen attribute by
@@ -11,6 +12,7 @@
 //! have each their own.
 
 mod collector;
+mod delivery;
 mod request;
 mod store;
 
@@ -29,6 +31,7 @@ use opentelemetry_sdk::trace::{
 };
 
 use self::collector::Collector;
+pub use self::delivery::DeliveryTracer;
 pub(crate) use self::request::RequestSpan;
 pub use self::request::RequestTracer;
 use self::store::TracedStore;
@@ -207,7 +210,13 @@ impl Telemetry {
         RequestTracer::new(self.tracer.clone())
     }
 
-    /// The store with a span for each call that is made for a request.
+    /// What makes the spans of exchanges with endpoints.
+    #[must_use]
+    pub fn deliveries(&self) -> DeliveryTracer {
+        DeliveryTracer::new(self.tracer.clone())
+    }
+
+    /// The store with a span for each call that is made for a request or a delivery.
     #[must_use]
     pub fn trace_store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(TracedStore {

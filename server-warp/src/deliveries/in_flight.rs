@@ -1,0 +1,137 @@
+//! The exchanges that are under way, with the leases that they are made under.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use knowledge_core::model::EndpointId;
+use knowledge_core::service::{DELIVERY_LEASE, DeliveryLease};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+
+/// How old a lease becomes before it is renewed: most exchanges end sooner.
+const RENEW_INTERVAL: Duration = DELIVERY_LEASE.checked_div(2).expect("2 is not 0");
+/// How much younger a lease may be that is renewed together with one that has to be.
+const RENEW_EARLIER: Duration = RENEW_INTERVAL.checked_div(2).expect("2 is not 0");
+
+/// The exchanges under way.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    exchanges: JoinSet<()>,
+    leases: HashMap<Id, Held>,
+    by_endpoint: BTreeMap<EndpointId, usize>,
+}
+
+/// The lease of one exchange.
+#[derive(Debug)]
+struct Held {
+    lease: DeliveryLease,
+    /// Since when it holds; `None` once it is lost. The exchange goes on: its receiver may have it already.
+    since: Option<Instant>,
+}
+
+impl InFlight {
+    pub(super) fn len(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.exchanges.is_empty()
+    }
+
+    /// How many there are with each endpoint.
+    pub(super) fn by_endpoint(&self) -> &BTreeMap<EndpointId, usize> {
+        &self.by_endpoint
+    }
+
+    /// Begins an exchange under a lease that holds since then.
+    pub(super) fn begin(
+        &mut self,
+        lease: DeliveryLease,
+        since: Instant,
+        exchange: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let id = self.exchanges.spawn(exchange).id();
+        let since = Some(since);
+        self.leases.insert(id, Held { lease, since });
+        *self.by_endpoint.entry(lease.endpoint()).or_default() += 1;
+    }
+
+    /// Waits until one ends, and for ever where there is none.
+    pub(super) async fn ended(&mut self) {
+        match self.exchanges.join_next_with_id().await {
+            Some(ended) => self.forget(ended),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Forgets all that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        while let Some(ended) = self.exchanges.try_join_next_with_id() {
+            self.forget(ended);
+        }
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                // Nothing is recorded: the lease lapses, and the delivery is attempted again.
+                tracing::error!(%error, "an exchange with an endpoint panicked");
+                error.id()
+            }
+        };
+        let Some(held) = self.leases.remove(&id) else {
+            return;
+        };
+        let endpoint = held.lease.endpoint();
+        if let Some(count) = self.by_endpoint.get_mut(&endpoint) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_endpoint.remove(&endpoint);
+            }
+        }
+    }
+
+    /// When the next lease has to be renewed.
+    pub(super) fn renewal_at(&self) -> Option<Instant> {
+        let since = self.leases.values().filter_map(|held| held.since);
+        since.min().map(|since| since + RENEW_INTERVAL)
+    }
+
+    /// The leases to renew, where one has to be.
+    pub(super) fn renewals(&self, now: Instant) -> Vec<DeliveryLease> {
+        if self.renewal_at().is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let is_due = |since: Instant| since + RENEW_INTERVAL <= now + RENEW_EARLIER;
+        let due = self.leases.values();
+        due.filter(|held| held.since.is_some_and(is_due))
+            .map(|held| held.lease)
+            .collect()
+    }
+
+    /// Notes which of the leases that were to be renewed still hold, since `now`. Says how many were lost.
+    pub(super) fn renewed(
+        &mut self,
+        asked: &[DeliveryLease],
+        kept: &[DeliveryLease],
+        now: Instant,
+    ) -> usize {
+        let asked: HashSet<_> = asked.iter().collect();
+        let kept: HashSet<_> = kept.iter().collect();
+        let mut lost = 0;
+        for held in self.leases.values_mut() {
+            if !asked.contains(&held.lease) {
+                continue;
+            }
+            held.since = kept.contains(&held.lease).then_some(now);
+            lost += usize::from(held.since.is_none());
+        }
+        lost
+    }
+
+    /// Breaks off all that are left.
+    pub(super) async fn abort(mut self) {
+        self.exchanges.shutdown().await;
+    }
+}
