@@ -32,7 +32,12 @@ pub(super) struct Args {
     file: PathBuf,
 
     /// The signing secret, as the registration answered it
-    #[arg(long, value_name = "SECRET", env = "KNOWLEDGE_SIGNING_SECRET", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "SECRET",
+        env = "KNOWLEDGE_SIGNING_SECRET",
+        hide_env_values = true
+    )]
     secret: SigningSecret,
 
     /// The identifier of the message; without one, a new one
@@ -51,15 +56,18 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let body = read(&args.file)?;
     let env = system_env();
-    let id = args.id.unwrap_or_else(|| format!("msg_{}", env.uuid().simple()));
+    let id = args
+        .id
+        .unwrap_or_else(|| format!("msg_{}", env.uuid().simple()));
     let now = env.now();
     let signature = args.secret.sign(&id, now, &body);
-    let tls = match args.url.scheme_str() {
-        Some("https") => Some(trusting(&args.ca_file).map_err(|problem| {
-            Failure::new(format!("{}: {problem}", args.ca_file.display()))
-        })?),
-        _ => None,
-    };
+    let tls =
+        match args.url.scheme_str() {
+            Some("https") => Some(trusting(&args.ca_file).map_err(|problem| {
+                Failure::new(format!("{}: {problem}", args.ca_file.display()))
+            })?),
+            _ => None,
+        };
     let request = Request::post(&args.url)
         .header(CONTENT_TYPE, "application/json")
         .header("webhook-id", &id)

@@ -140,7 +140,9 @@ fn a_server_is_put_into_production_as_the_readme_says() {
 #[test]
 fn events_come_in_and_go_out_as_the_readme_says() {
     let scratch = Scratch::with_org();
-    let (_, chapter) = README.split_once("## Events in and out").expect("the chapter");
+    let (_, chapter) = README
+        .split_once("## Events in and out")
+        .expect("the chapter");
     let server = knowledge_that_delivers_here(&scratch);
     let url = server.base_url();
     let (_, port) = url.rsplit_once(':').expect("a port");
@@ -153,7 +155,11 @@ fn events_come_in_and_go_out_as_the_readme_says() {
         .replace("8080", port)
         .replace("9000", &free_port());
     let data_dir = scratch.arg("data");
-    let ran = run_block(&block, &scratch, &[("KNOWLEDGE_STORAGE__DATA_DIR", &data_dir)]);
+    let ran = run_block(
+        &block,
+        &scratch,
+        &[("KNOWLEDGE_STORAGE__DATA_DIR", &data_dir)],
+    );
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{ran:?}");
     assert!(said.contains("\"review_backlog_count\":1"), "{said}");
@@ -167,7 +173,12 @@ fn events_come_in_and_go_out_as_the_readme_says() {
 fn knowledge_that_delivers_here(scratch: &Scratch) -> Server {
     let config = "[webhooks]\nallow = [\"127.0.0.0/8\"]\nallow_http = true\n";
     let config = format!("--config={}", scratch.write("knowledge.toml", config));
-    start(&["serve", &config, &scratch.data_dir(), "--listen=127.0.0.1:0"])
+    start(&[
+        "serve",
+        &config,
+        &scratch.data_dir(),
+        "--listen=127.0.0.1:0",
+    ])
 }
 
 /// A port that nobody listens on, below those that are given to who asks for any.
