@@ -10,11 +10,12 @@ use super::inbound::Stored;
 use super::ingest::{Maker, NewMemory, check_batch};
 use super::maintain::Due;
 use super::sealing::Sealed;
+use super::signing::SignedMessage;
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
+use crate::limits::INBOUND_MESSAGE_RETENTION;
 #[cfg(feature = "openapi")]
 use crate::limits::INGEST_MEMORIES_MAX;
-use crate::limits::{INBOUND_MESSAGE_RETENTION, SIGNED_MESSAGE_TOLERANCE};
 use crate::model::{InboundWebhookId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Transaction, keys};
 
@@ -28,19 +29,6 @@ pub struct InboundBatch {
     /// 1 to 100 memories, no two with the same key.
     #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = INGEST_MEMORIES_MAX)))]
     pub memories: Vec<NewMemory>,
-}
-
-/// A message as it came in: the bytes of its headers and of its body.
-#[derive(Clone, Copy, Debug)]
-pub struct SignedMessage<'m> {
-    /// `webhook-id`: the same for each repetition of a message, and for no other.
-    pub id: &'m [u8],
-    /// `webhook-timestamp`: when it was sent, in seconds since the Unix epoch.
-    pub timestamp: &'m [u8],
-    /// `webhook-signature`: signatures divided by spaces, one of which has to be right.
-    pub signature: &'m [u8],
-    /// The body.
-    pub body: &'m [u8],
 }
 
 /// A message whose signature is right: [`KnowledgeService::verify_message`] makes it, nothing else can.
@@ -68,27 +56,6 @@ fn unauthenticated(reason: &'static str) -> Error {
     Error::Unauthenticated { reason }
 }
 
-impl SignedMessage<'_> {
-    /// Refuses a message that says it was sent too long ago, or later than now.
-    fn check_time(&self, now: Timestamp) -> Result<(), Error> {
-        let text = std::str::from_utf8(self.timestamp).ok();
-        let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let seconds = text.and_then(|text| text.parse::<i64>().ok());
-        let sent = seconds.and_then(|seconds| seconds.checked_mul(1_000));
-        let sent = sent.ok_or(unauthenticated(
-            "webhook-timestamp must be a time in seconds since the Unix epoch",
-        ))?;
-        let distance = sent.abs_diff(now.as_millis());
-        if u128::from(distance) <= SIGNED_MESSAGE_TOLERANCE.as_millis() {
-            Ok(())
-        } else {
-            Err(unauthenticated(
-                "webhook-timestamp is more than 5 minutes from now",
-            ))
-        }
-    }
-}
-
 impl KnowledgeService {
     /// Verifies that a message was sent by who knows the secret of an inbound webhook, within the last five minutes. It
     /// grants nothing else: [`KnowledgeService::take_message`] takes it in.
@@ -107,17 +74,11 @@ impl KnowledgeService {
         message.check_time(now)?;
         let mut reading = self.reading();
         let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
-        let mut signed_with = None;
-        for sealed in stored.secrets_at(now) {
-            let secret = self.signing_secret(sealed, webhook.0)?;
-            let (id, timestamp) = (message.id, message.timestamp);
-            if secret.has_signed(id, timestamp, message.body, message.signature) {
-                signed_with = Some(sealed.clone());
-            }
-        }
-        let secret = signed_with.ok_or(unauthenticated(
-            "webhook-signature has no signature that is right for this message",
-        ))?;
+        let sealed: Vec<_> = stored.secrets_at(now).collect();
+        let opened = sealed.iter();
+        let opened = opened.map(|sealed| self.inner.sealer.signing_secret(sealed, webhook.0));
+        let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
+        let secret = sealed[message.verify(&opened, now)?].clone();
         let is_identifier = (1..=MESSAGE_ID_CHARS_MAX).contains(&message.id.len())
             && message.id.iter().all(u8::is_ascii_graphic);
         let id = std::str::from_utf8(message.id).ok();

@@ -303,7 +303,11 @@ impl KnowledgeService {
     fn secrets(&self, recipient: &Recipient, now: Timestamp) -> Result<Vec<SigningSecret>, Error> {
         let (mut secrets, mut damaged) = (Vec::new(), None);
         for sealed in recipient.secrets_at(now) {
-            match self.signing_secret(sealed, recipient.endpoint().0) {
+            match self
+                .inner
+                .sealer
+                .signing_secret(sealed, recipient.endpoint().0)
+            {
                 Ok(secret) => secrets.push(secret),
                 Err(error) => {
                     tracing::error!(endpoint = %recipient.endpoint(), %error, "a secret cannot be opened");
@@ -518,11 +522,11 @@ impl Work {
         };
         let body = serde_json::to_vec(&body);
         let body = body.expect("records serialise: string keys, no fallible implementations");
-        let (id, seconds) = (delivery.delivery.id, turn.now.as_seconds().to_string());
+        let id = delivery.delivery.id;
         let signatures: Vec<_> = self
             .secrets
             .iter()
-            .map(|secret| secret.sign(&id.to_string(), &seconds, &body))
+            .map(|secret| secret.sign(&id.to_string(), turn.now, &body))
             .collect();
         delivery.lease(transaction, queue, turn.until());
         delivery.put(transaction, queue);

@@ -31,6 +31,8 @@ pub(super) use self::expansion::Expansion;
 pub use self::finish::Finished;
 pub(super) use self::history::AnnouncedEvent;
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
+pub(super) use self::log::find_delivery;
 pub use self::log::{Endpoint, OutboxStatus, Redelivered};
 pub(super) use self::queue::{EndpointPlace, EndpointQueue, EndpointState};
+pub(super) use self::recipient::Recipient;
 pub(super) use self::record::{DeliveryPlace, StoredDelivery};

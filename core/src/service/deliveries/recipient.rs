@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::queue::EndpointPlace;
+use super::queue::{EndpointPlace, EndpointQueue};
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::Error;
 use crate::model::{
@@ -61,6 +61,20 @@ impl Recipient {
         let entry = found.first().and_then(Option::as_ref);
         let entry = entry.ok_or_else(|| Error::internal(format!("{key} is missing")))?;
         Ok(Self::decode(place, &key, entry)?)
+    }
+
+    /// Finds an endpoint of either kind, whoever asks.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; those of the store.
+    pub(in crate::service) async fn find(
+        transaction: &mut Transaction,
+        org: OrgId,
+        endpoint: EndpointId,
+    ) -> Result<Self, Error> {
+        let queue = EndpointQueue::read(transaction, org, endpoint).await?;
+        let queue = queue.ok_or(Error::NotFound { what: "endpoint" })?;
+        Self::read(transaction, org, endpoint, queue.state.place).await
     }
 
     pub(in crate::service) fn org(&self) -> OrgId {
