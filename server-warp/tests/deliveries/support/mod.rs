@@ -1,0 +1,41 @@
+//! A store with an organisation in it, servers that deliver from it, and those who are sent to.
+
+mod fake;
+mod serving;
+mod world;
+
+#[path = "../../support/exposition.rs"]
+mod exposition;
+
+use std::future::Future;
+use std::time::Duration;
+
+pub(crate) use self::fake::{FakeSender, answered, failed};
+pub(crate) use self::serving::Serving;
+pub(crate) use self::world::{World, open};
+
+/// Ends a test that would hang.
+pub(crate) const GUARD: Duration = Duration::from_secs(120);
+
+/// The result of a future that must come.
+pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
+    within(GUARD, what, future).await
+}
+
+/// The same, where the time is virtual and much of it passes.
+pub(crate) async fn within<F: Future>(guard: Duration, what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(guard, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("waited too long for {what}"),
+    }
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    guarded(what, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
