@@ -10,7 +10,7 @@ use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin};
 use knowledge_core::limits;
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus, EventType,
-    McpClient, MemberKind, ReviewStatus, SensitivityLabel,
+    McpClient, MemberKind, ReviewStatus, SPECIAL_RANGES, SensitivityLabel, SpecialRange,
 };
 use knowledge_core::service::{AuditAction, IngestOutcome, ResourceKind};
 use knowledge_core::store::{
@@ -249,6 +249,14 @@ fn limits() -> String {
     table
 }
 
+fn special_ranges() -> String {
+    let mut table = String::from("| addresses | what they are for | |\n| --- | --- | --- |\n");
+    for SpecialRange { range, name, rfc } in SPECIAL_RANGES {
+        let _ = writeln!(table, "| `{range}` | {name} | RFC {rfc} |");
+    }
+    table
+}
+
 /// `text` with what stands between the markers of `name` replaced.
 fn with_table(text: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- table {name} -->\n");
@@ -263,21 +271,29 @@ fn with_table(text: &str, name: &str, table: &str) -> String {
 }
 
 #[test]
+fn the_tables_are_those_of_the_code() {
+    assert_written(
+        "docs/reference.md",
+        &[
+            ("operations", operations()),
+            ("built-in roles", built_in_roles()),
+            ("needs", needs()),
+            ("enumerations", enumerations()),
+            ("errors", errors()),
+            ("limits", limits()),
+        ],
+    );
+    assert_written("docs/webhooks.md", &[("special ranges", special_ranges())]);
+}
+
+/// Asserts that the tables of a file are these, or writes them so where that is asked for.
 #[expect(
     clippy::disallowed_methods,
     reason = "this test is told by its environment to write the tables"
 )]
-fn the_tables_are_those_of_the_code() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
+fn assert_written(file: &str, tables: &[(&str, String)]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
     let written = std::fs::read_to_string(&path).unwrap();
-    let tables = [
-        ("operations", operations()),
-        ("built-in roles", built_in_roles()),
-        ("needs", needs()),
-        ("enumerations", enumerations()),
-        ("errors", errors()),
-        ("limits", limits()),
-    ];
     let expected = tables.iter().fold(written.clone(), |text, (name, table)| {
         with_table(&text, name, table)
     });
@@ -286,7 +302,7 @@ fn the_tables_are_those_of_the_code() {
     } else {
         assert!(
             written == expected,
-            "docs/reference.md is not what the code says: run this with UPDATE_REFERENCE=1"
+            "{file} is not what the code says: run this with UPDATE_REFERENCE=1"
         );
     }
 }

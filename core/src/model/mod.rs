@@ -1,5 +1,6 @@
 //! The records and the wire types: what is stored, what is asked for and what is answered.
 
+mod address;
 mod dashboard;
 mod deliveries;
 mod delivery;
@@ -12,6 +13,9 @@ mod role;
 mod time;
 mod url;
 
+pub use self::address::{
+    AddressPolicy, GLOBAL_UNICAST, IpNet, RefusedAddress, RefusedUrl, SPECIAL_RANGES, SpecialRange,
+};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,

@@ -91,7 +91,7 @@ use crate::dump::UNFINISHED_SCHEMA;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{MemberId, Workspace, WorkspaceId};
+use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
 use crate::store::{
     Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
@@ -109,8 +109,8 @@ pub struct Options {
     /// Where this service is reached from outside, without a slash at the end: the beginning of the URLs of inbound
     /// webhooks. Without it they are given as paths.
     pub public_url: Option<String>,
-    /// Whether webhooks may be registered for `http` addresses too.
-    pub allow_http_webhooks: bool,
+    /// Where deliveries may go: what webhooks and citation subscriptions may be registered for.
+    pub webhook_addresses: AddressPolicy,
 }
 
 impl Options {
@@ -121,7 +121,7 @@ impl Options {
             sealing_key,
             limits: Limits::default(),
             public_url: None,
-            allow_http_webhooks: false,
+            webhook_addresses: AddressPolicy::default(),
         }
     }
 }
@@ -142,7 +142,7 @@ struct Inner {
     sealer: Sealer,
     limits: Limits,
     public_url: String,
-    allow_http_webhooks: bool,
+    webhook_addresses: AddressPolicy,
 }
 
 impl fmt::Debug for KnowledgeService {
@@ -261,7 +261,7 @@ impl KnowledgeService {
             sealer: Sealer::new(&options.sealing_key),
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
-            allow_http_webhooks: options.allow_http_webhooks,
+            webhook_addresses: options.webhook_addresses,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -272,6 +272,13 @@ impl KnowledgeService {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
+    }
+
+    /// Where deliveries may go. Who sends them asks it again: of the URL before each attempt, and of each address that a
+    /// name resolves to.
+    #[must_use]
+    pub fn webhook_addresses(&self) -> &AddressPolicy {
+        &self.inner.webhook_addresses
     }
 
     /// The clock and the randomness of the service.

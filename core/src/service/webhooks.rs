@@ -79,14 +79,9 @@ impl KnowledgeService {
             let message = format!("must have at most {chars_max} characters");
             return Err(Error::invalid(path, ProblemCode::TooLarge, message));
         }
-        if url.as_url().scheme() == "https" || self.inner.allow_http_webhooks {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            path,
-            ProblemCode::InvalidValue,
-            "must begin with https://",
-        ))
+        self.webhook_addresses()
+            .check_url(url)
+            .map_err(|refused| Error::invalid(path, ProblemCode::InvalidValue, refused.to_string()))
     }
 
     /// The outbound webhooks of a workspace, in the order they were made, without their secrets.

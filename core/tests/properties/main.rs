@@ -2,6 +2,7 @@
 //!
 //! `PROPTEST_CASES` sets how much is tried, `PROPTEST_RNG_SEED` with what a run begins.
 
+mod addresses;
 mod crowd;
 mod late;
 mod regressions;

@@ -67,7 +67,7 @@ async fn addresses_without_encryption_are_for_those_who_allow_them() {
     let plain = "http://example.com/";
     let refused = subscribe(&world, &world.owner, recall_id, plain).await;
     assert_eq!(problem(refused), "webhook_url invalid_value");
-    let world = World::with(|options| options.allow_http_webhooks = true).await;
+    let world = World::with(|options| options.webhook_addresses.allow_http = true).await;
     let recall_id = recall(&world).await;
     subscribe(&world, &world.owner, recall_id, plain)
         .await

@@ -1,5 +1,6 @@
 //! The typed service over the in-memory store, one module per capability: what is documented, by example.
 
+mod addresses;
 mod admin;
 mod audit;
 mod audit_log;

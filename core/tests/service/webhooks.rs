@@ -46,7 +46,7 @@ async fn addresses_without_encryption_are_for_those_who_allow_them() {
         problem(create(&world, "http://example.com/").await),
         "url invalid_value"
     );
-    let world = World::with(|options| options.allow_http_webhooks = true).await;
+    let world = World::with(|options| options.webhook_addresses.allow_http = true).await;
     create(&world, "http://example.com/").await.unwrap();
 }
 

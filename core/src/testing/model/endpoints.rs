@@ -11,10 +11,11 @@ use crate::model::{
 use crate::service::NewRecall;
 
 impl Shape {
-    /// Deliveries go to https alone.
+    /// Deliveries go to https and to names alone: the addresses that are tried are none of the public ones.
     fn url(&mut self, path: &str, url: &WebhookUrl) {
-        let is_plain = url.as_str().starts_with("http://");
-        self.when(is_plain, path, ProblemCode::InvalidValue);
+        let has_name = url.as_url().domain().is_some();
+        let is_https = url.as_str().starts_with("https://");
+        self.when(!(has_name && is_https), path, ProblemCode::InvalidValue);
     }
 }
 

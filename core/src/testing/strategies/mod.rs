@@ -193,13 +193,16 @@ pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
         })
 }
 
-/// Addresses of webhooks, a few of them plain http.
+/// Addresses of webhooks, a few of them such as deliveries may not go to.
 pub fn webhook_url() -> impl Strategy<Value = WebhookUrl> {
     const URLS: &[&str] = &[
         "https://example.com/hooks",
         "https://example.com:8443/a?b=c",
         "https://hooks.example.org/",
+        "https://example.com/hooks/2",
         "http://example.com/plain",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:10.0.0.1]/",
     ];
     select(URLS).prop_map(|url| url.parse().expect("a URL"))
 }

@@ -1,0 +1,257 @@
+//! Which addresses deliveries may go to: the guard against requests that a webhook would have the server make inside its
+//! own network.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use ipnet::IpNet;
+use ipnet::{Ipv4Net, Ipv6Net};
+use url::Host;
+
+use super::WebhookUrl;
+
+/// The longest name that can be looked up, and its longest label, in characters (RFC 1035, 2.3.4).
+const NAME_CHARS_MAX: usize = 253;
+const LABEL_CHARS_MAX: usize = 63;
+
+/// A range of addresses that are not public.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecialRange {
+    /// The addresses.
+    pub range: IpNet,
+    /// What they are for.
+    pub name: &'static str,
+    /// The number of the RFC that says so.
+    pub rfc: u16,
+}
+
+/// The addresses that are not public: what the special-purpose registries of IANA list as not globally reachable, with
+/// multicast and what was given up. Of IPv6, what is outside of [`GLOBAL_UNICAST`] is not public either, listed or not.
+pub const SPECIAL_RANGES: &[SpecialRange] = &[
+    v4([0, 0, 0, 0], 8, "this network", 791),
+    v4([10, 0, 0, 0], 8, "private", 1918),
+    v4(
+        [100, 64, 0, 0],
+        10,
+        "shared by the customers of a provider",
+        6598,
+    ),
+    v4([127, 0, 0, 0], 8, "loopback", 1122),
+    v4([169, 254, 0, 0], 16, "link-local", 3927),
+    v4([172, 16, 0, 0], 12, "private", 1918),
+    v4([192, 0, 0, 0], 24, "protocol assignments", 6890),
+    v4([192, 0, 2, 0], 24, "documentation", 5737),
+    v4([192, 88, 99, 0], 24, "6to4 relays", 7526),
+    v4([192, 168, 0, 0], 16, "private", 1918),
+    v4([198, 18, 0, 0], 15, "benchmarking", 2544),
+    v4([198, 51, 100, 0], 24, "documentation", 5737),
+    v4([203, 0, 113, 0], 24, "documentation", 5737),
+    v4([224, 0, 0, 0], 4, "multicast", 5771),
+    v4([255, 255, 255, 255], 32, "broadcast", 919),
+    v4([240, 0, 0, 0], 4, "reserved", 1112),
+    v6([0; 8], 128, "unspecified", 4291),
+    v6([0, 0, 0, 0, 0, 0, 0, 1], 128, "loopback", 4291),
+    v6([0; 8], 96, "IPv4-compatible", 4291),
+    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, "local NAT64", 8215),
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, "discarded", 6666),
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, "Teredo", 4380),
+    v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48, "benchmarking", 5180),
+    v6([0x2001, 0x10, 0, 0, 0, 0, 0, 0], 28, "ORCHID", 4843),
+    v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, "ORCHIDv2", 7343),
+    v6(
+        [0x2001, 0, 0, 0, 0, 0, 0, 0],
+        23,
+        "protocol assignments",
+        2928,
+    ),
+    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, "documentation", 3849),
+    v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, "6to4", 3056),
+    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "documentation", 9637),
+    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16, "segment routing", 9602),
+    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7, "unique local", 4193),
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, "link-local", 4291),
+    v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, "site-local", 3879),
+    v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "multicast", 4291),
+];
+
+/// Where the public addresses of IPv6 are (RFC 4291, 2.4).
+pub const GLOBAL_UNICAST: Ipv6Net = Ipv6Net::new_assert(segments([0x2000, 0, 0, 0, 0, 0, 0, 0]), 3);
+
+/// Whatever is outside of [`GLOBAL_UNICAST`] and has no name of its own.
+const NOT_GLOBAL_UNICAST: SpecialRange = v6([0; 8], 0, "not global unicast", 4291);
+
+/// Addresses of IPv4 as those behind a NAT64 reach them (RFC 6052, 2.1).
+const NAT64: Ipv6Net = Ipv6Net::new_assert(segments([0x64, 0xff9b, 0, 0, 0, 0, 0, 0]), 96);
+
+const fn v4([a, b, c, d]: [u8; 4], length: u8, name: &'static str, rfc: u16) -> SpecialRange {
+    let range = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), length));
+    SpecialRange { range, name, rfc }
+}
+
+const fn v6(address: [u16; 8], length: u8, name: &'static str, rfc: u16) -> SpecialRange {
+    let range = IpNet::V6(Ipv6Net::new_assert(segments(address), length));
+    SpecialRange { range, name, rfc }
+}
+
+const fn segments([a, b, c, d, e, f, g, h]: [u16; 8]) -> Ipv6Addr {
+    Ipv6Addr::new(a, b, c, d, e, f, g, h)
+}
+
+/// Where deliveries may go: by default to public addresses alone, and with encryption alone.
+///
+/// ```
+/// use knowledge_core::model::AddressPolicy;
+///
+/// let policy = AddressPolicy {
+///     allow: vec!["10.1.0.0/16".parse()?],
+///     ..AddressPolicy::default()
+/// };
+/// assert!(policy.permits("10.1.2.3".parse()?));
+/// assert!(policy.permits("::ffff:10.1.2.3".parse()?));
+/// assert!(!policy.permits("10.2.0.1".parse()?));
+/// assert!(policy.check_url(&"https://10.1.2.3/hook".parse()?).is_ok());
+/// assert!(policy.check_url(&"https://2130706433/hook".parse()?).is_err()); // 127.0.0.1
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressPolicy {
+    /// What deliveries may go to besides public addresses. A range of IPv4 is for its addresses in every notation.
+    pub allow: Vec<IpNet>,
+    /// Whether deliveries may go over plain `http` too.
+    pub allow_http: bool,
+}
+
+/// Why deliveries may not go to a URL, or never could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefusedUrl {
+    /// Plain `http`.
+    #[error("must begin with https:// (the operator can allow http)")]
+    NotHttps,
+    /// An address that is not public.
+    #[error("must not name an address that is not public (the operator can allow it): {0}")]
+    Address(RefusedAddress),
+    /// A name that always means the machine itself (RFC 6761, 6.3).
+    #[error("must not name localhost (the operator can allow loopback addresses)")]
+    Localhost,
+    /// A host that cannot be looked up by DNS or told to a server.
+    #[error("must name a host that can be looked up")]
+    Host,
+    /// Port 0.
+    #[error("must not have port 0")]
+    Port,
+}
+
+/// An address that deliveries may not go to, by what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} (RFC {})", .0.name, .0.rfc)]
+pub struct RefusedAddress(pub SpecialRange);
+
+impl AddressPolicy {
+    /// Whether deliveries may go to an address.
+    ///
+    /// An IPv4-mapped address is the IPv4 address inside, one of NAT64 is as good as the one inside.
+    #[must_use]
+    pub fn permits(&self, address: IpAddr) -> bool {
+        self.check_address(address).is_ok()
+    }
+
+    /// As [`AddressPolicy::permits`], saying why not.
+    ///
+    /// # Errors
+    /// [`RefusedAddress`] where deliveries may not go there.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), RefusedAddress> {
+        // On the wire it is IPv4: no range of IPv6 speaks for it.
+        let address = address.to_canonical();
+        let mut allowed = self.allow.iter().copied().map(canonical);
+        if allowed.any(|range| range.contains(&address)) {
+            return Ok(());
+        }
+        if let Some(inside) = behind_nat64(address) {
+            return self.check_address(inside.into());
+        }
+        match special(address) {
+            Some(range) => Err(RefusedAddress(range)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a URL that no delivery could go to: as a rule when it is registered, and again before each attempt. An
+    /// address in it is judged here, whatever its notation; those of a name have to be judged when it is looked up.
+    ///
+    /// # Errors
+    /// [`RefusedUrl`] says what is wrong.
+    pub fn check_url(&self, url: &WebhookUrl) -> Result<(), RefusedUrl> {
+        let url = url.as_url();
+        if url.scheme() != "https" && !self.allow_http {
+            return Err(RefusedUrl::NotHttps);
+        }
+        match url.host() {
+            Some(Host::Ipv4(address)) => self.check_address(address.into())?,
+            Some(Host::Ipv6(address)) => self.check_address(address.into())?,
+            Some(Host::Domain(name)) => self.check_name(name)?,
+            None => return Err(RefusedUrl::Host),
+        }
+        if url.port() == Some(0) {
+            return Err(RefusedUrl::Port);
+        }
+        match http::Uri::try_from(url.as_str()) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(RefusedUrl::Host),
+        }
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), RefusedUrl> {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let is_local = name == "localhost" || name.ends_with(".localhost");
+        let may_be_local =
+            self.permits(Ipv4Addr::LOCALHOST.into()) || self.permits(Ipv6Addr::LOCALHOST.into());
+        if is_local && !may_be_local {
+            return Err(RefusedUrl::Localhost);
+        }
+        let is_label = |label: &str| (1..=LABEL_CHARS_MAX).contains(&label.len());
+        if name.len() > NAME_CHARS_MAX || !name.split('.').all(is_label) {
+            return Err(RefusedUrl::Host);
+        }
+        Ok(())
+    }
+}
+
+impl From<RefusedAddress> for RefusedUrl {
+    fn from(refused: RefusedAddress) -> Self {
+        Self::Address(refused)
+    }
+}
+
+/// The range of IPv4 that a range of IPv4-mapped addresses is.
+fn canonical(range: IpNet) -> IpNet {
+    let IpNet::V6(mapped) = range else {
+        return range;
+    };
+    let length = mapped.prefix_len().checked_sub(96);
+    let address = mapped.addr().to_ipv4_mapped();
+    match address.zip(length) {
+        Some((address, length)) => Ipv4Net::new(address, length).map_or(range, IpNet::V4),
+        None => range,
+    }
+}
+
+fn behind_nat64(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V6(address) if NAT64.contains(&address) => {
+            let [.., a, b, c, d] = address.octets();
+            Some(Ipv4Addr::new(a, b, c, d))
+        }
+        _ => None,
+    }
+}
+
+/// The range that makes an address one that is not public.
+fn special(address: IpAddr) -> Option<SpecialRange> {
+    let listed = SPECIAL_RANGES.iter().find(|it| it.range.contains(&address));
+    match address {
+        IpAddr::V6(v6) if !GLOBAL_UNICAST.contains(&v6) => {
+            Some(*listed.unwrap_or(&NOT_GLOBAL_UNICAST))
+        }
+        _ => listed.copied(),
+    }
+}
