@@ -77,10 +77,7 @@ async fn a_commit_wakes_the_dispatcher() {
     let webhook = world.chunk_webhook(URL).await;
     let wake = Wake::new();
     let watched = open(wake.watch_store(store), env).await;
-    let world = World {
-        service: watched,
-        ..world
-    };
+    let world = world.through(watched);
     let sender = taking();
     let seldom = Deliveries::through(sender.clone())
         .poll_every(365 * DAY)
@@ -99,19 +96,14 @@ async fn the_next_attempt_is_made_when_it_is_due() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let wake = Wake::new();
-    let watched = open(wake.watch_store(store), env.clone()).await;
+    let world = world.through(open(wake.watch_store(store), env).await);
     let sender = FakeSender::new(async |_, _| failed(DeliveryFailureCode::ConnectionFailed));
     // So seldom that the schedule would not be kept by looking alone.
     let seldom = Deliveries::through(sender.clone())
         .poll_every(365 * DAY)
         .woken_by(wake);
-    let server = Serving::start(&watched, seldom).await;
-    World {
-        service: watched,
-        ..world.clone()
-    }
-    .ingest()
-    .await;
+    let server = Serving::start(&world.service, seldom).await;
+    world.ingest().await;
     let sent = sender.sends_within(10 * DAY, 10).await;
     world.is_idle().await;
 
@@ -390,10 +382,11 @@ async fn no_more_is_in_flight_than_may_be() {
     sender.sends(ENDPOINTS * EVENTS).await;
     world.is_idle().await;
     assert_eq!(sender.sent().len(), ENDPOINTS * EVENTS);
-    let peaks = peaks.lock().expect("no panic");
-    assert_eq!(peaks.all_max, IN_FLIGHT_MAX);
-    assert_eq!(peaks.per_endpoint_max, IN_FLIGHT_PER_ENDPOINT_MAX);
-    drop(peaks);
+    {
+        let peaks = peaks.lock().expect("no panic");
+        assert_eq!(peaks.all_max, IN_FLIGHT_MAX);
+        assert_eq!(peaks.per_endpoint_max, IN_FLIGHT_PER_ENDPOINT_MAX);
+    }
     let max = server.number("knowledge_deliveries_in_flight_max", &[]);
     assert_eq!(max.await, 20.0);
 }

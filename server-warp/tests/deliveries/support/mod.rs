@@ -5,6 +5,7 @@ mod serving;
 mod world;
 
 #[path = "../../support/exposition.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
 mod exposition;
 
 use std::future::Future;

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use knowledge_core::access::Credential;
 use knowledge_core::env::{Clock, Env};
 use knowledge_core::model::{
-    Delivery, EventType, MemoryId, NewWebhook, SourceId, Timestamp, Webhook, WebhookId, WorkspaceId,
+    AddressPolicy, Delivery, EventType, MemoryId, NewWebhook, SourceId, Timestamp, Webhook,
+    WebhookId, WorkspaceId,
 };
 use knowledge_core::service::{
-    Endpoint, KnowledgeService, NewMemory, Options, OutboxStatus, PageRequest,
-    SealingKey,
+    Endpoint, KnowledgeService, NewMemory, Options, OutboxStatus, PageRequest, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_core::testing::fixture;
@@ -50,7 +50,10 @@ impl Clock for VirtualClock {
 /// The service over a store, with the key that all tests have.
 pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
     let options = Options {
-        allow_http_webhooks: true,
+        webhook_addresses: AddressPolicy {
+            allow: vec!["127.0.0.0/8".parse().expect("a range")],
+            allow_http: true,
+        },
         ..Options::new(SealingKey::new([7; 32]))
     };
     let opened = KnowledgeService::open(store, env, options).await;
@@ -74,6 +77,14 @@ impl World {
         let env = Env::new(VirtualClock::new(), OsRandomness);
         let world = Self::seeded(open(Arc::clone(&store), env.clone()).await).await;
         (store, env, world)
+    }
+
+    /// The same, through a service over the same store.
+    pub(crate) fn through(&self, service: KnowledgeService) -> Self {
+        Self {
+            service,
+            ..self.clone()
+        }
     }
 
     /// Makes the organisation in an empty store.
