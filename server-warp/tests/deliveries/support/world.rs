@@ -47,13 +47,18 @@ impl Clock for VirtualClock {
     }
 }
 
+/// Public ones and those of this machine, also without TLS.
+pub(crate) fn addresses() -> AddressPolicy {
+    AddressPolicy {
+        allow: vec!["127.0.0.0/8".parse().expect("a range")],
+        allow_http: true,
+    }
+}
+
 /// The service over a store, with the key that all tests have.
 pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
     let options = Options {
-        webhook_addresses: AddressPolicy {
-            allow: vec!["127.0.0.0/8".parse().expect("a range")],
-            allow_http: true,
-        },
+        webhook_addresses: addresses(),
         ..Options::new(SealingKey::new([7; 32]))
     };
     let opened = KnowledgeService::open(store, env, options).await;
@@ -65,7 +70,6 @@ pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
 pub(crate) struct World {
     pub(crate) service: KnowledgeService,
     pub(crate) owner: Credential,
-    pub(crate) token: String,
     pub(crate) workspace: WorkspaceId,
     source: SourceId,
 }
@@ -96,7 +100,6 @@ impl World {
                 org: org.id,
                 member: org.members.owner.id,
             },
-            token: org.members.owner.token,
             workspace: org.empty.id,
             source: org.sources[0],
             service,
