@@ -77,6 +77,15 @@ where
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn trusting(authorities: &Path) -> Result<TlsConnector, String> {
+    let config = tls_config(roots_of(authorities)?)?;
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The authorities of a file.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn roots_of(authorities: &Path) -> Result<RootCertStore, String> {
     let certificates = CertificateDer::pem_file_iter(authorities)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| error.to_string())?;
@@ -86,10 +95,23 @@ pub(crate) fn trusting(authorities: &Path) -> Result<TlsConnector, String> {
     if added == 0 {
         return Err("no certificate of an authority is in it".to_owned());
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    Ok(roots)
+}
+
+/// The authorities that the operating system trusts, if it trusts any. Reads files.
+pub(crate) fn roots_of_the_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+/// How TLS is spoken as a client, trusting these.
+///
+/// # Errors
+/// What rustls says.
+pub(crate) fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+        .map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }

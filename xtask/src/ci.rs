@@ -3,11 +3,11 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::openapi;
 use crate::process::{Result, cargo, read, run};
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
+use crate::{libraries, openapi};
 
 /// How long each fuzz target runs. Long enough to notice that one is broken; a search for defects takes hours and is
 /// for `cargo fuzz run`.
@@ -183,7 +183,9 @@ fn doc() -> Result {
 fn test() -> Result {
     // What the documentation says to type is typed.
     tools::programs(&[("curl", "curl"), ("openssl", "openssl")])?;
-    run(workspace("test").arg("--no-fail-fast"))
+    run(workspace("test")
+        .arg("--no-fail-fast")
+        .envs(libraries::install()?))
 }
 
 fn bench() -> Result {

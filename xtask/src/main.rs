@@ -2,8 +2,10 @@
 //! call. It depends on the standard library alone, so that a cold start costs seconds.
 
 mod ci;
+mod libraries;
 mod openapi;
 mod process;
+mod python;
 mod tools;
 mod wasm;
 mod wasm_target;

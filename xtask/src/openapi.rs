@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::process::{Result, cargo, run, succeeds};
-use crate::tools;
+use crate::process::{Result, cargo, run};
+use crate::python::Python;
 
 /// What is asked with, and what the asking needs.
 const FILES: &str = "server-warp/tests/schemathesis";
@@ -27,7 +27,7 @@ const MEMORIES: &str = "200";
 /// # Errors
 /// Something cannot be installed or started; the document is not OpenAPI 3.1; an answer is not what it says.
 pub(crate) fn check() -> Result {
-    let python = Python::install()?;
+    let python = Python::install(Path::new(PYTHON), &format!("{FILES}/requirements.txt"))?;
     run(cargo().args(["build", "--locked", "--package", "knowledge-server"]))?;
     let directory = std::env::current_dir()?.join(PYTHON).join("run");
     let _ = std::fs::remove_dir_all(&directory);
@@ -36,7 +36,7 @@ pub(crate) fn check() -> Result {
     let files = std::env::current_dir()?.join(FILES);
     let document = directory.join("openapi.json");
     let address = format!("{}/openapi.json", demo.url);
-    let mut download = Command::new(&python.program);
+    let mut download = Command::new(python.program());
     download.args(["-c", DOWNLOAD, &address]).arg(&document);
     run(&mut download)?;
     let mut validator = python.command("openapi_spec_validator");
@@ -59,75 +59,6 @@ pub(crate) fn check() -> Result {
         run(&mut asking)?;
     }
     Ok(())
-}
-
-/// A Python that has the packages.
-struct Python {
-    program: PathBuf,
-    /// Where they are, if they are not in an environment of their own.
-    packages: Option<PathBuf>,
-}
-
-impl Python {
-    fn install() -> Result<Self> {
-        tools::programs(&[("python3", "python3")])?;
-        let root = std::env::current_dir()?.join(PYTHON);
-        let requirements = format!("{FILES}/requirements.txt");
-        let program = root.join("environment/bin/python");
-        let has_environment = succeeds(Command::new(&program).args(["-m", "pip", "--version"]))
-            || succeeds(
-                Command::new("python3")
-                    .args(["-m", "venv", "--clear"])
-                    .arg(root.join("environment")),
-            );
-        let pip = |program: &Path| {
-            let mut pip = Command::new(program);
-            pip.args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ]);
-            pip.args(["--requirement", &requirements]);
-            pip
-        };
-        if has_environment {
-            run(&mut pip(&program))?;
-            return Ok(Self {
-                program,
-                packages: None,
-            });
-        }
-        // Some systems have Python and pip without the module that makes environments.
-        let (program, packages) = (PathBuf::from("python3"), root.join("packages"));
-        if !succeeds(Command::new(&program).args(["-m", "pip", "--version"])) {
-            tools::debian_packages(&["python3-pip"])?;
-        }
-        run(pip(&program)
-            .arg("--upgrade")
-            .arg("--target")
-            .arg(&packages))?;
-        Ok(Self {
-            program,
-            packages: Some(packages),
-        })
-    }
-
-    fn command(&self, module: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["-m", module]);
-        if let Some(packages) = &self.packages {
-            command.env("PYTHONPATH", packages);
-        }
-        command
-    }
-
-    /// Where modules are looked for: the packages, and `also`.
-    fn path(&self, also: &Path) -> Result<std::ffi::OsString> {
-        let paths = self.packages.iter().map(PathBuf::as_path).chain([also]);
-        Ok(std::env::join_paths(paths)?)
-    }
 }
 
 /// A running `knowledge demo`. It is ended when dropped.

@@ -3,27 +3,22 @@
 //! A signature is verified over the bytes that were sent, before anything is read from them. What comes in is taken in by
 //! the member that the webhook acts as, with the actions that it has at that moment.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use super::KnowledgeService;
 use super::inbound::Stored;
 use super::ingest::{Maker, NewMemory, check_batch};
 use super::maintain::Due;
-use super::sealing::{SIGNING_SECRET_PREFIX, Sealed};
+use super::sealing::Sealed;
+use super::signing::SignedMessage;
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
+use crate::limits::INBOUND_MESSAGE_RETENTION;
 #[cfg(feature = "openapi")]
 use crate::limits::INGEST_MEMORIES_MAX;
-use crate::limits::{INBOUND_MESSAGE_RETENTION, SIGNED_MESSAGE_TOLERANCE};
 use crate::model::{InboundWebhookId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Transaction, keys};
 
-/// What a signature of the symmetric kind begins with.
-const SIGNATURE_PREFIX: &str = "v1,";
 /// The longest identifier of a message, in characters.
 const MESSAGE_ID_CHARS_MAX: usize = 255;
 
@@ -34,19 +29,6 @@ pub struct InboundBatch {
     /// 1 to 100 memories, no two with the same key.
     #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = INGEST_MEMORIES_MAX)))]
     pub memories: Vec<NewMemory>,
-}
-
-/// A message as it came in: the bytes of its headers and of its body.
-#[derive(Clone, Copy, Debug)]
-pub struct SignedMessage<'m> {
-    /// `webhook-id`: the same for each repetition of a message, and for no other.
-    pub id: &'m [u8],
-    /// `webhook-timestamp`: when it was sent, in seconds since the Unix epoch.
-    pub timestamp: &'m [u8],
-    /// `webhook-signature`: signatures divided by spaces, one of which has to be right.
-    pub signature: &'m [u8],
-    /// The body.
-    pub body: &'m [u8],
 }
 
 /// A message whose signature is right: [`KnowledgeService::verify_message`] makes it, nothing else can.
@@ -74,41 +56,6 @@ fn unauthenticated(reason: &'static str) -> Error {
     Error::Unauthenticated { reason }
 }
 
-impl SignedMessage<'_> {
-    /// Refuses a message that says it was sent too long ago, or later than now.
-    fn check_time(&self, now: Timestamp) -> Result<(), Error> {
-        let text = std::str::from_utf8(self.timestamp).ok();
-        let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let seconds = text.and_then(|text| text.parse::<i64>().ok());
-        let sent = seconds.and_then(|seconds| seconds.checked_mul(1_000));
-        let sent = sent.ok_or(unauthenticated(
-            "webhook-timestamp must be a time in seconds since the Unix epoch",
-        ))?;
-        let distance = sent.abs_diff(now.as_millis());
-        if u128::from(distance) <= SIGNED_MESSAGE_TOLERANCE.as_millis() {
-            Ok(())
-        } else {
-            Err(unauthenticated(
-                "webhook-timestamp is more than 5 minutes from now",
-            ))
-        }
-    }
-
-    /// Whether one of the signatures was made with this secret. How much of a wrong one is right does not show in the time
-    /// that this takes.
-    fn is_signed_with(&self, secret: &[u8]) -> bool {
-        let mut mac =
-            <Hmac<Sha256> as KeyInit>::new_from_slice(secret).expect("a key of any length does");
-        for part in [self.id, b".", self.timestamp, b".", self.body] {
-            mac.update(part);
-        }
-        let signatures = self.signature.split(|byte| *byte == b' ');
-        let signatures = signatures.filter_map(|one| one.strip_prefix(SIGNATURE_PREFIX.as_bytes()));
-        let mut signatures = signatures.filter_map(|one| STANDARD.decode(one).ok());
-        signatures.any(|one| mac.clone().verify_slice(&one).is_ok())
-    }
-}
-
 impl KnowledgeService {
     /// Verifies that a message was sent by who knows the secret of an inbound webhook, within the last five minutes. It
     /// grants nothing else: [`KnowledgeService::take_message`] takes it in.
@@ -127,15 +74,11 @@ impl KnowledgeService {
         message.check_time(now)?;
         let mut reading = self.reading();
         let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
-        let mut signed_with = None;
-        for sealed in stored.secrets_at(now) {
-            if message.is_signed_with(&self.secret_bytes(sealed, webhook)?) {
-                signed_with = Some(sealed.clone());
-            }
-        }
-        let secret = signed_with.ok_or(unauthenticated(
-            "webhook-signature has no signature that is right for this message",
-        ))?;
+        let sealed: Vec<_> = stored.secrets_at(now).collect();
+        let opened = sealed.iter();
+        let opened = opened.map(|sealed| self.inner.sealer.signing_secret(sealed, webhook.0));
+        let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
+        let secret = sealed[message.verify(&opened, now)?].clone();
         let is_identifier = (1..=MESSAGE_ID_CHARS_MAX).contains(&message.id.len())
             && message.id.iter().all(u8::is_ascii_graphic);
         let id = std::str::from_utf8(message.id).ok();
@@ -200,14 +143,6 @@ impl KnowledgeService {
             transaction.done(())
         })
         .await
-    }
-
-    /// What is signed with, from a secret as it is stored.
-    fn secret_bytes(&self, sealed: &Sealed, webhook: InboundWebhookId) -> Result<Vec<u8>, Error> {
-        let secret = self.inner.sealer.open(sealed, webhook.0)?;
-        let bytes = secret.strip_prefix(SIGNING_SECRET_PREFIX);
-        let bytes = bytes.and_then(|bytes| STANDARD.decode(bytes).ok());
-        bytes.ok_or_else(|| Error::internal(format!("the secret of {webhook} is no secret")))
     }
 }
 

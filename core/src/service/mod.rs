@@ -29,6 +29,7 @@ mod recalls;
 mod role_deletion;
 mod roles;
 mod sealing;
+mod signing;
 mod sources;
 mod syncs;
 mod tagged;
@@ -57,7 +58,7 @@ pub use self::deliveries::{
 };
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
-pub use self::inbound_posts::{InboundBatch, SignedMessage, VerifiedMessage};
+pub use self::inbound_posts::{InboundBatch, VerifiedMessage};
 #[cfg(feature = "openapi")]
 pub(crate) use self::ingest::SOURCE_KEY_CHARS_MAX;
 pub(crate) use self::ingest::check_together;
@@ -80,6 +81,7 @@ pub use self::roles::DeleteRole;
 pub(crate) use self::roles::check_actions;
 use self::sealing::Sealer;
 pub use self::sealing::{RotatedSecret, SealingKey};
+pub use self::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 pub use self::sources::NewSource;
 pub use self::syncs::{SyncOutcome, SyncOutcomeKind, SyncReport};
 pub use self::tagged::{IfMatch, Tagged};

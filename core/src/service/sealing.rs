@@ -10,14 +10,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::signing::{SECRET_PREFIX, SigningSecret};
 use crate::digest::hex;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::{DisabledReason, Timestamp};
 
-/// What the secrets of Standard Webhooks 1.0.0 begin with.
-pub(super) const SIGNING_SECRET_PREFIX: &str = "whsec_";
 /// How many random bytes a signing secret has.
 const SIGNING_SECRET_BYTES: usize = 32;
 /// How many bytes a nonce has: long enough to be random.
@@ -170,7 +169,7 @@ impl Sealer {
     /// A new signing secret, as it is shown once and as it is stored.
     pub(crate) fn new_secret(&self, owner: Uuid, env: &Env) -> (String, Sealed) {
         let random = env.random::<SIGNING_SECRET_BYTES>();
-        let secret = format!("{SIGNING_SECRET_PREFIX}{}", STANDARD.encode(random));
+        let secret = format!("{SECRET_PREFIX}{}", STANDARD.encode(random));
         let sealed = self.seal(&secret, owner, env);
         (secret, sealed)
     }
@@ -207,6 +206,20 @@ impl Sealer {
             .decrypt(&XNonce::from(*nonce), payload)
             .map_err(|_| damaged())?;
         String::from_utf8(secret).map_err(|_| damaged())
+    }
+
+    /// The same, to sign and to verify with.
+    ///
+    /// # Errors
+    /// As [`Sealer::open`].
+    pub(crate) fn signing_secret(
+        &self,
+        sealed: &Sealed,
+        owner: Uuid,
+    ) -> Result<SigningSecret, Error> {
+        let secret = self.open(sealed, owner)?;
+        let no_secret = |_| Error::internal(format!("the sealed secret of {owner} is no secret"));
+        secret.parse().map_err(no_secret)
     }
 }
 

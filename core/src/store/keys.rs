@@ -65,7 +65,7 @@
 //! | `delivery` | org, endpoint, event | delivery with its attempts |
 //! | `delivery_id` | org, delivery | the endpoint and the event it stands under |
 //! | `delivery_due` | org, endpoint, time, event | marks what an endpoint waits for |
-//! | `undelivered` | event, endpoint | marks the deliveries that wait, the oldest event first |
+//! | `undelivered` | event, endpoint | the organisation of a delivery that waits, the oldest event first |
 //! | `undelivered_count` | | counter of deliveries that wait |
 //! | `dead_letter` | org, endpoint, event | marks the deliveries that were given up |
 //! | `disabled_endpoint_count` | | counter of endpoints that the service switched off |

@@ -16,14 +16,15 @@ use serde_json::{Value, json};
 use crate::memory;
 
 /// Families of which an entry may be missing: nothing has to lead to it.
-const OPTIONAL: [&str; 7] = [
+const OPTIONAL: [&str; 8] = [
     "chat_message",
     "due",
-    "event",
+    "expansion",
     "idempotency",
     "inbound_message",
     "last_ingest",
     "mcp_key_use",
+    "outbox",
 ];
 /// Families of which an entry need not be there as long as nothing refers to it.
 const REFERRED_TO: [&str; 5] = ["audit", "former_member", "source", "mcp_key", "org"];
@@ -311,8 +312,8 @@ fn planted() -> Vec<Planted> {
         ("idempotency", "/items", json!(161), Missing, "audit"),
         ("idempotency", "/operation_id", other(), Mismatch, "audit"),
         ("idempotency", "/expires_at", later(), NotDue, "idempotency"),
-        ("event", "/id", other(), Mismatch, "event"),
-        ("event", "/workspace_id", other(), Missing, "workspace"),
+        ("outbox", "/id", other(), Mismatch, "outbox"),
+        ("outbox", "/workspace_id", other(), Missing, "workspace"),
         (
             "due",
             "",

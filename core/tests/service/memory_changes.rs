@@ -311,7 +311,7 @@ async fn deleting_erases_what_a_memory_says() {
             assert_eq!(family, "cited_by", "{key}");
         }
         if text.contains(&id.to_string()) {
-            assert!(["audit", "event", "recall"].contains(&family), "{key}");
+            assert!(["audit", "outbox", "recall"].contains(&family), "{key}");
         }
     }
     let events = world.events_of(EventType::ChunkDeleted).await;

@@ -29,6 +29,7 @@ mod tenant;
 mod token;
 mod user;
 mod verify;
+mod webhook;
 mod workspace;
 
 use std::process::ExitCode;
@@ -57,6 +58,7 @@ enum Command {
     User(user::Args),
     Token(token::Args),
     Session(session::Args),
+    Webhook(webhook::Args),
     Relabel(relabel::Args),
     Import(import::Args),
     Dashboard(dashboard::Args),
@@ -101,6 +103,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => session::run(args).await,
+            Command::Webhook(args) => webhook::run(args).await,
             Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,

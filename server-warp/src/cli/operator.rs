@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
 use knowledge_core::api::admin::MemberView;
+use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{Organization, Workspace};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,8 +16,6 @@ use super::settings::AdminArgs;
 use super::tenant::{known, quiet_log};
 use crate::admin::{Transport, TransportError};
 
-/// How many items a page of a list is asked for.
-const PAGE_ITEMS: &str = "200";
 /// What a request is addressed to: the interface has no name of its own.
 const ORGS: &str = "/admin/v1/orgs";
 
@@ -136,18 +135,31 @@ impl Operator {
         path: &str,
         filter: &[(&str, &str)],
     ) -> Result<Vec<T>, CallError> {
+        let (all, _) = self.list_first(path, filter, usize::MAX).await?;
+        Ok(all)
+    }
+
+    /// The first items of a list, and whether there are more.
+    async fn list_first<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        filter: &[(&str, &str)],
+        items_max: usize,
+    ) -> Result<(Vec<T>, bool), CallError> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
+            let limit = PAGE_ITEMS_MAX.min(items_max - all.len()).to_string();
             let mut query = filter.to_vec();
-            query.push(("limit", PAGE_ITEMS));
+            query.push(("limit", &limit));
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
             let path = with_query(path, &query);
             let page: Page<T> = self.call(Method::GET, &path, None).await?;
             all.extend(page.data);
             match page.next_cursor {
-                Some(next) => cursor = Some(next),
-                None => return Ok(all),
+                None => return Ok((all, false)),
+                Some(_) if all.len() >= items_max => return Ok((all, true)),
+                next => cursor = next,
             }
         }
     }
@@ -209,6 +221,26 @@ impl OrgOperator {
     ) -> Result<Vec<T>, Failure> {
         let listed = self.operator.list(&self.path(&[segment]), filter).await;
         Ok(listed?)
+    }
+
+    /// The first items of a list of something of the organisation, and whether there are more. A refusal is explained.
+    pub(super) async fn list_first<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        filter: &[(&str, &str)],
+        items_max: usize,
+        flags: &[(&str, &str)],
+    ) -> Result<(Vec<T>, bool), Failure> {
+        let path = self.path(segments);
+        match self.operator.list_first(&path, filter, items_max).await {
+            Err(CallError::Refused(refusal)) => Err(self.explain(refusal, flags).await),
+            listed => Ok(listed?),
+        }
+    }
+
+    /// Whether a server holds the data.
+    pub(super) fn is_served(&self) -> bool {
+        self.operator.transport.store().is_none()
     }
 
     /// What the interface answers to a request about something of the organisation. In a refusal the fields of the

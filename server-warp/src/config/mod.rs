@@ -42,6 +42,7 @@ mod setting;
 mod suggest;
 mod textual;
 mod units;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub(crate) use self::sections::SECTIONS;
 pub(crate) use self::setting::Setting;
 pub use self::textual::BaseUrl;
 pub use self::units::{format_size, format_time};
+pub use self::webhooks::WebhookSettings;
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
 use crate::data::DataConfig;
@@ -92,6 +94,8 @@ pub struct Config {
     pub admin_socket: SocketPlace,
     /// The limits of the service.
     pub limits: Limits,
+    /// How events leave; how long they are kept is one of the limits.
+    pub webhooks: WebhookSettings,
     /// What is logged, and how.
     pub log: LogConfig,
     /// Time between two looks for what is due in the background.
@@ -114,6 +118,7 @@ impl Default for Config {
             data: DataConfig::default(),
             admin_socket: SocketPlace::default(),
             limits: Limits::default(),
+            webhooks: WebhookSettings::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
             metrics_listen: None,

@@ -131,6 +131,8 @@ fn changed(setting: &Setting) -> Config {
         "0.5",
         "7s",
         "7ms",
+        "70d",
+        "7.0.0.0/8",
         "7MiB",
         "127.0.0.1:7",
         "https://seven.example",

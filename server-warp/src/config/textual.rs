@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use knowledge_core::model::IpNet;
 use knowledge_storage_sled::Mode;
 use url::Url;
 
@@ -102,6 +103,24 @@ impl Textual for SocketAddr {
 
     fn read(text: &OsStr) -> Option<Self> {
         text.to_str()?.parse().ok()
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+/// An address alone is the range that has it alone.
+impl Textual for IpNet {
+    const EXPECTS: &'static str =
+        "a range of addresses such as 10.20.0.0/16 or fd12:3456::/32, or one address";
+    const PLACEHOLDER: &'static str = "RANGE";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        let text = text.to_str()?;
+        let range = text.parse::<Self>().ok();
+        let range = range.or_else(|| text.parse::<IpAddr>().ok().map(Self::from))?;
+        Some(range.trunc())
     }
 
     fn write(&self) -> Option<String> {

@@ -6,9 +6,13 @@
 //!
 //! Any number of servers may deliver from one store: a delivery is claimed by one of them at a time.
 
+mod answer;
 mod attempt;
+mod client;
 mod dispatcher;
+mod failure;
 mod in_flight;
+mod resolver;
 mod wake;
 
 use std::fmt;
@@ -17,7 +21,9 @@ use std::time::Duration;
 
 use knowledge_core::service::DeliverySender;
 
+pub use self::client::{DeliveryClient, DeliveryClientError};
 pub(crate) use self::dispatcher::Dispatcher;
+pub use self::resolver::{LookUp, SystemLookUp};
 pub use self::wake::Wake;
 use crate::telemetry::DeliveryTracer;
 

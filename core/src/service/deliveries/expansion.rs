@@ -1,7 +1,9 @@
 //! Which endpoints hear of an event: from the outbox to the queues.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
-use crate::model::Timestamp;
+use crate::model::{EndpointId, RecallId, Timestamp};
 use crate::service::KnowledgeService;
 
 /// What one call of [`KnowledgeService::expand_events`] did.
@@ -13,6 +15,28 @@ pub struct Expanded {
     pub deliveries: u64,
     /// Whether there is more to do now: call again.
     pub has_more: bool,
+}
+
+/// How far the expansion of an event has come: what is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::service) enum Expansion {
+    /// The webhooks that hear of the event itself.
+    Webhooks {
+        /// Which part of the memories.
+        part: usize,
+        /// The last endpoint that has a delivery of this part.
+        after: Option<EndpointId>,
+    },
+    /// Those who hear of the recalls that cite a memory of the event.
+    Citations {
+        /// Which of the memories.
+        memory: usize,
+        /// The last recall that is done with.
+        after: Option<RecallId>,
+        /// The last endpoint that has a delivery for the recall behind that one.
+        within: Option<EndpointId>,
+    },
 }
 
 impl KnowledgeService {

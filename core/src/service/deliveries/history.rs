@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::record::StoredDelivery;
+use crate::env::Env;
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::maintain::Due;
 use crate::service::{Event, KnowledgeService};
@@ -20,22 +22,30 @@ pub(in crate::service) struct AnnouncedEvent {
     pub(in crate::service) event: Event,
     /// The endpoints that it has deliveries to, or had.
     pub(in crate::service) endpoints: Vec<EndpointId>,
+    /// When it is swept: what stands under `due` at that time.
+    pub(in crate::service) kept_until: Timestamp,
 }
 
 impl AnnouncedEvent {
-    /// Writes an event with its first deliveries, to be swept when it has been kept for long enough.
-    pub(in crate::service) fn create(
-        &self,
-        transaction: &mut Transaction,
-        service: &KnowledgeService,
-    ) {
+    /// An event with deliveries to these endpoints, to be kept as long as the limits say.
+    pub(in crate::service) fn new(
+        event: Event,
+        endpoints: Vec<EndpointId>,
+        limits: &Limits,
+    ) -> Self {
+        let kept_until = event.timestamp.plus(limits.delivery_retention);
+        Self {
+            event,
+            endpoints,
+            kept_until,
+        }
+    }
+
+    /// Writes it with its first deliveries.
+    pub(in crate::service) fn create(&self, transaction: &mut Transaction, env: &Env) {
         let (org, event) = (self.event.org_id, self.event.id);
         transaction.create(keys::event(org, event), self);
-        let until = self
-            .event
-            .timestamp
-            .plus(service.limits().delivery_retention);
-        Due::Event { org, event }.schedule(transaction, until, service.env());
+        Due::Event { org, event }.schedule(transaction, self.kept_until, env);
     }
 }
 
@@ -54,7 +64,7 @@ impl KnowledgeService {
             }
             transaction.delete(due.key.clone());
             let key = keys::event(org, event);
-            let Some(announced) = transaction.read::<AnnouncedEvent>(&key).await? else {
+            let Some(mut announced) = transaction.read::<AnnouncedEvent>(&key).await? else {
                 return transaction.done(());
             };
             let endpoints = &announced.endpoints;
@@ -64,8 +74,10 @@ impl KnowledgeService {
                 .collect();
             let found = transaction.read_many::<StoredDelivery>(&records).await?;
             if found.iter().flatten().any(StoredDelivery::is_pending) {
-                let later = now.plus(SWEEP_POSTPONED);
+                announced.kept_until = now.plus(SWEEP_POSTPONED);
+                let later = announced.kept_until;
                 Due::Event { org, event }.schedule(&mut transaction, later, self.env());
+                transaction.put(key, &announced);
                 return transaction.done(());
             }
             for (endpoint, mut delivery) in endpoints.iter().zip(found).filter_map(present) {

@@ -22,5 +22,8 @@ pub use self::exchange::{
     ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
 };
 pub use self::expansion::Expanded;
+pub(super) use self::expansion::Expansion;
+pub(super) use self::history::AnnouncedEvent;
 pub use self::log::{Endpoint, OutboxStatus, Redelivered};
 pub(super) use self::queue::{EndpointPlace, EndpointQueue, EndpointState};
+pub(super) use self::record::{DeliveryPlace, StoredDelivery};

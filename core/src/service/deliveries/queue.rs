@@ -7,8 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
-use crate::store::{Transaction, keys};
+use crate::model::{
+    EndpointId, EventId, OrgId, RecallId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
+};
+use crate::store::{Key, Transaction, keys};
 
 /// Where the record of an endpoint stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,20 @@ pub(in crate::service) struct EndpointState {
     /// Since when every attempt has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) failing_since: Option<Timestamp>,
+}
+
+impl EndpointState {
+    /// The key of its record.
+    pub(in crate::service) fn record(&self, org: OrgId, endpoint: EndpointId) -> Key {
+        match self.place {
+            EndpointPlace::Webhook(workspace) => {
+                keys::webhook(org, workspace, WebhookId(endpoint.0))
+            }
+            EndpointPlace::Subscription(recall) => {
+                keys::subscription(org, recall, SubscriptionId(endpoint.0))
+            }
+        }
+    }
 }
 
 /// The state of an endpoint within a transaction, written by [`EndpointQueue::settle`].

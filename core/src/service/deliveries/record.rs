@@ -89,6 +89,8 @@ impl StoredDelivery {
         queue: &mut EndpointQueue,
         at: Timestamp,
     ) {
+        // An entry that is written again at its place is not deleted too: a commit changes each key once.
+        self.due.take_if(|due| *due == at);
         self.leave_queue(transaction, queue.org, queue.endpoint);
         if self.delivery.status != DeliveryStatus::Pending {
             self.unmark(transaction, queue.org, queue.endpoint);
@@ -157,7 +159,7 @@ impl StoredDelivery {
         let (event, endpoint) = (self.delivery.event_id, queue.endpoint);
         match self.delivery.status {
             DeliveryStatus::Pending => {
-                transaction.put(keys::undelivered(event, endpoint), &());
+                transaction.put(keys::undelivered(event, endpoint), &queue.org);
                 transaction.add(keys::undelivered_count(), 1);
             }
             DeliveryStatus::Dead => {

@@ -1,11 +1,11 @@
 //! What an entry claims of another one, and whether that holds.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{DifferenceCode, Verifier};
 use crate::digest::sha256;
-use crate::model::Timestamp;
+use crate::model::{EndpointId, OrgId, Timestamp};
 use crate::service::maintain::Due;
 use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value, keys};
 
@@ -26,6 +26,16 @@ pub(super) enum Claim {
     HasName(Key, String),
     /// It will be looked at then.
     Due(Timestamp, Due),
+    /// It is a number, at least this one; nothing is 0.
+    AtLeast(Key, i64),
+    /// It is an event that lists this endpoint.
+    Lists(Key, EndpointId),
+    /// The endpoint is there, or what it left is being cleared.
+    Endpoint(OrgId, EndpointId),
+    /// If the endpoint is there, its turn will come.
+    Turn(OrgId, EndpointId),
+    /// It is an endpoint with a number that was given: one that is not above the second entry.
+    Numbered(Key, Key),
 }
 
 /// A claim, and the entry that makes it.
@@ -37,10 +47,18 @@ pub(super) struct Made {
 impl Claim {
     fn about(&self) -> Vec<Key> {
         match self {
-            Self::Exists(key) | Self::Absent(key) | Self::Says(key, _) | Self::HasName(key, _) => {
-                vec![key.clone()]
+            Self::Exists(key)
+            | Self::Absent(key)
+            | Self::Says(key, _)
+            | Self::HasName(key, _)
+            | Self::AtLeast(key, _)
+            | Self::Lists(key, _) => vec![key.clone()],
+            Self::EitherExists(one, other) | Self::Numbered(one, other) => {
+                vec![one.clone(), other.clone()]
             }
-            Self::EitherExists(one, other) => vec![one.clone(), other.clone()],
+            Self::Endpoint(org, endpoint) | Self::Turn(org, endpoint) => {
+                vec![keys::endpoint(*org, *endpoint)]
+            }
             Self::Due(..) => Vec::new(),
         }
     }
@@ -113,21 +131,78 @@ impl Verifier {
                     self.differ(Mismatch, &key, because, expected, found);
                 }
             }
+            Claim::AtLeast(key, least) => {
+                let number = found().map_or(Some(0), |entry| number(&entry));
+                self.at_least(key, because, least, number);
+            }
+            Claim::Numbered(_, counter) => {
+                let (state, counted) = (found(), found());
+                let given = state.and_then(|state| field(&state, "sequence")?.as_i64());
+                let counted = counted.map_or(Some(0), |entry| number(&entry));
+                self.at_least(counter, because, given.unwrap_or(1), counted);
+            }
+            Claim::Lists(key, endpoint) => {
+                let listed = found().and_then(|event| field(&event, "endpoints"));
+                let wanted = json!(endpoint);
+                let is_listed = listed
+                    .as_ref()
+                    .and_then(Value::as_array)
+                    .is_some_and(|listed| listed.contains(&wanted));
+                if !is_listed {
+                    let code = if listed.is_some() { Mismatch } else { Missing };
+                    let expected = format!("an event that lists the endpoint {endpoint}");
+                    let listed = listed.map_or_else(|| "nothing".to_owned(), |all| shown(&all));
+                    self.differ(code, &key, because, expected, listed);
+                }
+            }
+            Claim::Endpoint(org, endpoint) => {
+                if found().is_none() {
+                    self.former.insert((org, endpoint));
+                }
+            }
+            Claim::Turn(org, endpoint) => {
+                let due = found().and_then(|state| field(&state, "due"));
+                if due == Some(Value::Null) {
+                    let key = keys::endpoint(org, endpoint);
+                    self.differ(Mismatch, &key, because, "a time in due", "null");
+                }
+            }
             Claim::Due(..) => unreachable!("it is looked up by its time"),
         }
     }
+
+    fn at_least(&mut self, key: Key, because: Option<&Key>, least: i64, found: Option<i64>) {
+        if found.is_none_or(|found| found < least) {
+            let expected = format!("{least} or more");
+            let found = found.map_or_else(|| "no number".to_owned(), |found| found.to_string());
+            self.differ(DifferenceCode::Count, &key, because, expected, found);
+        }
+    }
+}
+
+fn number(entry: &Entry) -> Option<i64> {
+    serde_json::from_slice(&entry.value).ok()
+}
+
+fn field(entry: &Entry, name: &str) -> Option<Value> {
+    let found: Value = serde_json::from_slice(&entry.value).ok()?;
+    found.get(name).cloned()
 }
 
 /// What an entry says about that which is wanted: of an object the same fields.
 fn said(entry: &Entry, wanted: &Value) -> Option<Value> {
     let found: Value = serde_json::from_slice(&entry.value).ok()?;
-    let Value::Object(fields) = wanted else {
-        return Some(found);
+    Some(same_fields(&found, wanted))
+}
+
+fn same_fields(found: &Value, wanted: &Value) -> Value {
+    let (Value::Object(wanted), true) = (wanted, found.is_object()) else {
+        return found.clone();
     };
-    let field = |name: &String| Some((name.clone(), found.get(name)?.clone()));
-    Some(Value::Object(
-        fields.keys().filter_map(field).collect::<Map<_, _>>(),
-    ))
+    let field = |(name, wanted): (&String, &Value)| {
+        Some((name.clone(), same_fields(found.get(name)?, wanted)))
+    };
+    Value::Object(wanted.iter().filter_map(field).collect::<Map<_, _>>())
 }
 
 fn shown(value: &Value) -> String {

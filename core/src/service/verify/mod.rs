@@ -4,8 +4,9 @@
 //! a secret opens. What each family claims stands in `families`. The store is read once, in the order of its keys, and the
 //! claims of each page are looked up together.
 //!
-//! Memory is needed for the counters and the roles (some hundred bytes each) and for the identifiers of the chats (64 bytes
-//! each), whatever else there is: memories, their audit and their events are only passed by.
+//! Memory is needed for the counters and the roles (some hundred bytes each), for the identifiers of the chats and for
+//! those of deleted endpoints whose deliveries are not cleared yet (64 bytes each), whatever else there is: memories, their
+//! audit, events and deliveries are only passed by.
 
 mod claim;
 mod difference;
@@ -21,7 +22,7 @@ use super::KnowledgeService;
 use super::sealing::{Sealer, SealingKey};
 use crate::access::RoleRef;
 use crate::error::Error;
-use crate::model::{ChatId, OrgId, RoleId};
+use crate::model::{ChatId, EndpointId, OrgId, RoleId};
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
 };
@@ -145,6 +146,9 @@ struct Verifier {
     names: BTreeMap<OrgId, i64>,
     /// The chats: their messages do not say in which workspace they are.
     chats: HashSet<(OrgId, ChatId)>,
+    /// The endpoints that are gone and have deliveries, and those whose deliveries maintenance will clear.
+    former: BTreeSet<(OrgId, EndpointId)>,
+    cleared: BTreeSet<(OrgId, EndpointId)>,
     /// The audit page that was read last.
     audit: Option<AuditPlace>,
     has_meta: bool,
@@ -180,6 +184,8 @@ impl Verifier {
             swept: BTreeSet::new(),
             names: BTreeMap::new(),
             chats: HashSet::new(),
+            former: BTreeSet::new(),
+            cleared: BTreeSet::new(),
             audit: None,
             has_meta: false,
             counted: BTreeMap::new(),
@@ -267,6 +273,15 @@ impl Verifier {
         for org in orgs.difference(&swept) {
             let expected = "a due entry that sweeps the audit log of the organisation";
             self.differ(NotDue, &keys::org(*org), None, expected, "nothing");
+        }
+        let (former, cleared) = (
+            std::mem::take(&mut self.former),
+            std::mem::take(&mut self.cleared),
+        );
+        for (org, endpoint) in former.difference(&cleared) {
+            let key = keys::endpoint(*org, *endpoint);
+            let expected = "an endpoint, or a due entry that clears its deliveries";
+            self.differ(NotDue, &key, None, expected, "nothing");
         }
         for (org, missing) in std::mem::take(&mut self.names) {
             if missing != 0 {

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +16,6 @@ use knowledge_core::access::Secret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -26,6 +24,7 @@ use url::Url;
 use crate::cli::failure::Failure;
 use crate::cli::operator::with_query;
 use crate::cli::refusal::Refusal;
+use crate::http_client::{roots_of_the_system, tls_config};
 use crate::system::system_env;
 
 /// Time for one exchange.
@@ -289,17 +288,11 @@ fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
 
 /// Trusts whom the system trusts. One that trusts nobody hinders those alone who ask for https.
 fn trusting_the_system() -> Result<ClientConfig, Failure> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    client_config(roots)
+    client_config(roots_of_the_system())
 }
 
 fn client_config(roots: RootCertStore) -> Result<ClientConfig, Failure> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Failure::new(format!("TLS: {error}")))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    tls_config(roots).map_err(|error| Failure::new(format!("TLS: {error}")))
 }
 
 #[cfg(test)]

@@ -1,17 +1,12 @@
 //! `[limits]`: what the service takes.
 
-use std::time::Duration;
-
 use knowledge_core::limits::{BULK_MEMORIES_CEILING, CONTENT_BYTES_MAX, NAME_CHARS_MAX};
 use knowledge_core::model::URL_CHARS_MAX;
 
-use super::{COUNT_MAX, HELD_BYTES_MAX, TIME_MIN};
+use super::{COUNT_MAX, HELD_BYTES_MAX, RETENTION_MAX, TIME_MIN};
 use crate::config::kind::{Bytes, Count, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config, format_time};
-
-/// Ten years.
-const RETENTION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 pub(super) static SECTION: Section = Section {
     name: "limits",

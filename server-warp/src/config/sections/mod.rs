@@ -12,6 +12,7 @@ mod server;
 mod storage;
 mod telemetry;
 mod tls;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &storage::SECTION,
     &admin::SECTION,
     &limits::SECTION,
+    &webhooks::SECTION,
     &log::SECTION,
     &maintenance::SECTION,
     &metrics::SECTION,
@@ -44,5 +46,8 @@ const SIZE_MAX: u64 = 1 << 40;
 
 /// The shortest time that can be told.
 const TIME_MIN: Duration = Duration::from_millis(1);
+
+/// The longest that anything is kept: ten years.
+const RETENTION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -3,6 +3,7 @@
 //! A new family of keys is a line in [`FAMILIES`] and a function: it reads the entry, counts what is counted and answers
 //! with what must be true of others. A test holds the table against the one in `store/keys.rs`.
 
+mod deliveries;
 mod memories;
 mod operations;
 mod tenants;
@@ -11,8 +12,8 @@ mod workspaces;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use self::memories as m;
 pub(super) use self::operations::AuditPlace;
+use self::{deliveries as d, memories as m};
 use self::{operations as o, tenants as t, workspaces as w};
 use super::claim::Claim;
 use super::{DifferenceCode, Verifier};
@@ -60,8 +61,17 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("content", 3, m::content),
     ("credential", 2, t::credential),
     ("credential_id", 3, t::credential_id),
+    ("dead_letter", 4, d::dead_letter),
+    ("delivery", 4, d::delivery),
+    ("delivery_due", 5, d::delivery_due),
+    ("delivery_id", 3, d::delivery_id),
+    ("disabled_endpoint_count", 1, o::counter),
     ("due", 3, o::due),
-    ("event", 2, o::event),
+    ("endpoint", 3, d::endpoint),
+    ("endpoint_due", 4, d::endpoint_due),
+    ("endpoint_sequence", 3, d::endpoint_sequence),
+    ("event", 3, d::event),
+    ("expansion", 2, d::expansion),
     ("former_member", 3, t::former_member),
     ("holder", 5, t::holder),
     ("holder_count", 3, o::counter),
@@ -82,6 +92,7 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("meta", 1, o::meta),
     ("org", 2, t::org),
     ("org_slug", 2, t::org_slug),
+    ("outbox", 2, d::outbox),
     ("pending_count", 3, o::counter),
     ("recall", 3, m::recall),
     ("role", 3, t::role),
@@ -93,6 +104,8 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("subscription", 4, w::subscription),
     ("subscription_count", 3, o::counter),
     ("subscription_id", 3, w::subscription_id),
+    ("undelivered", 3, d::undelivered),
+    ("undelivered_count", 1, o::counter),
     ("webhook", 4, w::webhook),
     ("webhook_count", 3, o::counter),
     ("workspace", 3, t::workspace),

@@ -1,4 +1,4 @@
-//! The store as a whole, its counters, and what operations leave: audit, events, replays, what is due.
+//! The store as a whole, its counters, and what operations leave: audit, replays, what is due.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::service::idempotency::IdempotencyRecord;
 use crate::service::maintain::Due;
 use crate::service::verify::claim::Claim;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::service::{Event, Meta, SCHEMA, Schema};
+use crate::service::{Meta, SCHEMA, Schema};
 use crate::store::{Key, KeyEntry, keys};
 
 /// Where the audit page stands that was read last, and where the next one of its operation would.
@@ -120,13 +120,6 @@ pub(super) fn idempotency(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>)
     Ok(pages.map(page).chain(others).collect())
 }
 
-pub(super) fn event(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
-    let event: Event = value(entry)?;
-    parts.agree(&[(1, event.id.0)])?;
-    let workspace = keys::workspace(event.org_id, event.workspace_id);
-    Ok(vec![Claim::Exists(workspace)])
-}
-
 pub(super) fn due(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     parts.last_id()?;
     match value(entry)? {
@@ -142,10 +135,10 @@ pub(super) fn due(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) 
                 return Err(Problem::unreadable(format!("{bad:?} instead of a key")));
             }
         }
-        Due::Connector { .. }
-        | Due::Event { .. }
-        | Due::FormerEndpoint { .. }
-        | Due::FormerMember { .. } => {}
+        Due::FormerEndpoint { org, endpoint } => {
+            verifier.cleared.insert((org, endpoint));
+        }
+        Due::Connector { .. } | Due::Event { .. } | Due::FormerMember { .. } => {}
     }
     Ok(Vec::new())
 }

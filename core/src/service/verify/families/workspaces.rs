@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Claims, Parts, Problem, value};
+use super::{Claims, Parts, Problem, deliveries, value};
 use crate::model::{
     ChatId, CitationSubscription, ConnectorId, CredentialId, InboundWebhook, InboundWebhookId,
     RecallId, SubscriptionId, Timestamp, Webhook,
@@ -111,10 +111,10 @@ pub(super) fn subscription(verifier: &mut Verifier, entry: &KeyEntry, parts: &Pa
     verifier.count(keys::subscription_count(org, recall), 1);
     verifier.open(&stored, id)?;
     let by_id = keys::subscription_id(org, stored.record.id);
-    Ok(vec![
-        Claim::Exists(keys::recall(org, recall)),
-        Claim::Says(by_id, json!(recall)),
-    ])
+    let mut claims = deliveries::subscription(verifier, &stored);
+    claims.push(Claim::Exists(keys::recall(org, recall)));
+    claims.push(Claim::Says(by_id, json!(recall)));
+    Ok(claims)
 }
 
 pub(super) fn subscription_id(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
@@ -134,7 +134,9 @@ pub(super) fn webhook(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'
     ])?;
     verifier.count(keys::webhook_count(org, workspace), 1);
     verifier.open(&stored, id)?;
-    Ok(vec![Claim::Exists(keys::workspace(org, workspace))])
+    let mut claims = deliveries::webhook(verifier, &stored)?;
+    claims.push(Claim::Exists(keys::workspace(org, workspace)));
+    Ok(claims)
 }
 
 pub(super) fn inbound_webhook(

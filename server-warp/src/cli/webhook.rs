@@ -1,0 +1,466 @@
+//! `knowledge webhook`: where events are delivered to, and what became of them.
+
+use std::time::Duration;
+
+use clap::{Subcommand, value_parser};
+use console::Style;
+use http::Method;
+use knowledge_core::env::Clock;
+use knowledge_core::model::{
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, Timestamp, UnknownName,
+    Workspace,
+};
+use knowledge_core::service::{EndpointKind, EndpointSummary};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::args::{OutputFormat, duration};
+use super::dashboard::moment;
+use super::failure::Failure;
+use super::operator::{OrgArgs, OrgOperator};
+use super::output::{draw, print, print_json};
+use super::table::{Cell, Fit, Table, plain};
+use crate::system::SystemClock;
+
+/// How often a delivery is looked at again whose outcome is waited for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// What is shown of a count that went as far as deliveries are counted.
+const COUNTED_MAX: usize = 1_000;
+
+/// See where events are delivered to and what became of them; redeliver, try out
+///
+/// An endpoint is an outbound webhook or a citation subscription; both are named by their identifier. They are registered
+/// over the API, with tokens of the members who are told.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(ListArgs),
+    Deliveries(DeliveriesArgs),
+    Redeliver(RedeliverArgs),
+    Ping(PingArgs),
+}
+
+/// List the webhooks and citation subscriptions of an organisation
+///
+/// With whether each is told anything at present, and how many deliveries to it wait or were given up.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Of this workspace alone, by slug or identifier
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+
+    /// What the list looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// List the deliveries to a webhook, the newest event first
+///
+/// As far back as they are kept. With --output json each has all its attempts.
+#[derive(Debug, clap::Args)]
+struct DeliveriesArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+
+    /// Those that are pending, delivered or dead alone
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Option<DeliveryStatus>,
+
+    /// How many at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
+    limit: u32,
+
+    /// What the list looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// Have a delivery made again, or all that were given up
+///
+/// It is attempted at once, with a whole new schedule of retries and the same webhook-id; without a running server, once
+/// there is one. A webhook that is switched off has to be switched on first: over the API, or with `knowledge webhook
+/// ping` where the service did it.
+#[derive(Debug, clap::Args)]
+struct RedeliverArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+
+    /// The identifier of the delivery, as `knowledge webhook deliveries` shows it
+    #[arg(required_unless_present = "dead", conflicts_with = "dead")]
+    delivery: Option<DeliveryId>,
+
+    /// All dead letters of the webhook
+    #[arg(long)]
+    dead: bool,
+
+    /// What to print
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// Try a webhook out: send one webhook.ping, and say what came of it
+///
+/// Needs a running server, which sends it. There is one attempt. The exit code is 0 where the answer was 2xx. A webhook
+/// that the service switched off is tried too, and switched on again by that.
+#[derive(Debug, clap::Args)]
+struct PingArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+
+    /// How long the outcome is waited for
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    timeout: Duration,
+
+    /// What to print
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// Which endpoint.
+#[derive(Debug, clap::Args)]
+struct EndpointArgs {
+    /// The identifier of the webhook or the citation subscription, as `knowledge webhook list` shows it
+    #[arg(value_name = "WEBHOOK")]
+    endpoint: EndpointId,
+
+    /// Refuse one that is not of this workspace, by slug or identifier
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+}
+
+/// How much was put back to be made again.
+#[derive(Deserialize)]
+struct Redelivered {
+    redelivered: u64,
+    has_more: bool,
+}
+
+/// The flags that the fields of a request come from.
+const FLAGS: &[(&str, &str)] = &[("workspace", "--workspace")];
+
+fn status(text: &str) -> Result<DeliveryStatus, String> {
+    text.parse().map_err(|error: UnknownName| error.to_string())
+}
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::List(args) => list(args).await,
+        Command::Deliveries(args) => deliveries(args).await,
+        Command::Redeliver(args) => redeliver(args).await,
+        Command::Ping(args) => ping(args).await,
+    }
+}
+
+async fn list(args: ListArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let filter: Vec<_> = args
+        .workspace
+        .iter()
+        .map(|name| ("workspace", name.as_str()))
+        .collect();
+    let all = operator.list_first(&["endpoints"], &filter, usize::MAX, FLAGS);
+    let (all, _): (Vec<EndpointSummary>, _) = all.await?;
+    if args.output == OutputFormat::Json {
+        return print_json(&all);
+    }
+    let workspaces: Vec<Workspace> = operator.list("workspaces", &[]).await?;
+    let mut table = Table::new(&[
+        ("ID", Fit::Whole),
+        ("WORKSPACE", Fit::Cut),
+        ("EVENT", Fit::Whole),
+        ("STATE", Fit::Whole),
+        ("PENDING", Fit::Whole),
+        ("DEAD", Fit::Whole),
+        ("KIND", Fit::Optional),
+        ("URL", Fit::Cut),
+    ]);
+    for endpoint in &all {
+        let workspace = workspaces
+            .iter()
+            .find(|workspace| workspace.id == endpoint.workspace_id);
+        table.row([
+            Cell::new(endpoint.id.to_string()),
+            Cell::new(workspace.map_or("-", |workspace| workspace.slug.as_str())),
+            Cell::new(endpoint.event_type.as_str()),
+            state(endpoint),
+            Cell::new(counted(endpoint.pending)),
+            Cell::new(counted(endpoint.dead)),
+            Cell::new(noun(endpoint.kind)),
+            Cell::new(endpoint.url.as_str()),
+        ]);
+    }
+    draw(&table)
+}
+
+/// `active`, `off`, or why the service switched it off.
+fn state(endpoint: &EndpointSummary) -> Cell {
+    match endpoint.disabled_reason {
+        Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
+        None if endpoint.is_active => Cell::new("active").styled(Style::new().green()),
+        None => Cell::new("off").styled(Style::new().dim()),
+    }
+}
+
+fn counted(count: usize) -> String {
+    if count < COUNTED_MAX {
+        count.to_string()
+    } else {
+        format!("{COUNTED_MAX}+")
+    }
+}
+
+/// What people call it.
+fn noun(kind: EndpointKind) -> &'static str {
+    match kind {
+        EndpointKind::Webhook => "webhook",
+        EndpointKind::Subscription => "citation subscription",
+    }
+}
+
+async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let id = args.endpoint.find(&operator).await?;
+    let filter: Vec<_> = args
+        .status
+        .iter()
+        .map(|status| ("status", status.as_str()))
+        .collect();
+    let segments = ["endpoints", id.as_str(), "deliveries"];
+    let found = operator.list_first(&segments, &filter, args.limit as usize, FLAGS);
+    let (found, has_more): (Vec<Delivery>, bool) = found.await?;
+    if has_more {
+        eprintln!("there are more: --limit shows them");
+    }
+    if args.output == OutputFormat::Json {
+        return print_json(&found);
+    }
+    let mut table = Table::new(&[
+        ("ID", Fit::Whole),
+        ("EVENT AT", Fit::Whole),
+        ("EVENT", Fit::Whole),
+        ("STATUS", Fit::Whole),
+        ("ATTEMPTS", Fit::Optional),
+        ("LAST OUTCOME", Fit::Cut),
+        ("NEXT ATTEMPT", Fit::Optional),
+    ]);
+    let now = SystemClock.now();
+    for delivery in &found {
+        table.row([
+            Cell::new(delivery.id.to_string()),
+            Cell::new(moment(Some(delivery.created_at), now)),
+            Cell::new(delivery.event_type.as_str()),
+            Cell::new(delivery.status.as_str()).styled(style(delivery.status)),
+            Cell::new(delivery.attempts.len().to_string()),
+            Cell::new(
+                delivery
+                    .attempts
+                    .last()
+                    .map_or_else(|| "-".to_owned(), outcome),
+            ),
+            Cell::new(next(delivery.next_attempt_at, now)),
+        ]);
+    }
+    draw(&table)
+}
+
+fn style(status: DeliveryStatus) -> Style {
+    match status {
+        DeliveryStatus::Pending => Style::new().yellow(),
+        DeliveryStatus::Delivered => Style::new().green(),
+        DeliveryStatus::Dead => Style::new().red(),
+    }
+}
+
+/// What came of an attempt: `200 in 35 ms`, `timed_out after 15000 ms: …`.
+fn outcome(attempt: &DeliveryAttempt) -> String {
+    let milliseconds = attempt.duration_ms;
+    let failed = attempt.error.as_ref().map(|error| {
+        let (code, message) = (error.code, plain(&error.message));
+        format!("{code} after {milliseconds} ms: {message}")
+    });
+    match (attempt.status, failed) {
+        (Some(status), None) => format!("{status} in {milliseconds} ms"),
+        (Some(status), Some(failed)) => format!("{status}, {failed}"),
+        (None, Some(failed)) => failed,
+        (None, None) => "-".to_owned(),
+    }
+}
+
+fn next(at: Option<Timestamp>, now: Timestamp) -> String {
+    match at {
+        None => "-".to_owned(),
+        Some(at) if at <= now => "now".to_owned(),
+        Some(at) if at.since(now) < Duration::from_secs(60) => {
+            format!("in {} s", at.since(now).as_secs())
+        }
+        later => moment(later, now),
+    }
+}
+
+async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let id = args.endpoint.find(&operator).await?;
+    let when = match operator.is_served() {
+        true => "now",
+        false => "once a server runs",
+    };
+    let Some(delivery) = args.delivery else {
+        let segments = ["endpoints", id.as_str(), "deliveries", "redeliver-dead"];
+        let mut count = 0;
+        loop {
+            let answer: Redelivered = operator.call(Method::POST, &segments, None, FLAGS).await?;
+            count += answer.redelivered;
+            if !answer.has_more {
+                break;
+            }
+        }
+        eprintln!("{count} dead letters are attempted {when}");
+        return match args.output {
+            OutputFormat::Text => Ok(()),
+            OutputFormat::Json => print_json(&json!({ "redelivered": count })),
+        };
+    };
+    let delivery = delivery.to_string();
+    let segments = [
+        "endpoints",
+        id.as_str(),
+        "deliveries",
+        delivery.as_str(),
+        "redeliver",
+    ];
+    let waiting: Delivery = operator.call(Method::POST, &segments, None, FLAGS).await?;
+    eprintln!(
+        "{} ({}) is attempted {when}",
+        waiting.id, waiting.event_type
+    );
+    match args.output {
+        OutputFormat::Text => Ok(()),
+        OutputFormat::Json => print_json(&waiting),
+    }
+}
+
+async fn ping(args: PingArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    if !operator.is_served() {
+        return Err(Failure::new(
+            "no server runs on this data directory, and a ping is sent by one: start it with `knowledge serve`",
+        ));
+    }
+    let id = args.endpoint.find(&operator).await?;
+    let deadline = Instant::now() + args.timeout;
+    let segments = ["endpoints", id.as_str(), "ping"];
+    let mut delivery: Delivery = operator.call(Method::POST, &segments, None, FLAGS).await?;
+    let sent = delivery.id.to_string();
+    let segments = ["endpoints", id.as_str(), "deliveries", sent.as_str()];
+    while delivery.status == DeliveryStatus::Pending && Instant::now() < deadline {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        delivery = operator.call(Method::GET, &segments, None, FLAGS).await?;
+    }
+    if args.output == OutputFormat::Json {
+        print_json(&delivery)?;
+    }
+    let came_of_it = delivery.attempts.last().map(outcome);
+    match (delivery.status, came_of_it) {
+        (DeliveryStatus::Delivered, outcome) if args.output == OutputFormat::Text => print(
+            &format!("delivered: {}\n", outcome.as_deref().unwrap_or("-")),
+        ),
+        (DeliveryStatus::Delivered, _) => Ok(()),
+        (DeliveryStatus::Pending, _) => Err(Failure::new(format!(
+            "there is no outcome yet: see `knowledge webhook deliveries {id}`"
+        ))),
+        (DeliveryStatus::Dead, outcome) => Err(Failure::new(format!(
+            "the ping was not taken: {}",
+            outcome.as_deref().unwrap_or("it was not attempted")
+        ))),
+    }
+}
+
+impl EndpointArgs {
+    /// The identifier of the endpoint, where it is of the workspace that was named.
+    async fn find(&self, operator: &OrgOperator) -> Result<String, Failure> {
+        let id = self.endpoint.to_string();
+        let Some(name) = &self.workspace else {
+            return Ok(id);
+        };
+        let segments = ["workspaces", name.as_str()];
+        let workspace: Workspace = operator.call(Method::GET, &segments, None, FLAGS).await?;
+        let segments = ["endpoints", id.as_str()];
+        let endpoint: EndpointSummary = operator.call(Method::GET, &segments, None, FLAGS).await?;
+        if endpoint.workspace_id == workspace.id {
+            return Ok(id);
+        }
+        Err(Failure::new(format!(
+            "the {} {id} is of another workspace than {}",
+            noun(endpoint.kind),
+            workspace.slug
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
+
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_said_in_one_line() {
+        let attempt = |status, error| DeliveryAttempt {
+            at: Timestamp::UNIX_EPOCH,
+            duration_ms: 35,
+            status,
+            error,
+        };
+        let broken = || DeliveryFailure {
+            code: DeliveryFailureCode::AnswerBroken,
+            message: "it broke\noff".to_owned(),
+        };
+        let said = [
+            outcome(&attempt(Some(204), None)),
+            outcome(&attempt(None, Some(broken()))),
+            outcome(&attempt(Some(200), Some(broken()))),
+        ];
+        assert_eq!(
+            said,
+            [
+                "204 in 35 ms",
+                "answer_broken after 35 ms: it broke off",
+                "200, answer_broken after 35 ms: it broke off",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_next_attempt_is_seen_from_now() {
+        let now = Timestamp::UNIX_EPOCH.plus(Duration::from_secs(1_000));
+        let after = |seconds| next(Some(now.plus(Duration::from_secs(seconds))), now);
+        assert_eq!(
+            [next(None, now), after(0), after(5), after(300)],
+            ["-", "now", "in 5 s", "in 5 min"]
+        );
+        assert_eq!(next(Some(Timestamp::UNIX_EPOCH), now), "now");
+    }
+
+    #[test]
+    fn a_count_that_ends_early_says_so() {
+        assert_eq!([counted(999), counted(1_000)], ["999", "1000+"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! Signatures in both directions, by three libraries that were not written here: `standardwebhooks` from the registries
+//! of Rust, npm and Python. Each sends memories in, and receives what follows from them, over TCP.
+
+#[path = "../cli/support/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "made for the tests of the command line"
+)]
+mod support;
+
+mod receiver;
+
+use serde_json::{Value, json};
+
+use self::receiver::Receiver;
+use self::support::{Request, Scratch, Server, knowledge, send, start};
+
+/// A server with one organisation that may deliver to this machine, and an owner's token.
+struct Service {
+    _scratch: Scratch,
+    server: Server,
+    url: String,
+    token: String,
+}
+
+impl Service {
+    fn start() -> Self {
+        let scratch = Scratch::with_org();
+        let config = "[webhooks]\nallow = [\"127.0.0.0/8\"]\nallow_http = true\n";
+        let config = scratch.write("knowledge.toml", config);
+        let data_dir = scratch.data_dir();
+        let made = knowledge(&["token", "create", "--member=maya", &data_dir]).ok();
+        let config = format!("--config={config}");
+        let server = start(&["serve", &config, &data_dir, "--listen=127.0.0.1:0"]);
+        Self {
+            url: server.base_url(),
+            server,
+            token: made.stdout.trim().to_owned(),
+            _scratch: scratch,
+        }
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut headers = vec![format!("Authorization: Bearer {}", self.token)];
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            headers.push("Content-Type: application/json".to_owned());
+            headers.push(format!("Idempotency-Key: {path}"));
+            body.to_string()
+        };
+        let answer = send(&Request {
+            method: method.to_owned(),
+            url: format!("{}{path}", self.url),
+            headers,
+            body,
+        });
+        assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
+        answer.json()
+    }
+
+    fn get(&self, path: &str) -> Value {
+        self.call("GET", path, &Value::Null)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.call("POST", path, body)
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
+}
+
+/// From a message that comes in to the events that follow from its approval.
+fn comes_in_and_goes_out(mut receiver: Receiver) {
+    let service = Service::start();
+    let workspaces = service.get("/v1/workspaces");
+    let workspaces = workspaces["data"].as_array().expect("a list").iter();
+    let support = workspaces.clone().find(|one| one["slug"] == "support");
+    let workspace = text(&support.expect("the workspace")["id"]).to_owned();
+    let at = |rest: &str| format!("/v1/workspaces/{workspace}/{rest}");
+    let backlog = || service.get(&at("dashboard-summary"))["review_backlog_count"].clone();
+    assert_eq!(backlog(), 0);
+
+    // A message comes in, signed by the library.
+    let inbound = service.post(&at("inbound-webhooks"), &json!({ "name": "Tickets" }));
+    let url = format!("{}{}", service.url, text(&inbound["url"]));
+    let body =
+        json!({ "memories": [{ "title": "Refunds", "content": "Above 500 euros two decide." }] });
+    let (secret, body) = (text(&inbound["signing_secret"]), body.to_string());
+    assert_eq!(receiver.post(&url, secret, "msg_1", &body), 204);
+    assert_eq!(backlog(), 1);
+    // The same one again has no effect, another secret none either.
+    assert_eq!(receiver.post(&url, secret, "msg_1", &body), 204);
+    assert_eq!(backlog(), 1);
+    let other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    assert_eq!(receiver.post(&url, other, "msg_2", &body), 401);
+    assert_eq!(backlog(), 1);
+
+    // It waits for review; an answer cites it, and somebody wants to hear of that.
+    let pending = service.get(&at("memories?review_status=pending"));
+    let memory = text(&pending["data"][0]["id"]).to_owned();
+    let recall = json!({ "query": "May I refund 600 euros?", "memory_ids": [memory] });
+    let recall = service.post(&at("recalls"), &recall);
+    let recall = text(&recall["id"]).to_owned();
+    let subscription = json!({ "recall_id": recall, "webhook_url": receiver.url("/citations") });
+    let subscription = service.post("/v1/citation-subscriptions", &subscription);
+    receiver.verify_with("/citations", text(&subscription["signing_secret"]));
+    let webhook = json!({ "event_type": "memory.updated", "url": receiver.url("/memories") });
+    let webhook = service.post(&at("webhooks"), &webhook);
+    receiver.verify_with("/memories", text(&webhook["signing_secret"]));
+
+    // What its approval leads to arrives, and the library takes the signatures.
+    let approval = json!({ "memoryIds": [memory], "reviewStatus": "approved" });
+    service.call("PATCH", "/v1/memories/bulk", &approval);
+    assert_eq!(backlog(), 0);
+    let mut received = [receiver.next(), receiver.next()];
+    received.sort_by_key(|one| one["path"].to_string());
+    let [citation, update] = received;
+    for delivery in [&citation, &update] {
+        assert_eq!(delivery["verified"], true, "{delivery}");
+        assert_eq!(delivery["payload"]["data"]["memory_ids"], json!([memory]));
+    }
+    assert_eq!(citation["path"], "/citations");
+    assert_eq!(citation["payload"]["type"], "citation.changed");
+    assert_eq!(citation["payload"]["data"]["recall_id"], *recall);
+    assert_eq!(update["payload"]["type"], "memory.updated");
+    assert_eq!(service.server.terminate(), 0);
+}
+
+#[test]
+fn the_library_for_rust_takes_and_makes_signatures() {
+    comes_in_and_goes_out(Receiver::rust());
+}
+
+#[test]
+fn the_library_for_node_takes_and_makes_signatures() {
+    comes_in_and_goes_out(Receiver::node());
+}
+
+#[test]
+fn the_library_for_python_takes_and_makes_signatures() {
+    comes_in_and_goes_out(Receiver::python());
+}

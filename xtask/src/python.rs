@@ -1,0 +1,90 @@
+//! Python with packages of its own, under the build directory.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::{Result, run, succeeds};
+use crate::tools;
+
+/// A Python that has the packages.
+pub(crate) struct Python {
+    program: PathBuf,
+    /// Where they are, if they are not in an environment of their own.
+    packages: Option<PathBuf>,
+}
+
+impl Python {
+    /// A Python with what the file of requirements names, under this directory.
+    ///
+    /// # Errors
+    /// Something cannot be installed.
+    pub(crate) fn install(root: &Path, requirements: &str) -> Result<Self> {
+        tools::programs(&[("python3", "python3")])?;
+        let root = std::env::current_dir()?.join(root);
+        let program = root.join("environment/bin/python");
+        let has_environment = succeeds(Command::new(&program).args(["-m", "pip", "--version"]))
+            || succeeds(
+                Command::new("python3")
+                    .args(["-m", "venv", "--clear"])
+                    .arg(root.join("environment")),
+            );
+        let pip = |program: &Path| {
+            let mut pip = Command::new(program);
+            pip.args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ]);
+            pip.args(["--requirement", requirements]);
+            pip
+        };
+        if has_environment {
+            run(&mut pip(&program))?;
+            return Ok(Self {
+                program,
+                packages: None,
+            });
+        }
+        // Some systems have Python and pip without the module that makes environments.
+        let (program, packages) = (PathBuf::from("python3"), root.join("packages"));
+        if !succeeds(Command::new(&program).args(["-m", "pip", "--version"])) {
+            tools::debian_packages(&["python3-pip"])?;
+        }
+        run(pip(&program)
+            .arg("--upgrade")
+            .arg("--target")
+            .arg(&packages))?;
+        Ok(Self {
+            program,
+            packages: Some(packages),
+        })
+    }
+
+    /// The interpreter.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Where the packages are, if the interpreter has to be told.
+    pub(crate) fn packages(&self) -> Option<&Path> {
+        self.packages.as_deref()
+    }
+
+    /// A command that runs a module.
+    pub(crate) fn command(&self, module: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-m", module]);
+        if let Some(packages) = &self.packages {
+            command.env("PYTHONPATH", packages);
+        }
+        command
+    }
+
+    /// Where modules are looked for: the packages, and `also`.
+    pub(crate) fn path(&self, also: &Path) -> Result<std::ffi::OsString> {
+        let paths = self.packages.iter().map(PathBuf::as_path).chain([also]);
+        Ok(std::env::join_paths(paths)?)
+    }
+}
