@@ -133,7 +133,7 @@ async fn an_endpoint_may_be_deleted_while_a_delivery_is_in_flight() {
     other.receives(1).await;
     let deleted = world
         .service
-        .delete_webhook(&world.owner, world.workspace, webhook.id, None)
+        .delete_webhook(&world.owner, world.workspace, webhook.id)
         .await;
     deleted.expect("deleted");
     gate.add_permits(100);

@@ -21,6 +21,7 @@ pub(crate) struct Knowledge {
 
 impl Knowledge {
     /// Starts it on a free port, and waits until it listens.
+    #[allow(dead_code, reason = "some tests set variables")]
     pub(crate) fn serve(data_dir: &Path) -> Self {
         Self::serve_with(data_dir, &[])
     }
