@@ -6,6 +6,7 @@
 #[cfg(unix)]
 mod crash;
 mod dispatcher;
+mod log_lines;
 mod numbers;
 mod receivers;
 mod support;
