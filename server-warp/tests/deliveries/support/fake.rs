@@ -47,7 +47,7 @@ impl FakeSender {
     pub(crate) async fn sends_within(&self, guard: Duration, count: usize) -> Vec<DeliveryRequest> {
         let mut sent = self.sent.subscribe();
         let waited = sent.wait_for(|sent| sent.len() >= count);
-        let what = format!("{count} requests, not {}", self.sent.borrow().len());
+        let what = format!("{count} requests");
         let sent = within(guard, &what, waited).await;
         sent.expect("the sender is there").clone()
     }
