@@ -17,6 +17,7 @@ mod dispatch_claims;
 mod dispatching;
 mod events;
 mod expansion;
+mod expansion_citations;
 mod inbound;
 mod inbound_posts;
 mod ingest;
