@@ -95,9 +95,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let recipient = self.recipient(&mut transaction, org, endpoint).await?;
-                let delivery = service
-                    .try_out(&mut transaction, actor, &recipient)
-                    .await?;
+                let delivery = service.try_out(&mut transaction, actor, &recipient).await?;
                 transaction.done(delivery)
             })
             .await

@@ -187,7 +187,9 @@ async fn dead_letters_are_put_back_and_lists_have_pages() {
       "has_more": false
     }
     "#);
-    let waiting = stage.send(get(format!("{deliveries}?status=pending"))).await;
+    let waiting = stage
+        .send(get(format!("{deliveries}?status=pending")))
+        .await;
     assert_eq!(waiting.json()["data"].as_array().unwrap().len(), 3);
     assert_eq!(stage.send(all).await.json()["redelivered"], 0);
 }
@@ -231,7 +233,14 @@ async fn one_that_the_service_switched_off_is_tried_and_switched_on_again() {
     let new = json!({ "sourceId": org.sources[0], "title": "New", "content": "New." });
     let memories = format!("/v1/workspaces/{}/memories", org.main.id);
     assert_eq!(stage.send(post(memories).json(&new)).await.status, 201);
-    while stage.server.service.expand_events(system_env().now()).await.expect("expanded").has_more {}
+    while stage
+        .server
+        .service
+        .expand_events(system_env().now())
+        .await
+        .expect("expanded")
+        .has_more
+    {}
     let gone = attempt(&stage.server, Ok(410)).await;
     assert!(matches!(gone, Finished::Dead(Some(_))), "{gone:?}");
     let disabled = stage.send(get(&endpoint)).await.json();
@@ -293,7 +302,11 @@ async fn unauthenticated_forbidden_and_not_found() {
         for (name, call) in requests(endpoint) {
             let anonymous = call.clone().send().await;
             assert_eq!(anonymous.status, 401, "{name}");
-            let session = call.clone().session(&org.members.admin.session).send().await;
+            let session = call
+                .clone()
+                .session(&org.members.admin.session)
+                .send()
+                .await;
             assert_eq!(session.status, 401, "{name}");
             let forbidden = call.bearer(lacking).send().await;
             assert_eq!(
@@ -331,7 +344,13 @@ async fn a_delivery_is_of_its_endpoint_alone() {
     let (one, other) = (webhook(org, base_url).await, webhook(org, base_url).await);
     let made = stage.send(post(format!("{one}/ping"))).await.json();
     let id = made["id"].as_str().unwrap();
-    assert_eq!(stage.send(get(format!("{one}/deliveries/{id}"))).await.status, 200);
+    assert_eq!(
+        stage
+            .send(get(format!("{one}/deliveries/{id}")))
+            .await
+            .status,
+        200
+    );
     for endpoint in [other, subscription(org, base_url).await] {
         let read = stage.send(get(format!("{endpoint}/deliveries/{id}"))).await;
         assert_eq!(read.status, 404);
@@ -348,7 +367,11 @@ async fn invalid_request() {
     ));
     insta::assert_snapshot!(list.bearer(token).send().await.show(), @"");
     for (name, call) in requests(&endpoint).into_iter().skip(2) {
-        let refused = call.bearer(token).json(&json!({ "now": true })).send().await;
+        let refused = call
+            .bearer(token)
+            .json(&json!({ "now": true }))
+            .send()
+            .await;
         assert_eq!(refused.status, 400, "{name}");
         let problem = &refused.json()["details"]["fields"][0];
         assert_eq!(
