@@ -13,7 +13,7 @@ use crate::admin::{ask, get, problems};
 use crate::audit::entries;
 use crate::world::World;
 
-async fn webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
+async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
     let new = NewWebhook {
         event_type: EventType::ChunkCreated,
         url: "https://example.com/".parse().unwrap(),
@@ -47,8 +47,8 @@ fn id(answer: &Value) -> String {
 #[tokio::test]
 async fn endpoints_are_listed_with_what_waits_for_them() {
     let world = World::new().await;
-    let webhook = webhook(&world, world.workspace.id).await;
-    let elsewhere = webhook(&world, world.workspace("elsewhere").await).await;
+    let webhook = new_webhook(&world, world.workspace.id).await;
+    let elsewhere = new_webhook(&world, world.workspace("elsewhere").await).await;
     let subscription = world.subscription().await;
     let listed = get(&world, "/orgs/acme/endpoints").await;
     let kinds = |listed: &Value| -> BTreeMap<String, Value> {
@@ -100,7 +100,7 @@ async fn endpoints_are_listed_with_what_waits_for_them() {
 async fn deliveries_are_seen_and_made_again() {
     let world = World::new().await;
     for endpoint in [
-        webhook(&world, world.workspace.id).await.0,
+        new_webhook(&world, world.workspace.id).await.0,
         world.subscription().await.0,
     ] {
         let path = format!("/orgs/acme/endpoints/{endpoint}");
@@ -144,7 +144,7 @@ async fn deliveries_are_seen_and_made_again() {
 #[tokio::test]
 async fn what_is_no_endpoint_or_is_off_is_refused() {
     let world = World::new().await;
-    let webhook = webhook(&world, world.workspace.id).await;
+    let webhook = new_webhook(&world, world.workspace.id).await;
     let ping = format!("/orgs/acme/endpoints/{webhook}/ping");
     let (_, made) = ask(&world, Method::POST, &ping, Value::Null).await;
     let off = WebhookUpdate {

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
 use crate::service::Redelivered;
 use crate::service::audit::Actor;
-use crate::service::deliveries::find_delivery;
+use crate::service::deliveries::{Recipient, find_delivery};
 use crate::service::page::{Page, PageRequest};
 
 impl Provisioning<'_> {
@@ -20,8 +20,8 @@ impl Provisioning<'_> {
         status: Option<DeliveryStatus>,
         page: &PageRequest,
     ) -> Result<Page<Delivery>, Error> {
-        self.recipient(&mut self.service.reading(), org, endpoint)
-            .await?;
+        let mut reading = self.service.reading();
+        Recipient::find(&mut reading, org, endpoint).await?;
         self.service
             .page_of_deliveries(org, endpoint, status, page)
             .await
@@ -38,7 +38,7 @@ impl Provisioning<'_> {
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
         let mut reading = self.service.reading();
-        self.recipient(&mut reading, org, endpoint).await?;
+        Recipient::find(&mut reading, org, endpoint).await?;
         let found = find_delivery(&mut reading, org, endpoint, id).await?;
         Ok(found.delivery)
     }
@@ -53,10 +53,11 @@ impl Provisioning<'_> {
         endpoint: EndpointId,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        let (service, actor) = (self.service, Actor::operator(org));
+        let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let recipient = self.recipient(&mut transaction, org, endpoint).await?;
+                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let actor = Actor::operator(org);
                 let delivery = service
                     .put_back(&mut transaction, actor, &recipient, id)
                     .await?;
@@ -68,16 +69,17 @@ impl Provisioning<'_> {
     /// Has the dead letters of an endpoint made again, see [`crate::service::KnowledgeService::redeliver_dead`].
     ///
     /// # Errors
-    /// [`Error::NotFound`] for an unknown endpoint; [`Error::EndpointOff`] where it is switched off.
+    /// As [`Provisioning::redeliver`].
     pub async fn redeliver_dead(
         &self,
         org: OrgId,
         endpoint: EndpointId,
     ) -> Result<Redelivered, Error> {
-        let (service, actor) = (self.service, Actor::operator(org));
+        let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let recipient = self.recipient(&mut transaction, org, endpoint).await?;
+                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let actor = Actor::operator(org);
                 let redelivered = service
                     .put_back_dead(&mut transaction, actor, &recipient)
                     .await?;
@@ -91,10 +93,11 @@ impl Provisioning<'_> {
     /// # Errors
     /// [`Error::NotFound`] for an unknown endpoint; [`Error::EndpointOff`] where its owner switched it off.
     pub async fn ping(&self, org: OrgId, endpoint: EndpointId) -> Result<Delivery, Error> {
-        let (service, actor) = (self.service, Actor::operator(org));
+        let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let recipient = self.recipient(&mut transaction, org, endpoint).await?;
+                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let actor = Actor::operator(org);
                 let delivery = service.try_out(&mut transaction, actor, &recipient).await?;
                 transaction.done(delivery)
             })

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::service::deliveries::{EndpointPlace, EndpointState, Recipient};
 use crate::service::page::{Listing, Page, PageRequest};
-use crate::store::{Direction, KeyEntry, KeyRange, Transaction, decode_value, keys};
+use crate::store::{Direction, KeyEntry, KeyRange, decode_value, keys};
 
 /// Up to where the deliveries of an endpoint are counted.
 const DELIVERIES_COUNTED_MAX: usize = 1_000;
@@ -94,24 +94,8 @@ impl Provisioning<'_> {
         endpoint: EndpointId,
     ) -> Result<EndpointSummary, Error> {
         let mut reading = self.service.reading();
-        let recipient = self.recipient(&mut reading, org, endpoint).await?;
+        let recipient = Recipient::find(&mut reading, org, endpoint).await?;
         self.summary(recipient).await
-    }
-
-    /// The record of an endpoint.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`]; those of the store.
-    pub(super) async fn recipient(
-        &self,
-        transaction: &mut Transaction,
-        org: OrgId,
-        endpoint: EndpointId,
-    ) -> Result<Recipient, Error> {
-        let key = keys::endpoint(org, endpoint);
-        let state = transaction.read::<EndpointState>(&key).await?;
-        let state = state.ok_or(Error::NotFound { what: "endpoint" })?;
-        Recipient::read(transaction, org, endpoint, state.place).await
     }
 
     /// The record of an endpoint that a list found, unless it was deleted meanwhile.
