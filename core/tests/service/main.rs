@@ -18,6 +18,7 @@ mod dispatch_leases;
 mod dispatch_schedule;
 mod dispatching;
 mod events;
+mod expansion;
 mod inbound;
 mod inbound_posts;
 mod ingest;
