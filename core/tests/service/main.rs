@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admin;
+mod admin_deliveries;
 mod audit;
 mod audit_log;
 mod bulk;
