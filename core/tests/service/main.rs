@@ -13,6 +13,8 @@ mod connector_changes;
 mod connectors;
 mod credentials;
 mod dashboard;
+mod dispatch_claims;
+mod dispatching;
 mod events;
 mod inbound;
 mod inbound_posts;

@@ -30,6 +30,8 @@ mod token;
 mod user;
 mod verify;
 mod webhook;
+mod webhook_listen;
+mod webhook_post;
 mod workspace;
 
 use std::process::ExitCode;

@@ -21,6 +21,7 @@ use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
 use super::output::{draw, print, print_json};
 use super::table::{Cell, Fit, Table, plain};
+use super::{webhook_listen, webhook_post};
 use crate::system::SystemClock;
 
 /// How often a delivery is looked at again whose outcome is waited for.
@@ -44,6 +45,8 @@ enum Command {
     Deliveries(DeliveriesArgs),
     Redeliver(RedeliverArgs),
     Ping(PingArgs),
+    Listen(webhook_listen::Args),
+    Post(webhook_post::Args),
 }
 
 /// List the webhooks and citation subscriptions of an organisation
@@ -166,6 +169,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Command::Deliveries(args) => deliveries(args).await,
         Command::Redeliver(args) => redeliver(args).await,
         Command::Ping(args) => ping(args).await,
+        Command::Listen(args) => webhook_listen::run(args).await,
+        Command::Post(args) => webhook_post::run(args).await,
     }
 }
 

@@ -14,5 +14,6 @@ mod import;
 mod readme;
 mod relabel;
 mod serve;
+mod signed_messages;
 mod support;
 mod token;

@@ -1,8 +1,12 @@
 //! What the README says of the eight operations is what the demo answers.
 
+use std::net::TcpListener;
+
 use serde_json::Value;
 
-use crate::support::{Scratch, knowledge, request_of, run_block, send, shell_blocks, start};
+use crate::support::{
+    Scratch, Server, knowledge, request_of, run_block, send, shell_blocks, start,
+};
 
 const README: &str = include_str!("../../../README.md");
 
@@ -131,4 +135,55 @@ fn a_server_is_put_into_production_as_the_readme_says() {
     let jonas = jonas.clone().find(|member| member["handle"] == "jonas");
     assert_eq!(entry["actor_id"], jonas.expect("jonas")["id"]);
     assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn events_come_in_and_go_out_as_the_readme_says() {
+    let scratch = Scratch::with_org();
+    let (_, chapter) = README
+        .split_once("## Events in and out")
+        .expect("the chapter");
+    let server = knowledge_that_delivers_here(&scratch);
+    let url = server.base_url();
+    let (_, port) = url.rsplit_once(':').expect("a port");
+
+    // The binary of this build, its data, and ports of its own; all else is as it stands there.
+    let block = shell_blocks(chapter)[0]
+        .replace("$PWD/target/release:", "")
+        .replace("target/release/knowledge", "knowledge")
+        .replace("--member owner", "--member maya")
+        .replace("8080", port)
+        .replace("9000", &free_port());
+    let data_dir = scratch.arg("data");
+    let ran = run_block(
+        &block,
+        &scratch,
+        &[("KNOWLEDGE_STORAGE__DATA_DIR", &data_dir)],
+    );
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(said.contains("\"review_backlog_count\":1"), "{said}");
+    for event in ["memory.updated", "citation.changed"] {
+        assert!(said.contains(&format!("verified {event} ")), "{said}");
+    }
+    assert_eq!(server.terminate(), 0);
+}
+
+/// A server that may deliver to this machine.
+fn knowledge_that_delivers_here(scratch: &Scratch) -> Server {
+    let config = "[webhooks]\nallow = [\"127.0.0.0/8\"]\nallow_http = true\n";
+    let config = format!("--config={}", scratch.write("knowledge.toml", config));
+    start(&[
+        "serve",
+        &config,
+        &scratch.data_dir(),
+        "--listen=127.0.0.1:0",
+    ])
+}
+
+/// A port that nobody listens on, below those that are given to who asks for any.
+fn free_port() -> String {
+    let mut ports = (0..10_000).map(|offset| 20_000 + (std::process::id() + offset) % 10_000);
+    let port = ports.find(|port| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok());
+    port.expect("one of them is free").to_string()
 }

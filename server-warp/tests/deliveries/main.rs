@@ -1,8 +1,15 @@
 //! Events leave: from the outbox to receivers, through the dispatcher and its client.
 //!
-//! Who is talked to is on the loopback interface. No test says that something was fast: each waits for an outcome.
+//! `dispatcher` and `numbers` run in virtual time with a sender that does what the test says. The others talk to real
+//! receivers on the loopback interface. No test says that something was fast: each waits for an outcome.
 
 mod addresses;
 mod answers;
+#[cfg(unix)]
+mod crash;
+mod dispatcher;
+mod log_lines;
+mod numbers;
+mod receivers;
 mod support;
 mod trust;

@@ -176,6 +176,12 @@ impl Server {
         rustix::process::kill_process(id, rustix::process::Signal::HUP).expect("a signal");
     }
 
+    /// The exit code, once it has ended by itself.
+    pub(crate) fn ended(mut self) -> i32 {
+        let status = self.process.wait().expect("wait");
+        status.code().unwrap_or(-1)
+    }
+
     /// SIGTERM, and the exit code.
     pub(crate) fn terminate(mut self) -> i32 {
         let id = rustix::process::Pid::from_child(&self.process);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use knowledge_core::model::{AddressPolicy, DeliveryId, Timestamp};
+use knowledge_core::model::{DeliveryId, Timestamp};
 use knowledge_core::service::{DeliveryRequest, DeliverySender};
 use knowledge_server::config::WebhookSettings;
 use knowledge_server::deliveries::DeliveryClient;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::guarded;
+use super::{addresses, guarded};
 
 /// Short enough to wait for, where the time-out is what is tested.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
@@ -152,10 +152,7 @@ pub(crate) async fn pour(
 /// Plain http to the loopback interface is allowed.
 pub(crate) fn loopback_allowed() -> WebhookSettings {
     WebhookSettings {
-        addresses: AddressPolicy {
-            allow: vec!["127.0.0.0/8".parse().expect("a range")],
-            allow_http: true,
-        },
+        addresses: addresses(),
         ..WebhookSettings::default()
     }
 }

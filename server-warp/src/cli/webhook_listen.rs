@@ -1,0 +1,199 @@
+//! `knowledge webhook listen`: a receiver to try deliveries out with.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::{SignedMessage, SigningSecret};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::args::OutputFormat;
+use super::failure::Failure;
+use super::output::{print, print_json};
+use crate::system::system_env;
+
+/// The largest body that is taken, in bytes: deliveries stay below 20 kB.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// What is missing in the line of a delivery that does not have it.
+const NOTHING: &str = "-";
+
+/// Receive deliveries, verify their signatures, and show them
+///
+/// For trying webhooks and citation subscriptions out: each delivery is a line on standard output. One whose signature is
+/// right for one of the secrets is answered 204, any other 401. The server that sends them has to be allowed to:
+/// KNOWLEDGE_WEBHOOKS__ALLOW=127.0.0.0/8 and KNOWLEDGE_WEBHOOKS__ALLOW_HTTP=true let it deliver to this machine.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
+    listen: SocketAddr,
+
+    /// A signing secret, whsec_ and base64, as the registration answered it; may be repeated
+    #[arg(long = "secret", value_name = "SECRET", required = true)]
+    secrets: Vec<SigningSecret>,
+
+    /// Answer with this status what is signed
+    #[arg(long, value_name = "STATUS", default_value = "204")]
+    status: StatusCode,
+
+    /// End after this many deliveries: with success if all of them were signed
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u64>,
+
+    /// What a delivery looks like
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+}
+
+/// Who receives.
+struct Receiver {
+    secrets: Vec<SigningSecret>,
+    status: StatusCode,
+    seen: mpsc::UnboundedSender<Seen>,
+}
+
+/// A delivery as it came.
+struct Seen {
+    path: String,
+    id: String,
+    is_signed: bool,
+    payload: Value,
+}
+
+pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    let failed = |error| Failure::new(format!("cannot listen on {}: {error}", args.listen));
+    let listener = TcpListener::bind(args.listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    eprintln!("listening on http://{address}");
+    let (seen, mut deliveries) = mpsc::unbounded_channel();
+    let receiver = Arc::new(Receiver {
+        secrets: args.secrets,
+        status: args.status,
+        seen,
+    });
+    let accepting = tokio::spawn(accept(listener, receiver));
+    let (mut count, mut unsigned) = (0, 0);
+    while args.count.is_none_or(|wanted| count < wanted) {
+        let Some(delivery) = deliveries.recv().await else {
+            break;
+        };
+        count += 1;
+        unsigned += u64::from(!delivery.is_signed);
+        delivery.show(args.output)?;
+    }
+    accepting.abort();
+    match unsigned {
+        0 => Ok(()),
+        _ => Err(Failure::new(format!(
+            "{unsigned} of {count} deliveries were not signed with a secret that was given"
+        ))),
+    }
+}
+
+async fn accept(listener: TcpListener, receiver: Arc<Receiver>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let receiver = Arc::clone(&receiver);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let receiver = Arc::clone(&receiver);
+                async move { Ok::<_, Infallible>(receiver.answer(request).await) }
+            });
+            let mut connection = http1::Builder::new();
+            // One that breaks off is the sender's to repeat.
+            let _ = connection
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+impl Receiver {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        if parts.method != Method::POST {
+            return status(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let Ok(body) = Limited::new(body, BODY_BYTES_MAX).collect().await else {
+            return status(StatusCode::PAYLOAD_TOO_LARGE);
+        };
+        let body = body.to_bytes();
+        let now = system_env().now();
+        let is_signed = self.is_signed(&parts.headers, &body, now);
+        let seen = Seen {
+            path: parts.uri.path().to_owned(),
+            id: text(&parts.headers, "webhook-id"),
+            is_signed,
+            payload: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        };
+        // Nobody shows it any more where enough was seen: then the sender repeats it.
+        if self.seen.send(seen).is_err() {
+            return status(StatusCode::SERVICE_UNAVAILABLE);
+        }
+        match is_signed {
+            true => status(self.status),
+            false => status(StatusCode::UNAUTHORIZED),
+        }
+    }
+
+    fn is_signed(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> bool {
+        let bytes = |name| {
+            let value = headers.get(name);
+            value.map_or(&[][..], |value| value.as_bytes())
+        };
+        let message = SignedMessage {
+            id: bytes("webhook-id"),
+            timestamp: bytes("webhook-timestamp"),
+            signature: bytes("webhook-signature"),
+            body,
+        };
+        message.verify(&self.secrets, now).is_ok()
+    }
+}
+
+impl Seen {
+    fn show(&self, output: OutputFormat) -> Result<(), Failure> {
+        let field = |name: &str| self.payload.get(name).cloned().unwrap_or(Value::Null);
+        if output == OutputFormat::Json {
+            return print_json(&json!({
+                "path": self.path,
+                "id": self.id,
+                "verified": self.is_signed,
+                "type": field("type"),
+                "timestamp": field("timestamp"),
+                "data": field("data"),
+            }));
+        }
+        let verdict = match self.is_signed {
+            true => "verified",
+            false => "NOT SIGNED",
+        };
+        let (kind, data) = (field("type"), field("data"));
+        let kind = kind.as_str().unwrap_or(NOTHING);
+        print(&format!("{verdict} {kind} {} {data}\n", self.id))
+    }
+}
+
+fn status(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::default();
+    *response.status_mut() = status;
+    response
+}
+
+fn text(headers: &HeaderMap, name: &str) -> String {
+    let value = headers.get(name).and_then(|value| value.to_str().ok());
+    value.unwrap_or(NOTHING).to_owned()
+}
