@@ -16,6 +16,7 @@ mod dashboard;
 mod dispatch_claims;
 mod dispatching;
 mod events;
+mod expansion;
 mod inbound;
 mod inbound_posts;
 mod ingest;
