@@ -14,9 +14,14 @@ pub(crate) fn hex(bytes: impl AsRef<[u8]>) -> String {
         .collect()
 }
 
+/// The SHA-256 of some bytes.
+pub(crate) fn sha256_bytes(bytes: impl AsRef<[u8]>) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
 /// The SHA-256 of some bytes, in hexadecimal digits.
 pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
-    hex(Sha256::digest(bytes))
+    hex(sha256_bytes(bytes))
 }
 
 /// The entity tag (RFC 9110, 8.8.3) of what has this digest: quoted, without the mark of a weak one.

@@ -45,6 +45,8 @@ string_enum! {
         AnswerBroken = "answer_broken",
         /// The endpoint is switched off.
         EndpointOff = "endpoint_off",
+        /// What was to be sent cannot be read any more. The operator of the service has to look into it.
+        EventUnreadable = "event_unreadable",
     }
 }
 

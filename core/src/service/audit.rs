@@ -50,6 +50,14 @@ crate::model::names::string_enum! {
         SubscriptionDelete = "citation_subscription.delete",
         /// The signing secret of a citation subscription was replaced.
         SubscriptionRotateSecret = "citation_subscription.rotate_secret",
+        /// The service switched a citation subscription off.
+        SubscriptionDisable = "citation_subscription.disable",
+        /// A citation subscription was tried out with success: the service switched it on again.
+        SubscriptionEnable = "citation_subscription.enable",
+        /// A citation subscription was tried out.
+        SubscriptionPing = "citation_subscription.ping",
+        /// Deliveries to a citation subscription were put back to be made again.
+        SubscriptionRedeliver = "citation_subscription.redeliver",
         /// An outbound webhook was registered.
         WebhookCreate = "webhook.create",
         /// An outbound webhook was changed.
@@ -58,6 +66,14 @@ crate::model::names::string_enum! {
         WebhookDelete = "webhook.delete",
         /// The signing secret of an outbound webhook was replaced.
         WebhookRotateSecret = "webhook.rotate_secret",
+        /// The service switched an outbound webhook off.
+        WebhookDisable = "webhook.disable",
+        /// An outbound webhook was tried out with success: the service switched it on again.
+        WebhookEnable = "webhook.enable",
+        /// An outbound webhook was tried out.
+        WebhookPing = "webhook.ping",
+        /// Deliveries to an outbound webhook were put back to be made again.
+        WebhookRedeliver = "webhook.redeliver",
         /// An inbound webhook was registered.
         InboundWebhookCreate = "inbound_webhook.create",
         /// An inbound webhook was changed.
@@ -183,7 +199,7 @@ pub struct AuditEntry {
     pub operation_id: OperationId,
     /// When it was done.
     pub at: Timestamp,
-    /// Who did it; `null` for the operator of the service.
+    /// Who did it; `null` for the operator of the service, and for the service itself.
     pub actor_id: Option<MemberId>,
     /// The token or session it was done with.
     pub credential_id: Option<CredentialId>,
@@ -229,6 +245,11 @@ impl Actor {
             member: None,
             credential: None,
         }
+    }
+
+    /// The service itself.
+    pub(super) fn service(org: OrgId) -> Self {
+        Self::operator(org)
     }
 }
 

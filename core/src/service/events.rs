@@ -1,7 +1,7 @@
 //! The outbox: events written in the commit that causes them.
 //!
-//! The commit writes the event alone, however many endpoints there are. What it announces is thin: identifiers and
-//! labels, never the content of a memory.
+//! The commit writes the event alone, however many endpoints there are; where there never was one, not even that. What it
+//! announces is thin: identifiers and labels, never the content of a memory.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Occasion {
         })
     }
 
-    /// Puts an event into the outbox.
+    /// Puts an event into the outbox, unless there never was an endpoint that could hear of it.
     pub(super) fn emit(
         self,
         transaction: &mut Transaction,
@@ -65,6 +65,9 @@ impl Occasion {
         event_type: EventType,
         data: Value,
     ) {
+        if self.endpoints == 0 {
+            return;
+        }
         let id = EventId(env.uuid_at(self.at));
         let event = Event {
             id,
@@ -88,7 +91,7 @@ impl Occasion {
         operation: OperationId,
         memories: &[MemoryId],
     ) {
-        if memories.is_empty() {
+        if memories.is_empty() || self.endpoints == 0 {
             return;
         }
         let data = json!({

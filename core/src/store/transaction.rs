@@ -174,6 +174,18 @@ impl Transaction {
         Ok(values)
     }
 
+    /// Reads many entries as they are, of whatever types, at one point in time; each is checked at the commit.
+    ///
+    /// # Errors
+    /// Those of [`Store::get`].
+    pub(crate) async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let found = self.store.0.get(keys).await?;
+        for (key, entry) in keys.iter().zip(&found) {
+            self.check(key.clone(), entry.as_ref().map(|entry| entry.version));
+        }
+        Ok(found)
+    }
+
     /// The value of a counter, checked at the commit: any change of it is a conflict. For guards; a counter that is
     /// only shown is read through [`Transaction::unchecked`].
     ///

@@ -125,7 +125,7 @@ async fn an_unknown_source_refuses_the_whole_request() {
 
 #[tokio::test]
 async fn a_memory_that_is_so_already_succeeds_and_is_not_written() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let ids = world.memories(2).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     world
@@ -181,8 +181,9 @@ async fn the_review_backlog_follows() {
 
 #[tokio::test]
 async fn one_call_reaches_several_workspaces() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let sales = world.workspace("sales").await;
+    world.webhook_in(sales, EventType::MemoryUpdated).await;
     let mut ids = world.memories(2).await;
     ids.extend(world.memories_in(sales, 3).await);
     let commits = world.faults.counts().commits;
@@ -210,7 +211,7 @@ async fn one_call_reaches_several_workspaces() {
 
 #[tokio::test]
 async fn many_memories_are_one_event_of_the_outbox() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let ids = world.memories(901).await;
     let change = sensitivity(SensitivityLabel::Public);
     world.bulk(&world.owner, &ids, change).await.unwrap();

@@ -188,7 +188,7 @@ async fn a_crash_at_the_commit_leaves_all_or_nothing() {
         LostNotApplied,
         LostAppliedLater,
     ] {
-        let world = World::new().await;
+        let world = World::heard().await;
         let ids = world.memories(3).await;
         let before = world.contents().await;
         let faulty = world
@@ -245,7 +245,7 @@ async fn a_store_that_closes_at_the_commit_has_half_of_nothing() {
 /// Of many calls with one key at once, over a store that conflicts and loses answers, one changes the data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_calls_with_one_key_change_the_data_once() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let ids = world.memories(20).await;
     let rates = FaultRates {
         conflict: 0.05,

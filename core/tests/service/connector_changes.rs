@@ -110,7 +110,7 @@ async fn an_update_sets_what_it_names_and_nothing_else() {
 
 #[tokio::test]
 async fn a_shorter_interval_makes_it_stale_and_says_so() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let (id, workspace) = (connector(&world).await, world.workspace.id);
     let reported = world
         .service

@@ -232,7 +232,7 @@ async fn errors_leave_the_window_hour_by_hour() {
 
 #[tokio::test]
 async fn a_status_is_announced_when_it_changes_and_only_then() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let id = connector(&world, HOUR).await;
     assert_eq!(announced(&world).await, []);
     let mut expected = Vec::new();
@@ -254,7 +254,7 @@ async fn a_status_is_announced_when_it_changes_and_only_then() {
 
 #[tokio::test]
 async fn a_status_that_time_changes_is_announced_by_maintenance() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let id = connector(&world, HOUR).await;
     report(&world, id, SUCCESS).await;
     world.time.pass(2 * HOUR - MILLISECOND);
@@ -294,7 +294,7 @@ async fn overtaken_looks_come_to_an_end() {
 
 #[tokio::test]
 async fn an_error_that_leaves_the_window_is_announced_by_maintenance() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let id = connector(&world, 10 * DAY).await;
     report(&world, id, failure("no answer")).await;
     report(&world, id, SUCCESS).await;

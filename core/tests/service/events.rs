@@ -291,7 +291,7 @@ async fn each_operation_announces_what_it_changes_in_the_same_commit() {
     use EventType::{
         ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
     };
-    let world = World::new().await;
+    let world = World::heard().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let named = |content: &str| NewMemory {
         content: content.to_owned(),
@@ -365,8 +365,27 @@ async fn each_operation_announces_what_it_changes_in_the_same_commit() {
 }
 
 #[tokio::test]
-async fn what_nobody_outside_has_to_know_is_not_announced() {
+async fn where_there_never_was_an_endpoint_nothing_is_written() {
     let world = World::new().await;
+    let ids = world.memories(3).await;
+    let change = async |change| drop(world.bulk(&world.owner, &ids, change).await.unwrap());
+    change(sensitivity(SensitivityLabel::Public)).await;
+    assert_eq!(world.events().await, []);
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    change(sensitivity(SensitivityLabel::Internal)).await;
+    assert_eq!(world.events().await.len(), 1);
+    let workspace = world.workspace.id;
+    let deleted = world
+        .service
+        .delete_webhook(&world.owner, workspace, webhook.id);
+    deleted.await.unwrap();
+    change(sensitivity(SensitivityLabel::Confidential)).await;
+    assert_eq!(world.events().await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_nobody_outside_has_to_know_is_not_announced() {
+    let world = World::heard().await;
     everything(&world).await;
     let mut counts: BTreeMap<EventType, usize> = BTreeMap::new();
     for event in world.events().await {
@@ -387,7 +406,7 @@ async fn what_nobody_outside_has_to_know_is_not_announced() {
 
 #[tokio::test]
 async fn a_change_that_is_refused_or_fails_announces_nothing() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let ids = world.memories(1).await;
     let viewer = world.caller(VIEWER).await;
     let before = world.events().await;
@@ -408,6 +427,7 @@ async fn a_change_that_is_refused_or_fails_announces_nothing() {
         .bulk(&world.owner, &unknown, review(ReviewStatus::Approved))
         .await
         .unwrap();
+    assert_eq!(before.len(), 2);
     for fault in [
         CommitFault::Unavailable,
         CommitFault::Full,
@@ -427,7 +447,7 @@ async fn a_change_that_is_refused_or_fails_announces_nothing() {
 
 #[tokio::test]
 async fn an_event_is_thin() {
-    let world = World::new().await;
+    let world = World::heard().await;
     everything(&world).await;
     for event in world.events().await {
         assert_eq!(

@@ -149,7 +149,7 @@ fn keyed(title: &str) -> NewMemory {
 
 #[tokio::test]
 async fn what_is_posted_becomes_memories_that_wait_for_review() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let sender = Sender::new(&world).await;
     let pending = world.dashboard().await.review_backlog_count;
     let batch = [new_memory("One"), new_memory("Two")];
@@ -364,7 +364,7 @@ async fn a_mark_that_is_over_counts_no_longer_swept_or_not() {
 
 #[tokio::test]
 async fn of_one_message_twice_at_once_one_takes_effect() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let sender = Sender::new(&world).await;
     let batch = [new_memory("One")];
     let verified = sender.verified(&world, "msg_1").await;
@@ -451,7 +451,7 @@ async fn what_comes_in_is_decided_by_who_registered_it_or_replaced_its_secret() 
 
 #[tokio::test]
 async fn a_source_key_that_was_seen_updates_its_memory() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let sender = Sender::new(&world).await;
     let post = async |id: &str, title: &str| {
         sender.post(&world, id, &[keyed(title)]).await.unwrap();

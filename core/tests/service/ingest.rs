@@ -312,7 +312,7 @@ async fn adding_and_updating_are_actions_of_their_own() {
 
 #[tokio::test]
 async fn what_came_in_is_announced_by_kind() {
-    let world = World::new().await;
+    let world = World::heard().await;
     ingest(&world, &[named("page/1", "old")]).await.unwrap();
     world.time.pass(HOUR);
     let batch = [named("page/1", "new"), named("page/2", "two")];

@@ -34,7 +34,7 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let world = World::new().await;
+        let world = World::heard().await;
         let memories = world.memories(2).await;
         let role = world
             .role(BaseRole::Viewer, actions(&[]), actions(&[]))

@@ -63,7 +63,7 @@ fn keyed(key: &str, world: &World) -> CreateMemory {
 
 #[tokio::test]
 async fn a_memory_is_added_as_it_would_come_in() {
-    let world = World::new().await;
+    let world = World::heard().await;
     world.time.pass(HOUR);
     let made = create(&world, &keyed("page/1", &world)).await;
     let memory = &made.value.summary;
@@ -281,7 +281,7 @@ async fn who_relabels_need_not_read_and_who_rewrites_has_to() {
 /// Everything that says anything of a deleted memory is gone; identifiers and labels stay where they are needed.
 #[tokio::test]
 async fn deleting_erases_what_a_memory_says() {
-    let world = World::new().await;
+    let world = World::heard().await;
     let new = CreateMemory {
         title: "Quokka".to_owned(),
         content: "What the quokka says.".to_owned(),

@@ -11,8 +11,9 @@ use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Na
 use knowledge_core::env::Env;
 use knowledge_core::model::{
     AuditLogId, BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
-    MemoryChange, MemoryId, MemoryLabels, NewCitationSubscription, NewCustomRole, Organization,
-    RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Workspace, WorkspaceId,
+    MemoryChange, MemoryId, MemoryLabels, NewCitationSubscription, NewCustomRole, NewWebhook,
+    Organization, RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Webhook, Workspace,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     AuditFilter, Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource,
@@ -107,6 +108,27 @@ async fn open(
 impl World {
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
+    }
+
+    /// With a webhook in the workspace, so that there is somebody to announce things to.
+    pub(crate) async fn heard() -> Self {
+        let world = Self::new().await;
+        world.webhook(EventType::WebhookPing).await;
+        world
+    }
+
+    /// A webhook of the workspace for events of this type.
+    pub(crate) async fn webhook(&self, event_type: EventType) -> Webhook {
+        self.webhook_in(self.workspace.id, event_type).await
+    }
+
+    pub(crate) async fn webhook_in(&self, workspace: WorkspaceId, of: EventType) -> Webhook {
+        let new = NewWebhook {
+            event_type: of,
+            url: "https://example.com/hook".parse().unwrap(),
+        };
+        let made = self.service.create_webhook(&self.owner, workspace, &new);
+        made.await.unwrap()
     }
 
     /// With other options.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use knowledge_core::access::Credential;
 use knowledge_core::limits::Limits;
-use knowledge_core::service::KnowledgeService;
+use knowledge_core::model::AddressPolicy;
+use knowledge_core::service::{KnowledgeService, Options};
 
 use super::args::{LogFormatArg, OutputFormat};
 use super::failure::Failure;
@@ -18,7 +19,9 @@ use super::serve::shutdown_signal;
 use crate::app::App;
 #[cfg(unix)]
 use crate::config::Config;
+use crate::config::WebhookSettings;
 use crate::data::{Data, DataConfig};
+use crate::deliveries::{Deliveries, DeliveryClient, Wake};
 use crate::demo::{
     self, Demo, DemoState, Plan, Screen, StateError, read_state, state_path, write_state,
 };
@@ -71,12 +74,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     #[cfg(unix)]
     let store = Arc::clone(prepared.data.sled());
     let service = prepared.service.clone();
+    let client = DeliveryClient::new(&webhooks())?;
+    let deliveries = Deliveries::through(Arc::new(client)).woken_by(prepared.wake.clone());
     let net = NetConfig {
         address: args.listen,
         ..NetConfig::default()
     };
     // Before the work, so that an address that is taken is told at once.
-    let app = App::bind(service.clone(), net).await?;
+    let app = App::bind(service.clone(), net)
+        .await?
+        .deliver_with(deliveries);
     let demo = prepared.finish(args.memories).await?;
     #[cfg(unix)]
     let app = {
@@ -100,6 +107,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 struct Prepared {
     data: Data,
     service: KnowledgeService,
+    wake: Wake,
     state_path: PathBuf,
     made: Option<Demo>,
 }
@@ -108,7 +116,8 @@ struct Prepared {
 async fn prepare(data_dir: &Path) -> Result<Prepared, Failure> {
     let state_path = state_path(data_dir);
     let config = DataConfig::at(data_dir);
-    let mut data = config.open().await?;
+    let wake = Wake::new();
+    let mut data = open_data(&config, &wake).await?;
     let mut service = open_service(&data).await?;
     let mut state = read_state(&state_path)?;
     if demo::is_empty(&service).await? {
@@ -126,13 +135,14 @@ async fn prepare(data_dir: &Path) -> Result<Prepared, Failure> {
         fs::remove_dir_all(data_dir).map_err(|error| {
             Failure::new(format!("cannot remove {}: {error}", data_dir.display()))
         })?;
-        data = config.open().await?;
+        data = open_data(&config, &wake).await?;
         service = open_service(&data).await?;
         state = None;
     }
     Ok(Prepared {
         data,
         service,
+        wake,
         state_path,
         made: match state {
             Some(DemoState::Ready(demo)) => Some(*demo),
@@ -163,9 +173,36 @@ impl Prepared {
     }
 }
 
+/// Opens the store, which wakes the dispatcher from here on.
+async fn open_data(config: &DataConfig, wake: &Wake) -> Result<Data, Failure> {
+    let mut data = config.open().await?;
+    data.store = wake.watch_store(data.store);
+    Ok(data)
+}
+
 async fn open_service(data: &Data) -> Result<KnowledgeService, Failure> {
-    let options = data.options(Limits::default());
-    Ok(data.service(system_env(), options).await?)
+    Ok(data.service(system_env(), options(data)).await?)
+}
+
+fn options(data: &Data) -> Options {
+    Options {
+        webhook_addresses: webhooks().addresses,
+        ..data.options(Limits::default())
+    }
+}
+
+/// Whoever plays with the demo may have a receiver on the same machine. The demo itself has no endpoint that is
+/// switched on, so that nothing leaves it unless somebody registers one.
+fn webhooks() -> WebhookSettings {
+    let loopback = ["127.0.0.0/8", "::1/128"];
+    let ranges = loopback.map(|range| range.parse().expect("a range"));
+    WebhookSettings {
+        addresses: AddressPolicy {
+            allow: ranges.to_vec(),
+            allow_http: true,
+        },
+        ..WebhookSettings::default()
+    }
 }
 
 /// Makes the demo. Until it is whole the state says so: a crash is found by the next start.
@@ -176,8 +213,7 @@ async fn make(data: &Data, state_path: &Path, memories: u64) -> Result<Demo, Fai
         seed: SEED,
         now: system_env().now(),
     };
-    let options = data.options(Limits::default());
-    Ok(demo::seed(Arc::clone(&data.store), options, plan).await?)
+    Ok(demo::seed(Arc::clone(&data.store), options(data), plan).await?)
 }
 
 async fn show(

@@ -9,6 +9,7 @@ use knowledge_core::Error;
 use crate::app::StartError;
 use crate::backup::BackupError;
 use crate::data::DataError;
+use crate::deliveries::DeliveryClientError;
 use crate::explain::explain;
 use crate::logging::LogError;
 use crate::net::BindError;
@@ -61,6 +62,12 @@ impl From<Error> for Failure {
 
 impl From<TelemetryError> for Failure {
     fn from(error: TelemetryError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<DeliveryClientError> for Failure {
+    fn from(error: DeliveryClientError) -> Self {
         Self::new(error.to_string())
     }
 }

@@ -19,6 +19,8 @@ use crate::app::App;
 #[cfg(unix)]
 use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, Sources, settings_for_help};
+use crate::data::Data;
+use crate::deliveries::{Deliveries, DeliveryClient, Wake};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
@@ -62,6 +64,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if let Some(telemetry) = &telemetry {
         data.store = telemetry.trace_store(data.store);
     }
+    let deliveries = deliveries(&config, &mut data, telemetry.as_ref())?;
     let mut options = data.options(config.limits.clone());
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     options.webhook_addresses = config.webhooks.addresses.clone();
@@ -75,6 +78,9 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let mut app = app.maintain_every(config.maintenance_interval);
     if let Some(telemetry) = &telemetry {
         app = app.traced_by(telemetry.requests());
+    }
+    if let Some(deliveries) = deliveries {
+        app = app.deliver_with(deliveries);
     }
     let scraped = match config.metrics_listen {
         Some(address) => Some(metrics::serve(address, metrics, app.service().clone()).await?),
@@ -93,6 +99,28 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         telemetry.shut_down().await;
     }
     Ok(())
+}
+
+/// How the server delivers, if it does; the store wakes it from here on.
+fn deliveries(
+    config: &Config,
+    data: &mut Data,
+    telemetry: Option<&Telemetry>,
+) -> Result<Option<Deliveries>, Failure> {
+    if !config.delivers {
+        tracing::warn!("webhooks.deliver is off: nothing is delivered");
+        return Ok(None);
+    }
+    let client = DeliveryClient::new(&config.webhooks)?;
+    let wake = Wake::new();
+    data.store = wake.watch_store(Arc::clone(&data.store));
+    let deliveries = Deliveries::through(Arc::new(client))
+        .in_flight_max(config.deliveries_in_flight_max)
+        .woken_by(wake);
+    Ok(Some(match telemetry {
+        Some(telemetry) => deliveries.traced_by(telemetry.deliveries()),
+        None => deliveries,
+    }))
 }
 
 /// The admin socket of the configuration.

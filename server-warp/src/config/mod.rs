@@ -65,6 +65,7 @@ pub use self::webhooks::WebhookSettings;
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
 use crate::data::DataConfig;
+use crate::deliveries::IN_FLIGHT_MAX_DEFAULT;
 use crate::logging::LogConfig;
 use crate::net::NetConfig;
 use crate::telemetry::TelemetryConfig;
@@ -96,6 +97,10 @@ pub struct Config {
     pub limits: Limits,
     /// How events leave; how long they are kept is one of the limits.
     pub webhooks: WebhookSettings,
+    /// Whether this server sends deliveries at all.
+    pub delivers: bool,
+    /// How many deliveries are sent at once.
+    pub deliveries_in_flight_max: usize,
     /// What is logged, and how.
     pub log: LogConfig,
     /// Time between two looks for what is due in the background.
@@ -119,6 +124,8 @@ impl Default for Config {
             admin_socket: SocketPlace::default(),
             limits: Limits::default(),
             webhooks: WebhookSettings::default(),
+            delivers: true,
+            deliveries_in_flight_max: IN_FLIGHT_MAX_DEFAULT,
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
             metrics_listen: None,

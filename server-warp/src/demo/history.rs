@@ -6,7 +6,7 @@ use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::model::{
     AudienceLabel, ConnectorId, ConnectorScope, EventType, McpClient, MemoryId, NewWebhook,
-    RecallId, WorkspaceId,
+    RecallId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport};
 
@@ -338,7 +338,8 @@ async fn make_chat(stage: &Stage, workspace: WorkspaceId, chat: &Chat) -> Result
     Ok(())
 }
 
-/// The second workspace has a webhook; adding one to the first is left to whoever plays with the demo.
+/// The second workspace has a webhook, switched off: nobody is there to be told. Adding one to the first is left to
+/// whoever plays with the demo.
 async fn make_webhook(stage: &Stage) -> Result<(), Error> {
     stage.ago(days(6));
     let new = NewWebhook {
@@ -348,9 +349,14 @@ async fn make_webhook(stage: &Stage) -> Result<(), Error> {
             .map_err(|error| Error::internal(format!("a webhook URL {error}")))?,
     };
     let admin = stage.act_as(cast::ADMIN.handle);
-    stage
-        .service
-        .create_webhook(&admin, stage.customers.id, &new)
+    let (service, workspace) = (&stage.service, stage.customers.id);
+    let webhook = service.create_webhook(&admin, workspace, &new).await?;
+    let off = WebhookUpdate {
+        is_active: Some(false),
+        ..WebhookUpdate::default()
+    };
+    service
+        .update_webhook(&admin, workspace, webhook.id, &off, None)
         .await?;
     Ok(())
 }

@@ -74,7 +74,7 @@ impl Walkthrough {
                 "Hear when a memory changes that an answer cites",
                 format!(
                     "curl -sS -X POST {api}/citation-subscriptions {bearer} {json} \
-                     -d '{{\"recall_id\":\"{}\",\"webhook_url\":\"https://example.com/hooks/citations\"}}'",
+                     -d '{{\"recall_id\":\"{}\",\"webhook_url\":\"http://127.0.0.1:9000/citations\"}}'",
                     demo.recall_id
                 ),
             ),
@@ -82,7 +82,7 @@ impl Walkthrough {
                 "Hear of new memories in the workspace",
                 format!(
                     "curl -sS -X POST {workspace}/webhooks {bearer} {json} \
-                     -d '{{\"event_type\":\"chunk.created\",\"url\":\"https://example.com/hooks/chunks\"}}'"
+                     -d '{{\"event_type\":\"chunk.created\",\"url\":\"http://127.0.0.1:9000/chunks\"}}'"
                 ),
             ),
             (

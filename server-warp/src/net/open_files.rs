@@ -1,8 +1,9 @@
 //! How many files the process may open: a connection is one.
 
-/// Files kept back for everything that is not a client's connection: the database, outgoing webhooks, the log, the
-/// runtime. Where the process may open fewer than twice as many, half of what it may open.
-pub const OPEN_FILES_RESERVED: usize = 128;
+/// Files kept back for everything that is not a client's connection: deliveries in flight and the connections that are
+/// kept for the next ones, the database, the log, the runtime. Where the process may open fewer than twice as many, half
+/// of what it may open.
+pub const OPEN_FILES_RESERVED: usize = 512;
 
 /// The connections that can be held at once: `wanted`, or fewer where the process may not open as many files.
 ///

@@ -104,6 +104,33 @@ fn the_line_has_every_field_and_the_server_takes_its_tokens() {
     assert_eq!(server.terminate(), 0);
 }
 
+/// Deliveries leave the machine: nobody wants that of something that was only to be looked at.
+#[test]
+fn nobody_is_told_anything_before_somebody_registers() {
+    let scratch = Scratch::new();
+    let (_server, line) = demo(&scratch, "30");
+    let list = |path: &str| {
+        let url = format!("{}/v1/{path}", text(&line, "base_url"));
+        let answer = get(url, bearer(&line));
+        assert_eq!(answer.status, 200, "{path}");
+        answer.json()["data"].as_array().expect("a list").clone()
+    };
+    let workspaces = list("workspaces");
+    assert_eq!(workspaces.len(), 2);
+    let mut webhooks = Vec::new();
+    for workspace in workspaces {
+        let id = text(&workspace, "id");
+        webhooks.extend(list(&format!("workspaces/{id}/webhooks")));
+    }
+    assert_eq!(webhooks.len(), 1);
+    assert_eq!(webhooks[0]["is_active"], false);
+    let subscriptions = format!(
+        "citation-subscriptions?recall_id={}",
+        text(&line, "recall_id")
+    );
+    assert!(list(&subscriptions).is_empty());
+}
+
 #[test]
 fn the_first_role_of_the_list_is_held_by_two() {
     let scratch = Scratch::new();

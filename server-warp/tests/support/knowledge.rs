@@ -21,11 +21,18 @@ pub(crate) struct Knowledge {
 
 impl Knowledge {
     /// Starts it on a free port, and waits until it listens.
+    #[allow(dead_code, reason = "some tests set variables")]
     pub(crate) fn serve(data_dir: &Path) -> Self {
+        Self::serve_with(data_dir, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn serve_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])
             .args(["--log-format", "text", "--data-dir"])
             .arg(data_dir)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -70,6 +77,12 @@ impl Knowledge {
     pub(crate) fn terminate(&self) {
         let pid = Pid::from_child(&self.process);
         kill_process(pid, Signal::TERM).expect("a signal");
+    }
+
+    /// SIGSTOP: from here on it does nothing, and does not know it.
+    pub(crate) fn pause(&self) {
+        let pid = Pid::from_child(&self.process);
+        kill_process(pid, Signal::STOP).expect("a signal");
     }
 
     /// Waits until the process has ended by itself.

@@ -2,13 +2,23 @@
 
 use serde::Serialize;
 
-use crate::access::Credential;
+use super::queue::EndpointPlace;
+use super::recipient::Recipient;
+use super::record::{DeliveryPlace, StoredDelivery};
+use crate::access::{Credential, CredentialKind, Need, Principal, needs};
 use crate::error::Error;
 use crate::model::{
-    Delivery, DeliveryId, DeliveryStatus, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
+    Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
+    WebhookId, WorkspaceId,
 };
 use crate::service::KnowledgeService;
-use crate::service::page::{Page, PageRequest};
+use crate::service::audit::Actor;
+use crate::service::page::{Listing, Page, PageRequest};
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, keys};
+
+/// How many events of the outbox are counted.
+const UNEXPANDED_COUNTED_MAX: usize = 1_000;
+const NO_SUCH_DELIVERY: Error = Error::NotFound { what: "delivery" };
 
 /// An endpoint as callers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +52,51 @@ pub struct OutboxStatus {
     pub disabled_endpoints: u64,
 }
 
+/// What an operation needs, on a webhook and on a citation subscription.
+type Needs = (Need, Need);
+
+impl Endpoint {
+    /// The identifier that both kinds have.
+    pub(in crate::service) fn id(self) -> EndpointId {
+        match self {
+            Self::Webhook(_, id) => id.into(),
+            Self::Subscription(id) => id.into(),
+        }
+    }
+
+    /// Reads the record of an endpoint, whoever asks.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; those of the store.
+    pub(in crate::service) async fn find(
+        self,
+        transaction: &mut Transaction,
+        org: OrgId,
+    ) -> Result<Recipient, Error> {
+        let (place, what) = match self {
+            Self::Webhook(workspace, _) => (Some(EndpointPlace::Webhook(workspace)), "webhook"),
+            Self::Subscription(id) => {
+                let key = keys::subscription_id(org, id);
+                let recall = transaction.read::<RecallId>(&key).await?;
+                (
+                    recall.map(EndpointPlace::Subscription),
+                    "citation subscription",
+                )
+            }
+        };
+        let missing = Error::NotFound { what };
+        let Some(place) = place else {
+            return Err(missing);
+        };
+        let key = Recipient::key(org, self.id(), place);
+        let found = transaction.entries(std::slice::from_ref(&key)).await?;
+        match found.first() {
+            Some(Some(entry)) => Ok(Recipient::decode(place, &key, entry)?),
+            _ => Err(missing),
+        }
+    }
+}
+
 impl KnowledgeService {
     /// The deliveries to an endpoint that are still kept, the newest event first.
     ///
@@ -56,8 +111,21 @@ impl KnowledgeService {
         status: Option<DeliveryStatus>,
         page: &PageRequest,
     ) -> Result<Page<Delivery>, Error> {
-        let _ = (credential, endpoint, status, page);
-        Err(Error::internal("not written yet"))
+        self.transact(|mut reading| async move {
+            let needs = (
+                needs::LIST_WEBHOOK_DELIVERIES,
+                needs::LIST_SUBSCRIPTION_DELIVERIES,
+            );
+            let (caller, _) = self
+                .enter_endpoint(&mut reading, credential, endpoint, needs)
+                .await?;
+            let org = caller.org_id();
+            reading.done(
+                self.page_of_deliveries(org, endpoint.id(), status, page)
+                    .await?,
+            )
+        })
+        .await
     }
 
     /// One delivery to an endpoint.
@@ -70,12 +138,22 @@ impl KnowledgeService {
         endpoint: Endpoint,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        let _ = (credential, endpoint, id);
-        Err(Error::internal("not written yet"))
+        self.transact(|mut reading| async move {
+            let needs = (
+                needs::READ_WEBHOOK_DELIVERY,
+                needs::READ_SUBSCRIPTION_DELIVERY,
+            );
+            let (caller, _) = self
+                .enter_endpoint(&mut reading, credential, endpoint, needs)
+                .await?;
+            let found = find_delivery(&mut reading, caller.org_id(), endpoint.id(), id).await?;
+            reading.done(found.delivery)
+        })
+        .await
     }
 
     /// Has a delivery made again, now and with a whole new schedule, under the same identifier. One that is pending is
-    /// attempted now.
+    /// attempted now, and one that is under way goes on.
     ///
     /// # Errors
     /// As [`KnowledgeService::delivery`], and [`Error::EndpointOff`] where it is switched off.
@@ -85,11 +163,24 @@ impl KnowledgeService {
         endpoint: Endpoint,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        let _ = (credential, endpoint, id);
-        Err(Error::internal("not written yet"))
+        self.transact(|mut transaction| async move {
+            let needs = (
+                needs::REDELIVER_TO_WEBHOOK,
+                needs::REDELIVER_TO_SUBSCRIPTION,
+            );
+            let (caller, recipient) = self
+                .enter_endpoint(&mut transaction, credential, endpoint, needs)
+                .await?;
+            let actor = Actor::from(&caller);
+            let delivery = self
+                .put_back(&mut transaction, actor, &recipient, id)
+                .await?;
+            transaction.done(delivery)
+        })
+        .await
     }
 
-    /// Has the dead letters of an endpoint made again, the oldest first, a bounded number in one call.
+    /// Has the dead letters of an endpoint made again, the oldest first, up to 500 in one call.
     ///
     /// # Errors
     /// As [`KnowledgeService::redeliver`].
@@ -98,8 +189,21 @@ impl KnowledgeService {
         credential: &Credential,
         endpoint: Endpoint,
     ) -> Result<Redelivered, Error> {
-        let _ = (credential, endpoint);
-        Err(Error::internal("not written yet"))
+        self.transact(|mut transaction| async move {
+            let needs = (
+                needs::REDELIVER_DEAD_TO_WEBHOOK,
+                needs::REDELIVER_DEAD_TO_SUBSCRIPTION,
+            );
+            let (caller, recipient) = self
+                .enter_endpoint(&mut transaction, credential, endpoint, needs)
+                .await?;
+            let actor = Actor::from(&caller);
+            let redelivered = self
+                .put_back_dead(&mut transaction, actor, &recipient)
+                .await?;
+            transaction.done(redelivered)
+        })
+        .await
     }
 
     /// Tries an endpoint out: one `webhook.ping`, with one attempt, also where the service switched it off. One that
@@ -112,8 +216,16 @@ impl KnowledgeService {
         credential: &Credential,
         endpoint: Endpoint,
     ) -> Result<Delivery, Error> {
-        let _ = (credential, endpoint);
-        Err(Error::internal("not written yet"))
+        self.transact(|mut transaction| async move {
+            let needs = (needs::PING_WEBHOOK, needs::PING_SUBSCRIPTION);
+            let (caller, recipient) = self
+                .enter_endpoint(&mut transaction, credential, endpoint, needs)
+                .await?;
+            let actor = Actor::from(&caller);
+            let delivery = self.try_out(&mut transaction, actor, &recipient).await?;
+            transaction.done(delivery)
+        })
+        .await
     }
 
     /// What is on its way at present: for metrics. A few reads, whatever there is.
@@ -121,6 +233,134 @@ impl KnowledgeService {
     /// # Errors
     /// Those of the store.
     pub async fn outbox_status(&self) -> Result<OutboxStatus, Error> {
-        Err(Error::internal("not written yet"))
+        let counters = [keys::undelivered_count(), keys::disabled_endpoint_count()];
+        let counters = self.store().read_many::<i64>(&counters).await?;
+        let counter = |index: usize| {
+            let found: Option<&_> = counters.get(index).and_then(Option::as_ref);
+            found.map_or(0, |counter| u64::try_from(counter.value).unwrap_or(0))
+        };
+        let outbox = keys::outbox_events();
+        let unexpanded = self
+            .store()
+            .scan(&outbox, UNEXPANDED_COUNTED_MAX, Direction::Forward)
+            .await?;
+        let undelivered = keys::all_undelivered();
+        let undelivered = self
+            .store()
+            .scan(&undelivered, 1, Direction::Forward)
+            .await?;
+        let unexpanded_since = unexpanded
+            .first()
+            .and_then(|found| keys::last_id(&found.key));
+        let undelivered_since = undelivered
+            .first()
+            .and_then(|found| keys::second_last_id(&found.key));
+        let oldest = unexpanded_since.into_iter().chain(undelivered_since);
+        Ok(OutboxStatus {
+            unexpanded: unexpanded.len() as u64,
+            undelivered: counter(0),
+            oldest: oldest.map(time_of).min(),
+            disabled_endpoints: counter(1),
+        })
     }
+
+    /// Lets a caller in who may do what is needed where the endpoint is.
+    async fn enter_endpoint(
+        &self,
+        transaction: &mut Transaction,
+        credential: &Credential,
+        endpoint: Endpoint,
+        (webhook, subscription): Needs,
+    ) -> Result<(Principal, Recipient), Error> {
+        if let Endpoint::Webhook(workspace, _) = endpoint {
+            let (caller, _) = self
+                .enter_workspace(transaction, credential, workspace, webhook)
+                .await?;
+            let found = endpoint.find(transaction, caller.org_id()).await?;
+            return Ok((caller, found));
+        }
+        let now = self.env().now();
+        let kind = CredentialKind::Bearer;
+        let caller = Principal::recognise(transaction, credential, kind, now).await?;
+        let found = endpoint.find(transaction, caller.org_id()).await?;
+        caller
+            .enter(transaction, found.workspace(), subscription)
+            .await?;
+        Ok((caller, found))
+    }
+
+    /// A page of the deliveries to an endpoint, whoever asks.
+    pub(in crate::service) async fn page_of_deliveries(
+        &self,
+        org: OrgId,
+        endpoint: EndpointId,
+        status: Option<DeliveryStatus>,
+        page: &PageRequest,
+    ) -> Result<Page<Delivery>, Error> {
+        let (name, newest_first) = ("deliveries", Direction::Reverse);
+        if status == Some(DeliveryStatus::Dead) {
+            let range = keys::dead_letters(org, endpoint);
+            let listing = Listing::new(name, &status, range, newest_first);
+            let show = |marks: std::sync::Arc<[KeyEntry]>| self.dead_letters(org, endpoint, marks);
+            return listing.page_of(self.store(), page, show).await;
+        }
+        let range = keys::deliveries(org, endpoint);
+        let listing = Listing::new(name, &status, range, newest_first);
+        let show = |_: &Key, stored: StoredDelivery| {
+            let delivery = stored.delivery;
+            let is_wanted = status.is_none_or(|status| delivery.status == status);
+            Ok(is_wanted.then_some(delivery))
+        };
+        listing.page(self.store(), page, show).await
+    }
+
+    async fn dead_letters(
+        &self,
+        org: OrgId,
+        endpoint: EndpointId,
+        marks: std::sync::Arc<[KeyEntry]>,
+    ) -> Result<Vec<Option<Delivery>>, Error> {
+        let key = |mark: &KeyEntry| {
+            let event = keys::last_id(&mark.key);
+            let event = event.ok_or_else(|| Error::internal(format!("{} marks nothing", mark.key)));
+            Ok(keys::delivery(org, endpoint, crate::model::EventId(event?)))
+        };
+        let keys = marks.iter().map(key).collect::<Result<Vec<_>, Error>>()?;
+        let found = self.store().read_many::<StoredDelivery>(&keys).await?;
+        let shown = |found: crate::store::Versioned<StoredDelivery>| {
+            let delivery = found.value.delivery;
+            (delivery.status == DeliveryStatus::Dead).then_some(delivery)
+        };
+        Ok(found
+            .into_iter()
+            .map(|found| found.and_then(shown))
+            .collect())
+    }
+}
+
+/// A delivery to this endpoint, whoever asks.
+///
+/// # Errors
+/// [`Error::NotFound`]; those of the store.
+pub(in crate::service) async fn find_delivery(
+    transaction: &mut Transaction,
+    org: OrgId,
+    endpoint: EndpointId,
+    id: DeliveryId,
+) -> Result<StoredDelivery, Error> {
+    let place = transaction
+        .read::<DeliveryPlace>(&keys::delivery_id(org, id))
+        .await?;
+    let place = place.filter(|place| place.endpoint == endpoint);
+    let place = place.ok_or(NO_SUCH_DELIVERY)?;
+    let found = transaction
+        .read(&keys::delivery(org, endpoint, place.event))
+        .await?;
+    found.ok_or(NO_SUCH_DELIVERY)
+}
+
+/// When an event happened, from its identifier: the first 48 bits are milliseconds since the Unix epoch.
+fn time_of(event: uuid::Uuid) -> Timestamp {
+    let millis = event.as_u128() >> 80;
+    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
 }

@@ -6,11 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::recipient::Recipient;
 use crate::error::Error;
-use crate::model::{
-    EndpointId, EventId, OrgId, RecallId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
-};
-use crate::store::{Key, Transaction, keys};
+use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
+use crate::store::{Direction, Key, Transaction, keys};
 
 /// Where the record of an endpoint stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,14 +37,7 @@ pub(in crate::service) struct EndpointState {
 impl EndpointState {
     /// The key of its record.
     pub(in crate::service) fn record(&self, org: OrgId, endpoint: EndpointId) -> Key {
-        match self.place {
-            EndpointPlace::Webhook(workspace) => {
-                keys::webhook(org, workspace, WebhookId(endpoint.0))
-            }
-            EndpointPlace::Subscription(recall) => {
-                keys::subscription(org, recall, SubscriptionId(endpoint.0))
-            }
-        }
+        Recipient::key(org, endpoint, self.place)
     }
 }
 
@@ -55,8 +47,15 @@ pub(in crate::service) struct EndpointQueue {
     pub(in crate::service) org: OrgId,
     pub(in crate::service) endpoint: EndpointId,
     pub(in crate::service) state: EndpointState,
-    /// Where the mark stands that is stored.
-    marked: Option<Timestamp>,
+    /// The state as it is stored.
+    stored: EndpointState,
+}
+
+/// What an endpoint waits for, and since or until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::service) struct Waiting {
+    pub(in crate::service) at: Timestamp,
+    pub(in crate::service) event: EventId,
 }
 
 impl EndpointQueue {
@@ -96,9 +95,38 @@ impl EndpointQueue {
         Self {
             org,
             endpoint,
-            marked: state.due,
+            stored: state.clone(),
             state,
         }
+    }
+
+    /// The first that the endpoint waits for, in the order of time. The state has to be read before, and is among the
+    /// checks: what is added after this reading is a conflict.
+    pub(in crate::service) async fn head(
+        &self,
+        transaction: &Transaction,
+        limit: usize,
+    ) -> Result<Vec<Waiting>, Error> {
+        let range = keys::deliveries_due(self.org, self.endpoint);
+        let store = transaction.unchecked();
+        let found = store.scan(&range, limit, Direction::Forward).await?;
+        let waiting = found.iter().map(|found| {
+            let parsed = keys::parse_delivery_due(&found.key);
+            let (at, event) = parsed
+                .ok_or_else(|| Error::internal(format!("{} is no place in a queue", found.key)))?;
+            Ok(Waiting { at, event })
+        });
+        waiting.collect()
+    }
+
+    /// The key of a place in the queue.
+    pub(in crate::service) fn place(&self, waiting: Waiting) -> Key {
+        keys::delivery_due(self.org, self.endpoint, waiting.at, waiting.event)
+    }
+
+    /// Whether the state is another than is stored.
+    pub(in crate::service) fn is_changed(&self) -> bool {
+        self.state != self.stored
     }
 
     /// Queues an event. The turn comes then at the latest.
@@ -120,8 +148,8 @@ impl EndpointQueue {
     /// Writes the state, and moves the mark to where the turn is now.
     pub(in crate::service) fn settle(self, transaction: &mut Transaction) {
         let mark = |at| keys::endpoint_due(at, self.org, self.endpoint);
-        if self.marked != self.state.due {
-            if let Some(at) = self.marked {
+        if self.stored.due != self.state.due {
+            if let Some(at) = self.stored.due {
                 transaction.delete(mark(at));
             }
             if let Some(at) = self.state.due {
@@ -133,7 +161,7 @@ impl EndpointQueue {
 
     /// Removes the state of an endpoint that is deleted, and with it its turn.
     pub(in crate::service) fn delete(self, transaction: &mut Transaction) {
-        if let Some(at) = self.marked {
+        if let Some(at) = self.stored.due {
             transaction.delete(keys::endpoint_due(at, self.org, self.endpoint));
         }
         transaction.delete(keys::endpoint(self.org, self.endpoint));

@@ -2,10 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::queue::EndpointQueue;
-use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, EventId, OrgId, Timestamp};
+use super::queue::{EndpointQueue, Waiting};
+use crate::model::{
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventId, OrgId, Timestamp,
+};
 use crate::service::Event;
 use crate::store::{Transaction, keys};
+
+/// How many attempts of a delivery are kept: more than one schedule has.
+const ATTEMPTS_KEPT_MAX: usize = 20;
 
 /// A delivery with what its attempts are governed by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +24,7 @@ pub(in crate::service) struct StoredDelivery {
     pub(in crate::service) epoch: u64,
     /// Whether a lease of this epoch runs: then `due` is when it lapses.
     pub(in crate::service) is_leased: bool,
-    /// Whether it tries the endpoint out: with one attempt, whether the endpoint is disabled or not.
+    /// Whether it tries the endpoint out: with one attempt, also where the service switched the endpoint off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::service) is_trial: bool,
 }
@@ -58,10 +63,10 @@ impl StoredDelivery {
         transaction: &mut Transaction,
         queue: &mut EndpointQueue,
         at: Timestamp,
-    ) {
+    ) -> Delivery {
         self.mark(transaction, queue);
         self.wait(transaction, queue, at);
-        self.create(transaction, queue);
+        self.create(transaction, queue)
     }
 
     /// Writes a new delivery that is given up before it is attempted.
@@ -75,11 +80,12 @@ impl StoredDelivery {
         self.create(transaction, queue);
     }
 
-    fn create(self, transaction: &mut Transaction, queue: &EndpointQueue) {
+    fn create(self, transaction: &mut Transaction, queue: &EndpointQueue) -> Delivery {
         let (org, endpoint, event) = (queue.org, queue.endpoint, self.delivery.event_id);
         let place = DeliveryPlace { endpoint, event };
         transaction.create(keys::delivery_id(org, self.delivery.id), &place);
         transaction.create(keys::delivery(org, endpoint, event), &self);
+        self.delivery
     }
 
     /// Moves it to another time of the queue: it is pending, or becomes so again. Written by [`Self::put`].
@@ -89,15 +95,46 @@ impl StoredDelivery {
         queue: &mut EndpointQueue,
         at: Timestamp,
     ) {
-        // An entry that is written again at its place is not deleted too: a commit changes each key once.
-        self.due.take_if(|due| *due == at);
-        self.leave_queue(transaction, queue.org, queue.endpoint);
+        self.is_leased = false;
         if self.delivery.status != DeliveryStatus::Pending {
             self.unmark(transaction, queue.org, queue.endpoint);
             self.delivery.status = DeliveryStatus::Pending;
             self.mark(transaction, queue);
         }
-        self.wait(transaction, queue, at);
+        self.move_to(transaction, queue, at);
+        queue.wake(at);
+        self.delivery.next_attempt_at = Some(at);
+    }
+
+    /// Leases it for a new attempt: in the queue it stands where that lapses. Written by [`Self::put`].
+    pub(in crate::service) fn lease(
+        &mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        until: Timestamp,
+    ) {
+        self.move_to(transaction, queue, until);
+        self.epoch += 1;
+        self.is_leased = true;
+    }
+
+    /// Has its lease lapse at another time. Written by [`Self::put`].
+    pub(in crate::service) fn renew(
+        &mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        until: Timestamp,
+    ) {
+        self.move_to(transaction, queue, until);
+    }
+
+    /// Notes an attempt; of very many the last ones are kept.
+    pub(in crate::service) fn note(&mut self, attempt: DeliveryAttempt) {
+        let attempts = &mut self.delivery.attempts;
+        if attempts.len() >= ATTEMPTS_KEPT_MAX {
+            attempts.drain(..=attempts.len() - ATTEMPTS_KEPT_MAX);
+        }
+        attempts.push(attempt);
     }
 
     /// Ends what was pending, one way or the other. Written by [`Self::put`].
@@ -142,6 +179,20 @@ impl StoredDelivery {
         queue.add(transaction, at, self.delivery.event_id);
         self.due = Some(at);
         self.delivery.next_attempt_at = Some(at);
+    }
+
+    /// Moves its place in the queue; the turn of the endpoint stays.
+    fn move_to(&mut self, transaction: &mut Transaction, queue: &EndpointQueue, at: Timestamp) {
+        let event = self.delivery.event_id;
+        let place = |at| queue.place(Waiting { at, event });
+        if self.due == Some(at) {
+            return;
+        }
+        if let Some(before) = self.due {
+            transaction.delete(place(before));
+        }
+        transaction.put(place(at), &());
+        self.due = Some(at);
     }
 
     /// The turn of the endpoint stays: it may come in vain.

@@ -4,6 +4,8 @@ use super::Provisioning;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
 use crate::service::Redelivered;
+use crate::service::audit::Actor;
+use crate::service::deliveries::{Recipient, find_delivery};
 use crate::service::page::{Page, PageRequest};
 
 impl Provisioning<'_> {
@@ -18,8 +20,11 @@ impl Provisioning<'_> {
         status: Option<DeliveryStatus>,
         page: &PageRequest,
     ) -> Result<Page<Delivery>, Error> {
-        let _ = (org, endpoint, status, page);
-        Err(Error::internal("not written yet"))
+        let mut reading = self.service.reading();
+        Recipient::find(&mut reading, org, endpoint).await?;
+        self.service
+            .page_of_deliveries(org, endpoint, status, page)
+            .await
     }
 
     /// One delivery to an endpoint.
@@ -32,8 +37,10 @@ impl Provisioning<'_> {
         endpoint: EndpointId,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        let _ = (org, endpoint, id);
-        Err(Error::internal("not written yet"))
+        let mut reading = self.service.reading();
+        Recipient::find(&mut reading, org, endpoint).await?;
+        let found = find_delivery(&mut reading, org, endpoint, id).await?;
+        Ok(found.delivery)
     }
 
     /// Has a delivery made again, see [`crate::service::KnowledgeService::redeliver`].
@@ -46,8 +53,17 @@ impl Provisioning<'_> {
         endpoint: EndpointId,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        let _ = (org, endpoint, id);
-        Err(Error::internal("not written yet"))
+        let service = self.service;
+        service
+            .transact(|mut transaction| async move {
+                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let actor = Actor::operator(org);
+                let delivery = service
+                    .put_back(&mut transaction, actor, &recipient, id)
+                    .await?;
+                transaction.done(delivery)
+            })
+            .await
     }
 
     /// Has the dead letters of an endpoint made again, see [`crate::service::KnowledgeService::redeliver_dead`].
@@ -59,8 +75,17 @@ impl Provisioning<'_> {
         org: OrgId,
         endpoint: EndpointId,
     ) -> Result<Redelivered, Error> {
-        let _ = (org, endpoint);
-        Err(Error::internal("not written yet"))
+        let service = self.service;
+        service
+            .transact(|mut transaction| async move {
+                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let actor = Actor::operator(org);
+                let redelivered = service
+                    .put_back_dead(&mut transaction, actor, &recipient)
+                    .await?;
+                transaction.done(redelivered)
+            })
+            .await
     }
 
     /// Tries an endpoint out, see [`crate::service::KnowledgeService::ping`].
@@ -68,7 +93,14 @@ impl Provisioning<'_> {
     /// # Errors
     /// [`Error::NotFound`] for an unknown endpoint; [`Error::EndpointOff`] where its owner switched it off.
     pub async fn ping(&self, org: OrgId, endpoint: EndpointId) -> Result<Delivery, Error> {
-        let _ = (org, endpoint);
-        Err(Error::internal("not written yet"))
+        let service = self.service;
+        service
+            .transact(|mut transaction| async move {
+                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let actor = Actor::operator(org);
+                let delivery = service.try_out(&mut transaction, actor, &recipient).await?;
+                transaction.done(delivery)
+            })
+            .await
     }
 }

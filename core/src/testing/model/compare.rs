@@ -223,12 +223,13 @@ impl Stored<'_> {
         let mut found = Vec::new();
         for (_, event) in self.all::<Event>(&keys::outbox_events()).await? {
             if event.org_id == self.org {
-                found.push(announcement(&event));
+                found.push((announcement(&event), event.endpoints));
             }
         }
         let mut wanted = org.events.clone();
-        let is_kept =
-            |event: &Announcement| with_statuses || !matches!(event, Announcement::Status(..));
+        let is_kept = |(event, _): &(Announcement, i64)| {
+            with_statuses || !matches!(event, Announcement::Status(..))
+        };
         found.retain(is_kept);
         wanted.retain(is_kept);
         for event in &wanted {

@@ -198,8 +198,7 @@ impl Org {
         if status != facts.announced {
             let (workspace, id) = (facts.connector.workspace_id, facts.connector.id);
             let from = Some(facts.announced);
-            self.events
-                .push(Announcement::Status(workspace, id, from, status));
+            self.announce(Announcement::Status(workspace, id, from, status));
             facts.announced = status;
         }
     }

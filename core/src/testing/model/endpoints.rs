@@ -59,8 +59,9 @@ impl Model {
             created_at: now,
             updated_at: now,
         };
-        let webhooks = &mut self.org_mut(who.org).webhooks;
-        webhooks.insert(webhook.id, webhook.clone());
+        let org = self.org_mut(who.org);
+        org.add_endpoint(workspace, webhook.id.into());
+        org.webhooks.insert(webhook.id, webhook.clone());
         Ok(Answer::Webhook(webhook))
     }
 
@@ -203,8 +204,10 @@ impl Model {
             signing_secret: self.signing_secret(secret),
             created_at: now,
         };
-        let subscriptions = &mut self.org_mut(who.org).subscriptions;
-        subscriptions.insert(subscription.id, subscription.clone());
+        let org = self.org_mut(who.org);
+        org.add_endpoint(workspace, subscription.id.into());
+        org.subscriptions
+            .insert(subscription.id, subscription.clone());
         Ok(Answer::Subscription(subscription))
     }
 }

@@ -197,7 +197,7 @@ impl Model {
         }
         for (workspace, memories) in changed {
             let event = Announcement::Memories(EventType::MemoryUpdated, workspace, memories);
-            org.events.push(event);
+            org.announce(event);
         }
         let count = |ok| results.iter().filter(|item| item.ok == ok).count() as u32;
         let summary = BulkSummary {
@@ -387,14 +387,14 @@ impl Org {
             return;
         }
         let ingest = Announcement::Ingest(workspace, created.len(), updated.len());
-        self.events.push(ingest);
+        self.announce(ingest);
         for (event_type, memories) in [
             (EventType::ChunkCreated, created),
             (EventType::MemoryUpdated, updated),
         ] {
             if !memories.is_empty() {
                 let event = Announcement::Memories(event_type, workspace, memories);
-                self.events.push(event);
+                self.announce(event);
             }
         }
         self.last_ingest.insert(workspace, now);

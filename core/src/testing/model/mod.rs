@@ -44,10 +44,10 @@ use crate::error::ProblemCode;
 use crate::limits::Limits;
 use crate::model::{
     AuditLogId, BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, ConnectorStatus,
-    CredentialId, CustomRole, DashboardSummary, EventType, InboundWebhook, InboundWebhookId,
-    McpKeySummary, Member, MemberId, MemoryId, MemoryLabels, OrgId, Organization, Recall, RecallId,
-    RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
-    WorkspaceId,
+    CredentialId, CustomRole, DashboardSummary, EndpointId, EventType, InboundWebhook,
+    InboundWebhookId, McpKeySummary, Member, MemberId, MemoryId, MemoryLabels, OrgId, Organization,
+    Recall, RecallId, RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId,
+    Workspace, WorkspaceId,
 };
 use crate::service::Chat;
 
@@ -96,7 +96,11 @@ struct Org {
     subscriptions: BTreeMap<SubscriptionId, CitationSubscription>,
     webhooks: BTreeMap<WebhookId, Webhook>,
     inbound_webhooks: BTreeMap<InboundWebhookId, InboundWebhook>,
-    events: Vec<Announcement>,
+    /// How many endpoints a workspace ever had, and the how-manieth each one was.
+    endpoints_made: BTreeMap<WorkspaceId, i64>,
+    endpoints: BTreeMap<EndpointId, i64>,
+    /// What was announced, with how many endpoints there had been.
+    events: Vec<(Announcement, i64)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +128,31 @@ enum Announcement {
         Option<ConnectorStatus>,
         ConnectorStatus,
     ),
+}
+
+impl Announcement {
+    fn workspace(&self) -> WorkspaceId {
+        let (Self::Memories(_, workspace, _)
+        | Self::Ingest(workspace, ..)
+        | Self::Status(workspace, ..)) = self;
+        *workspace
+    }
+}
+
+impl Org {
+    /// An endpoint was made: it hears of what happens from now on.
+    fn add_endpoint(&mut self, workspace: WorkspaceId, endpoint: EndpointId) {
+        let made = self.endpoints_made.entry(workspace).or_default();
+        *made += 1;
+        self.endpoints.insert(endpoint, *made);
+    }
+
+    /// Something happened. Where there never was an endpoint nothing is announced.
+    fn announce(&mut self, event: Announcement) {
+        if let Some(endpoints) = self.endpoints_made.get(&event.workspace()) {
+            self.events.push((event, *endpoints));
+        }
+    }
 }
 
 impl Model {
@@ -164,6 +193,8 @@ impl Model {
             subscriptions: BTreeMap::new(),
             webhooks: BTreeMap::new(),
             inbound_webhooks: BTreeMap::new(),
+            endpoints_made: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
             events: Vec::new(),
         };
         self.orgs.insert(org.id, empty);

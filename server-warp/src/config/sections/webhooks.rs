@@ -3,17 +3,34 @@
 use knowledge_core::limits::DELIVERY_RETENTION_MIN;
 
 use super::RETENTION_MAX;
-use crate::config::kind::{List, Switch, Text, Time, field};
+use crate::config::kind::{Count, List, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
 use crate::http_client::trusting;
 
+/// The most deliveries at once: each has a connection, beside those of clients.
+const IN_FLIGHT_MAX: u64 = 4_096;
 const CA_FILE: &str = "webhooks.ca_file";
 
 pub(super) static SECTION: Section = Section {
     name: "webhooks",
     about: "How events leave: the deliveries to webhooks and to those who subscribed to citations",
     settings: &[
+        Setting::new(
+            "webhooks.deliver",
+            &Switch(field!(delivers)),
+            "Whether this server sends deliveries; without it they wait in the store, for another server or the next start",
+        ),
+        Setting::new(
+            "webhooks.in_flight_max",
+            &Count {
+                at: field!(deliveries_in_flight_max),
+                unit: "deliveries",
+                min: 1,
+                max: IN_FLIGHT_MAX,
+            },
+            "Deliveries that are being sent at once, to all endpoints together",
+        ),
         Setting::new(
             "webhooks.allow",
             &List(field!(webhooks.addresses.allow)),

@@ -1,0 +1,94 @@
+//! What an event becomes on its way to endpoints: parts that fit into a body, and what it means for recalls.
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::model::{EndpointId, EventId, EventType, MemoryId, RecallId};
+use crate::service::Event;
+
+/// How many memories one body lists, so that it stays below 20 kB.
+const EVENT_MEMORIES_MAX: usize = 450;
+
+/// The identifier of an event that another one causes. It follows from the two, so that what is derived twice is one, and
+/// it is of the cause's time.
+fn derived_id(cause: EventId, what: &[&[u8]]) -> EventId {
+    let mut digest = Sha256::new_with_prefix(cause.0.as_bytes());
+    for part in what {
+        digest.update(part);
+    }
+    let digest = digest.finalize();
+    let millis = u64::try_from(cause.0.as_u128() >> 80).expect("48 bits");
+    let random = digest.first_chunk().expect("a digest of 32 bytes");
+    EventId(uuid::Builder::from_unix_timestamp_millis(millis, random).into_uuid())
+}
+
+/// What tells the endpoints behind `after` from the others.
+fn page(after: Option<EndpointId>) -> [u8; 16] {
+    *after.map_or(Uuid::nil(), |after| after.0).as_bytes()
+}
+
+/// The memories of an event, where it is about memories.
+pub(super) fn memories_of(event: &Event) -> Vec<MemoryId> {
+    let is_about_memories = matches!(
+        event.event_type,
+        EventType::ChunkCreated | EventType::ChunkDeleted | EventType::MemoryUpdated
+    );
+    let listed = event.data.get("memory_ids").filter(|_| is_about_memories);
+    let listed = listed.and_then(|listed| serde_json::from_value(listed.clone()).ok());
+    listed.unwrap_or_default()
+}
+
+/// In how many parts an event of so many memories is told.
+pub(super) fn parts(memories: usize) -> usize {
+    memories.div_ceil(EVENT_MEMORIES_MAX).max(1)
+}
+
+/// One part of an event, for the endpoints behind `after`.
+pub(super) fn part(
+    cause: &Event,
+    memories: &[MemoryId],
+    part: usize,
+    after: Option<EndpointId>,
+) -> Event {
+    let mut event = cause.clone();
+    if let Some(memories) = memories.chunks(EVENT_MEMORIES_MAX).nth(part) {
+        event.data["memory_ids"] = json!(memories);
+    }
+    if part > 0 || after.is_some() {
+        let number = u64::try_from(part).unwrap_or(u64::MAX).to_be_bytes();
+        event.id = derived_id(cause.id, &[b"part", &number, &page(after)]);
+    }
+    event
+}
+
+/// What a cause does to the recalls that cite its memories, if anything.
+pub(super) fn change_of(cause: EventType) -> Option<&'static str> {
+    match cause {
+        EventType::MemoryUpdated => Some("updated"),
+        EventType::ChunkDeleted => Some("deleted"),
+        _ => None,
+    }
+}
+
+/// The change of a recall's citations, for the endpoints behind `after`.
+pub(super) fn citation(
+    cause: &Event,
+    recall: RecallId,
+    memories: &[MemoryId],
+    after: Option<EndpointId>,
+) -> Event {
+    let what: [&[u8]; 3] = [b"citation", recall.0.as_bytes(), &page(after)];
+    Event {
+        id: derived_id(cause.id, &what),
+        event_type: EventType::CitationChanged,
+        data: json!({
+            "workspace_id": cause.workspace_id,
+            "recall_id": recall,
+            "operation_id": cause.data.get("operation_id"),
+            "change": change_of(cause.event_type),
+            "memory_ids": memories,
+        }),
+        ..cause.clone()
+    }
+}

@@ -1,0 +1,157 @@
+//! Deliveries on the stage: endpoints, events for them, and what an endpoint would say of a request.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use knowledge_core::model::{
+    Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, EndpointId, EventType, NewWebhook,
+    OrgId, Webhook,
+};
+use knowledge_core::service::{
+    Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
+};
+use knowledge_core::store::{Commit, Key, StoreExt, keys};
+use serde_json::Value;
+use standardwebhooks::Webhook as Signer;
+
+use crate::world::World;
+
+/// More than any test claims at once.
+pub(crate) const ROOM: usize = 256;
+
+/// A webhook of the workspace, with its secret.
+pub(crate) async fn webhook(world: &World) -> Webhook {
+    let new = NewWebhook {
+        event_type: EventType::ChunkCreated,
+        url: "https://example.com/hook".parse().unwrap(),
+    };
+    let made = world
+        .service
+        .create_webhook(&world.owner, world.workspace.id, &new);
+    made.await.unwrap()
+}
+
+/// The webhook as an endpoint.
+pub(crate) fn endpoint(webhook: &Webhook) -> Endpoint {
+    Endpoint::Webhook(webhook.workspace_id, webhook.id)
+}
+
+/// What an endpoint answers.
+pub(crate) fn answer(status: u16) -> Attempt {
+    Attempt {
+        duration: Duration::from_millis(20),
+        outcome: Ok(DeliveryAnswer {
+            status,
+            retry_after: None,
+        }),
+    }
+}
+
+/// What an endpoint answers that asks to be left alone for a while.
+pub(crate) fn answer_later(status: u16, retry_after: Duration) -> Attempt {
+    Attempt {
+        duration: Duration::from_millis(20),
+        outcome: Ok(DeliveryAnswer {
+            status,
+            retry_after: Some(retry_after),
+        }),
+    }
+}
+
+/// No answer.
+pub(crate) fn silence() -> Attempt {
+    Attempt {
+        duration: Duration::from_secs(15),
+        outcome: Err(DeliveryFailure {
+            code: DeliveryFailureCode::TimedOut,
+            message: "the exchange took longer than 15 s".to_owned(),
+        }),
+    }
+}
+
+/// With which of these secrets a request is signed, as the library of the standard signs. It verifies against the clock of
+/// the machine, which no test stops: so what it would sign is looked for.
+pub(crate) fn signed_with(request: &DeliveryRequest, secrets: &[&str]) -> Vec<bool> {
+    let headers = request.headers();
+    let header = |name: &str| headers[name].to_str().unwrap().to_owned();
+    let (id, signatures) = (header("webhook-id"), header("webhook-signature"));
+    let seconds = header("webhook-timestamp").parse().unwrap();
+    let is_signed = |secret: &&str| {
+        let signer = Signer::new(secret).unwrap();
+        let wanted = signer.sign(&id, seconds, &request.body).unwrap();
+        signatures.split(' ').any(|found| found == wanted)
+    };
+    secrets.iter().map(is_signed).collect()
+}
+
+impl World {
+    /// Claims what is due, with nothing under way.
+    pub(crate) async fn claim(&self) -> Claimed {
+        self.claim_beside(&BTreeMap::new()).await
+    }
+
+    /// Claims what is due beside these exchanges.
+    pub(crate) async fn claim_beside(&self, in_flight: &BTreeMap<EndpointId, usize>) -> Claimed {
+        let now = self.time.now();
+        let claimed = self.service.claim_deliveries(now, ROOM, in_flight).await;
+        claimed.unwrap()
+    }
+
+    /// Claims the one delivery that is due.
+    pub(crate) async fn claim_one(&self) -> ClaimedDelivery {
+        let mut claimed = self.claim().await.deliveries;
+        assert_eq!(claimed.len(), 1, "{claimed:?}");
+        claimed.remove(0)
+    }
+
+    pub(crate) async fn finish(&self, claimed: &ClaimedDelivery, attempt: &Attempt) -> Finished {
+        let now = self.time.now();
+        let finished = self.service.finish_delivery(now, &claimed.lease, attempt);
+        finished.await.unwrap()
+    }
+
+    pub(crate) async fn ping(&self, to: &Webhook) -> Delivery {
+        let made = self.service.ping(&self.owner, endpoint(to)).await;
+        made.unwrap()
+    }
+
+    pub(crate) async fn delivery(&self, to: &Webhook, id: DeliveryId) -> Delivery {
+        let read = self.service.delivery(&self.owner, endpoint(to), id).await;
+        read.unwrap()
+    }
+
+    /// Gives a webhook this many deliveries that are due now.
+    pub(crate) async fn announce(&self, to: &Webhook, count: usize) -> Vec<Delivery> {
+        let mut made = Vec::with_capacity(count);
+        for _ in 0..count {
+            let delivery = self.ping(to).await;
+            let key = keys::delivery(self.org.id, to.id.into(), delivery.event_id);
+            let mut stored: Value = self.read(&key).await.unwrap();
+            stored.as_object_mut().unwrap().remove("is_trial");
+            self.overwrite(key, stored.to_string()).await;
+            made.push(delivery);
+        }
+        made
+    }
+
+    /// Writes past the service.
+    pub(crate) async fn overwrite(&self, key: Key, value: String) {
+        let commit = Commit::builder().put(key, value).build().unwrap();
+        self.faults.inner().commit(commit).await.unwrap();
+    }
+
+    /// How many deliveries wait, as counted and as marked.
+    pub(crate) async fn undelivered(&self) -> usize {
+        let marked = self.faults.inner().scan_all(&keys::all_undelivered()).await;
+        let marked = marked.unwrap().len();
+        let counted = self.counter(keys::undelivered_count()).await;
+        assert_eq!(counted, i64::try_from(marked).unwrap());
+        marked
+    }
+
+    /// What an endpoint waits for.
+    pub(crate) async fn queue(&self, org: OrgId, endpoint: EndpointId) -> usize {
+        let range = keys::deliveries_due(org, endpoint);
+        self.faults.inner().scan_all(&range).await.unwrap().len()
+    }
+}

@@ -1,0 +1,432 @@
+//! The loop, in virtual time: what it claims, renews and records, and what it does when something fails.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus};
+use knowledge_core::service::{
+    Attempt, DELIVERY_LEASE, DELIVERY_TIMEOUT, DeliveryRequest, IN_FLIGHT_PER_ENDPOINT_MAX,
+};
+use knowledge_core::testing::faults::{FaultPlan, FaultStore};
+use knowledge_server::deliveries::{Deliveries, Wake};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::support::{FakeSender, Serving, World, answered, failed, open, until};
+
+const URL: &str = "https://hooks.test/";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const STEP_FAILURES: &str = "knowledge_dispatch_failures_total";
+
+/// Looks often, so that nothing depends on a signal.
+fn often(sender: &Arc<FakeSender>) -> Deliveries {
+    Deliveries::through(sender.clone()).poll_every(Duration::from_millis(50))
+}
+
+/// A sender whose endpoint takes everything.
+fn taking() -> Arc<FakeSender> {
+    FakeSender::new(async |_, _| answered(200))
+}
+
+/// A gate that lets a sender's script go on.
+fn gate() -> (Arc<Semaphore>, impl Fn() -> Arc<Semaphore> + Send + Sync) {
+    let gate = Arc::new(Semaphore::new(0));
+    let copy = Arc::clone(&gate);
+    (gate, move || Arc::clone(&copy))
+}
+
+async fn pass(gate: Arc<Semaphore>) {
+    gate.acquire()
+        .await
+        .expect("a gate is never closed")
+        .forget();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_sent_signed_and_recorded() {
+    let (_, _, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let sender = taking();
+    let server = Serving::start(&world.service, often(&sender)).await;
+    let memory = world.ingest().await;
+    let sent = sender.sends(1).await.remove(0);
+
+    assert_eq!(sent.url.as_str(), URL);
+    let body: Value = serde_json::from_slice(&sent.body).expect("JSON");
+    assert_eq!(body["type"], "chunk.created");
+    assert_eq!(body["data"]["memory_ids"], json!([memory]));
+    let secret = webhook.signing_secret.expect("a new webhook");
+    let verifier = standardwebhooks::Webhook::new(&secret).expect("a secret");
+    let verified = verifier.verify(&sent.body, &sent.headers());
+    verified.expect("the signature of the endpoint's secret");
+
+    world.is_idle().await;
+    let deliveries = world.deliveries(webhook.id).await;
+    assert_eq!(deliveries.len(), 1);
+    assert_eq!(deliveries[0].id, sent.id);
+    assert_eq!(deliveries[0].status, DeliveryStatus::Delivered);
+    assert_eq!(deliveries[0].attempts[0].status, Some(200));
+    assert_eq!(server.attempts("delivered").await, 1.0);
+    assert_eq!(sender.sent().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_wakes_the_dispatcher() {
+    let (store, env, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let wake = Wake::new();
+    let watched = open(wake.watch_store(store), env).await;
+    let world = world.through(watched);
+    let sender = taking();
+    let seldom = Deliveries::through(sender.clone())
+        .poll_every(365 * DAY)
+        .woken_by(wake);
+    let _server = Serving::start(&world.service, seldom).await;
+    for count in 1..=3 {
+        world.ingest().await;
+        sender.sends(count).await;
+        world.is_idle().await;
+    }
+    assert_eq!(world.deliveries(webhook.id).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_attempt_is_made_when_it_is_due() {
+    let (store, env, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let wake = Wake::new();
+    let world = world.through(open(wake.watch_store(store), env).await);
+    let sender = FakeSender::new(async |_, _| failed(DeliveryFailureCode::ConnectionFailed));
+    // So seldom that the schedule would not be kept by looking alone.
+    let seldom = Deliveries::through(sender.clone())
+        .poll_every(365 * DAY)
+        .woken_by(wake);
+    let server = Serving::start(&world.service, seldom).await;
+    world.ingest().await;
+    let sent = sender.sends_within(10 * DAY, 10).await;
+    world.is_idle().await;
+
+    let delivery = world.deliveries(webhook.id).await.remove(0);
+    assert_eq!(delivery.status, DeliveryStatus::Dead);
+    assert_eq!(delivery.attempts.len(), sent.len());
+    assert!(sent.iter().all(|sent| sent.id == delivery.id));
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let hours = |hours: u64| minutes(hours * 60);
+    let schedule = [
+        Duration::from_secs(5),
+        minutes(5),
+        minutes(30),
+        hours(2),
+        hours(5),
+        hours(10),
+        hours(14),
+        hours(20),
+        hours(24),
+    ];
+    for (pair, delay) in sent.windows(2).zip(schedule) {
+        let waited = pair[1].timestamp.since(pair[0].timestamp);
+        assert!(waited >= delay.mul_f64(0.8), "{waited:?} of {delay:?}");
+        assert!(waited <= delay.mul_f64(1.25), "{waited:?} of {delay:?}");
+    }
+    assert_eq!(server.attempts("retry").await, 9.0);
+    assert_eq!(server.attempts("dead").await, 1.0);
+    assert_eq!(sender.sent().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exchange_that_takes_long_is_made_once() {
+    let (_, _, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let long = DELIVERY_TIMEOUT.mul_f64(0.9);
+    assert!(long > 3 * DELIVERY_LEASE);
+    let sender = FakeSender::new(move |_, _| async move {
+        tokio::time::sleep(long).await;
+        answered(204)
+    });
+    let _servers = [
+        Serving::start(&world.service, often(&sender)).await,
+        Serving::start(&world.service, often(&sender)).await,
+    ];
+    world.ingest().await;
+    sender.sends(1).await;
+    world.is_idle().await;
+    assert_eq!(sender.sent().len(), 1);
+    let delivery = world.deliveries(webhook.id).await.remove(0);
+    assert_eq!(delivery.attempts.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_dispatcher_had_in_flight_is_sent_again() {
+    let (_, _, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let never = FakeSender::new(async |_, _| std::future::pending().await);
+    let server = Serving::start(&world.service, often(&never)).await;
+    world.ingest().await;
+    let first = never.sends(1).await.remove(0);
+    drop(server);
+
+    let sender = taking();
+    let server = Serving::start(&world.service, often(&sender)).await;
+    let again = sender.sends(1).await.remove(0);
+    assert_eq!(again.id, first.id);
+    assert_eq!(again.body, first.body);
+    world.is_idle().await;
+    assert_eq!(server.attempts("delivered").await, 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exchange_that_panics_is_made_again_and_the_others_go_on() {
+    let (_, _, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let sender = FakeSender::new(async |number, _| match number {
+        0 => panic!("as the test wanted"),
+        _ => answered(200),
+    });
+    let server = Serving::start(&world.service, often(&sender)).await;
+    world.ingest().await;
+    let sent = sender.sends(2).await;
+    assert_eq!(sent[0].id, sent[1].id);
+    world.ingest().await;
+    sender.sends(3).await;
+    world.is_idle().await;
+    let in_flight = server.number("knowledge_deliveries_in_flight", &[]).await;
+    assert_eq!(in_flight, 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_is_waited_for_without_haste() {
+    let (store, env, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let faults = Arc::new(FaultStore::new(store, FaultPlan::none()));
+    let failing = open(faults.clone(), env).await;
+    let sender = taking();
+    let server = Serving::start(&failing, often(&sender)).await;
+    faults.fail_reads(true);
+    world.ingest().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(sender.sent().len(), 0);
+    faults.fail_reads(false);
+    sender.sends(1).await;
+    world.is_idle().await;
+    for step in ["expand", "claim"] {
+        let failures = server.number(STEP_FAILURES, &[("step", step)]).await;
+        assert!(failures >= 3.0, "{step}: {failures}");
+        assert!(failures <= 20.0, "{step}: {failures} within a minute");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_lost_lease_changes_nothing() {
+    let (store, env, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let faults = Arc::new(FaultStore::new(store, FaultPlan::none()));
+    let failing = open(faults.clone(), env).await;
+    let (release, held) = gate();
+    let slow = FakeSender::new(move |_, _| {
+        let held = held();
+        async move {
+            pass(held).await;
+            answered(500)
+        }
+    });
+    let slow_server = Serving::start(&failing, often(&slow)).await;
+    world.ingest().await;
+    slow.sends(1).await;
+    // It cannot renew its lease, and another one takes the delivery.
+    faults.fail_reads(true);
+    let sender = taking();
+    let _server = Serving::start(&world.service, often(&sender)).await;
+    sender.sends(1).await;
+    world.is_idle().await;
+    let before = world.deliveries(webhook.id).await;
+    faults.fail_reads(false);
+    release.add_permits(1);
+
+    let lost = [("outcome", "lease_lost")];
+    let attempts = "knowledge_delivery_attempts_total";
+    slow_server
+        .number_becomes(attempts, &lost, |lost| lost == 1.0)
+        .await;
+    assert_eq!(world.deliveries(webhook.id).await, before);
+    assert_eq!(before[0].status, DeliveryStatus::Delivered);
+    assert_eq!((slow.sent().len(), sender.sent().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_recorded_at_once_is_recorded_later() {
+    let (store, env, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let faults = Arc::new(FaultStore::new(store, FaultPlan::none()));
+    let failing = open(faults.clone(), env).await;
+    let failed = Arc::clone(&faults);
+    let sender = FakeSender::new(move |_, _| {
+        failed.fail_reads(true);
+        async { answered(200) }
+    });
+    let server = Serving::start(&failing, often(&sender)).await;
+    world.ingest().await;
+    sender.sends(1).await;
+    let record = [("step", "record")];
+    server
+        .number_becomes(STEP_FAILURES, &record, |failures| failures >= 3.0)
+        .await;
+    faults.fail_reads(false);
+    world.is_idle().await;
+    let delivery = world.deliveries(webhook.id).await.remove(0);
+    assert_eq!(delivery.status, DeliveryStatus::Delivered);
+    assert_eq!(server.attempts("delivered").await, 1.0);
+    assert_eq!(sender.sent().len(), 1, "it was not sent again meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_lets_exchanges_end_and_begins_none() {
+    let (_, _, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let (release, held) = gate();
+    let slow = FakeSender::new(move |_, _| {
+        let held = held();
+        async move {
+            pass(held).await;
+            answered(200)
+        }
+    });
+    let mut server = Serving::start(&world.service, often(&slow)).await;
+    world.ingest().await;
+    slow.sends(1).await;
+    server.stop();
+    // Longer than a lease: it is renewed to the end.
+    tokio::time::sleep(2 * DELIVERY_LEASE).await;
+    world.ingest().await;
+    tokio::time::sleep(DELIVERY_LEASE).await;
+    release.add_permits(2);
+    server.stopped().await;
+    assert_eq!(slow.sent().len(), 1);
+    assert_eq!(world.outbox().await.unexpanded, 1);
+    let delivered = world.deliveries(webhook.id).await;
+    assert_eq!(delivered.len(), 1);
+    assert_eq!(delivered[0].status, DeliveryStatus::Delivered);
+
+    let sender = taking();
+    let _server = Serving::start(&world.service, often(&sender)).await;
+    let next = sender.sends(1).await.remove(0);
+    assert_ne!(next.id, delivered[0].id);
+    world.is_idle().await;
+    assert_eq!(sender.sent().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_within_the_shutdown_is_left_to_the_next_start() {
+    let (_, _, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let never = FakeSender::new(async |_, _| std::future::pending().await);
+    let short = Duration::from_secs(1);
+    let mut server = Serving::start_with(&world.service, often(&never), short).await;
+    world.ingest().await;
+    let first = never.sends(1).await.remove(0);
+    server.stop();
+    server.stopped().await;
+    let sender = taking();
+    let _server = Serving::start(&world.service, often(&sender)).await;
+    assert_eq!(sender.sends(1).await[0].id, first.id);
+    world.is_idle().await;
+}
+
+/// How many exchanges are under way, and the most that ever were.
+#[derive(Debug, Default)]
+struct Peaks {
+    now: BTreeMap<String, usize>,
+    per_endpoint_max: usize,
+    all_max: usize,
+}
+
+impl Peaks {
+    fn begin(&mut self, request: &DeliveryRequest) {
+        let count = self.now.entry(request.url.as_str().to_owned());
+        let count = count.or_default();
+        *count += 1;
+        self.per_endpoint_max = self.per_endpoint_max.max(*count);
+        self.all_max = self.all_max.max(self.now.values().sum());
+    }
+
+    fn end(&mut self, request: &DeliveryRequest) {
+        *self.now.get_mut(request.url.as_str()).expect("begun") -= 1;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_in_flight_than_may_be() {
+    const IN_FLIGHT_MAX: usize = 20;
+    const ENDPOINTS: usize = 4;
+    const EVENTS: usize = 40;
+    let (_, _, world) = World::virtual_time().await;
+    for number in 0..ENDPOINTS {
+        world.chunk_webhook(&format!("{URL}{number}")).await;
+    }
+    let peaks = Arc::new(Mutex::new(Peaks::default()));
+    let seen = Arc::clone(&peaks);
+    let sender = FakeSender::new(move |_, request| {
+        let seen = Arc::clone(&seen);
+        async move {
+            seen.lock().expect("no panic").begin(&request);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            seen.lock().expect("no panic").end(&request);
+            answered(200)
+        }
+    });
+    for _ in 0..EVENTS {
+        world.ingest().await;
+    }
+    let deliveries = often(&sender).in_flight_max(IN_FLIGHT_MAX);
+    let server = Serving::start(&world.service, deliveries).await;
+    sender.sends(ENDPOINTS * EVENTS).await;
+    world.is_idle().await;
+    assert_eq!(sender.sent().len(), ENDPOINTS * EVENTS);
+    {
+        let peaks = peaks.lock().expect("no panic");
+        assert_eq!(peaks.all_max, IN_FLIGHT_MAX);
+        assert_eq!(peaks.per_endpoint_max, IN_FLIGHT_PER_ENDPOINT_MAX);
+    }
+    let max = server.number("knowledge_deliveries_in_flight_max", &[]);
+    assert_eq!(max.await, 20.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_dispatchers_share_the_work_and_double_nothing() {
+    const EVENTS: usize = 200;
+    let (_, _, world) = World::virtual_time().await;
+    let webhook = world.chunk_webhook(URL).await;
+    let make = || {
+        FakeSender::new(async |_, _| -> Attempt {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            answered(200)
+        })
+    };
+    let senders = [make(), make()];
+    let _servers = [
+        Serving::start(&world.service, often(&senders[0])).await,
+        Serving::start(&world.service, often(&senders[1])).await,
+    ];
+    for _ in 0..EVENTS {
+        world.ingest().await;
+    }
+    until("all to be delivered", async || {
+        let status = world.outbox().await;
+        status.unexpanded + status.undelivered == 0
+    })
+    .await;
+    let mut sent: Vec<_> = senders.iter().flat_map(|sender| sender.sent()).collect();
+    assert_eq!(sent.len(), EVENTS);
+    sent.sort_by_key(|sent| sent.id);
+    sent.dedup_by_key(|sent| sent.id);
+    assert_eq!(sent.len(), EVENTS);
+    for sender in &senders {
+        assert!(!sender.sent().is_empty(), "both have a part of it");
+    }
+    let deliveries = world.deliveries(webhook.id).await;
+    assert_eq!(deliveries.len(), EVENTS);
+    let is_delivered = |delivery: &knowledge_core::model::Delivery| {
+        delivery.status == DeliveryStatus::Delivered && delivery.attempts.len() == 1
+    };
+    assert!(deliveries.iter().all(is_delivered));
+}

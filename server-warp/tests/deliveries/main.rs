@@ -1,0 +1,12 @@
+//! Events leave: from the outbox to receivers, through the dispatcher and its client.
+//!
+//! `dispatcher` and `numbers` run in virtual time with a sender that does what the test says. The others talk to real
+//! receivers on the loopback interface. No test says that something was fast: each waits for an outcome.
+
+#[cfg(unix)]
+mod crash;
+mod dispatcher;
+mod log_lines;
+mod numbers;
+mod receivers;
+mod support;

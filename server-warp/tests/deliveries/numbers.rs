@@ -1,0 +1,88 @@
+//! What is stuck shows in the metrics.
+
+use std::time::Duration;
+
+use knowledge_core::model::DeliveryFailureCode;
+use knowledge_core::service::DELIVERY_TIMEOUT;
+use knowledge_server::deliveries::Deliveries;
+
+use crate::support::{FakeSender, Serving, World, answered, failed};
+
+const URL: &str = "https://hooks.test/";
+const EVENTS: &str = "knowledge_outbox_events";
+const DELIVERIES: &str = "knowledge_outbox_deliveries";
+const AGE: &str = "knowledge_outbox_oldest_age_seconds";
+const IN_FLIGHT: &str = "knowledge_deliveries_in_flight";
+const FAILURES: &str = "knowledge_delivery_failures_total";
+const DURATIONS: &str = "knowledge_delivery_duration_seconds_count";
+
+/// Looks so seldom that a test has to be over before it does.
+const SELDOM: Duration = Duration::from_secs(1_000_000);
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_nobody_expands_shows_by_its_age() {
+    let (_, _, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let sender = FakeSender::new(async |_, _| answered(200));
+    let deliveries = Deliveries::through(sender).poll_every(SELDOM);
+    let server = Serving::start(&world.service, deliveries).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.number(EVENTS, &[]).await, 0.0);
+    assert_eq!(server.number(AGE, &[]).await, 0.0);
+    // The dispatcher is told nothing of it, and rests.
+    world.ingest().await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(server.number(EVENTS, &[]).await, 1.0);
+    let age = server.number(AGE, &[]).await;
+    assert!((90.0..100.0).contains(&age), "{age}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_that_hangs_or_fails_shows_by_its_age_and_by_its_reason() {
+    let (_, _, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let sender = FakeSender::new(async |_, _| {
+        tokio::time::sleep(DELIVERY_TIMEOUT).await;
+        failed(DeliveryFailureCode::TimedOut)
+    });
+    let deliveries = Deliveries::through(sender.clone()).poll_every(Duration::from_millis(50));
+    let server = Serving::start(&world.service, deliveries).await;
+    world.ingest().await;
+    sender.sends(1).await;
+    assert_eq!(server.number(EVENTS, &[]).await, 0.0);
+    assert_eq!(server.number(DELIVERIES, &[]).await, 1.0);
+    assert_eq!(server.number(IN_FLIGHT, &[]).await, 1.0);
+    assert_eq!(server.attempts("retry").await, 0.0);
+    sender.sends(2).await;
+    assert_eq!(server.attempts("retry").await, 1.0);
+    let timed_out = [("reason", "timed_out")];
+    assert_eq!(server.number(FAILURES, &timed_out).await, 1.0);
+    assert_eq!(server.number(DURATIONS, &[]).await, 1.0);
+    assert_eq!(server.number(DELIVERIES, &[]).await, 1.0);
+    let age = server.number(AGE, &[]).await;
+    assert!(age >= DELIVERY_TIMEOUT.as_secs_f64(), "{age}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_are_switched_off_and_what_they_do_not_get_are_counted() {
+    let (_, _, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let sender = FakeSender::new(async |_, _| answered(410));
+    let deliveries = Deliveries::through(sender.clone()).poll_every(Duration::from_millis(50));
+    let server = Serving::start(&world.service, deliveries).await;
+    assert_eq!(
+        server.number("knowledge_endpoints_disabled", &[]).await,
+        0.0
+    );
+    world.ingest().await;
+    sender.sends(1).await;
+    world.is_idle().await;
+    assert_eq!(
+        server.number("knowledge_endpoints_disabled", &[]).await,
+        1.0
+    );
+    assert_eq!(server.attempts("dead").await, 1.0);
+    let refused = [("reason", "http_4xx")];
+    assert_eq!(server.number(FAILURES, &refused).await, 1.0);
+    assert_eq!(server.number(AGE, &[]).await, 0.0);
+}

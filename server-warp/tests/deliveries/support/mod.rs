@@ -1,0 +1,67 @@
+//! A store with an organisation in it, servers that deliver from it, and those who are sent to.
+
+mod fake;
+mod receiver;
+mod serving;
+mod world;
+
+#[path = "../../support/client.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod client;
+#[path = "../../support/contract.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod contract;
+#[path = "../../support/exposition.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod exposition;
+#[cfg(unix)]
+#[path = "../../support/knowledge.rs"]
+pub(crate) mod knowledge;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use knowledge_server::config::WebhookSettings;
+use knowledge_server::deliveries::DeliveryClient;
+
+pub(crate) use self::client::Call;
+pub(crate) use self::fake::{FakeSender, answered, failed};
+pub(crate) use self::receiver::{Received, Receiver};
+pub(crate) use self::serving::Serving;
+pub(crate) use self::world::{World, addresses, open};
+
+/// Ends a test that would hang.
+pub(crate) const GUARD: Duration = Duration::from_secs(120);
+
+/// The client of the server, which may send to this machine.
+pub(crate) fn delivery_client() -> Arc<DeliveryClient> {
+    let settings = WebhookSettings {
+        addresses: addresses(),
+        ..WebhookSettings::default()
+    };
+    Arc::new(DeliveryClient::new(&settings).expect("a client"))
+}
+
+/// The result of a future that must come.
+pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
+    within(GUARD, what, future).await
+}
+
+/// The same, where the time is virtual and much of it passes.
+pub(crate) async fn within<F: Future>(guard: Duration, what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(guard, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("waited too long for {what}"),
+    }
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    guarded(what, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,173 @@
+//! A store with one organisation in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use knowledge_core::access::Credential;
+use knowledge_core::env::{Clock, Env};
+use knowledge_core::model::{
+    AddressPolicy, Delivery, EventType, MemoryId, NewWebhook, SourceId, Timestamp, Webhook,
+    WebhookId, WorkspaceId,
+};
+use knowledge_core::service::{
+    Endpoint, KnowledgeService, NewMemory, Options, OutboxStatus, PageRequest, SealingKey,
+};
+use knowledge_core::store::{MemoryStore, Store};
+use knowledge_core::testing::fixture;
+use knowledge_server::system::{OsRandomness, SystemClock};
+use tokio::time::Instant;
+
+use super::until;
+
+/// A clock that goes as tokio's does, which a test can pause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VirtualClock {
+    began: Instant,
+    base: Timestamp,
+}
+
+impl VirtualClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            base: SystemClock.now(),
+        }
+    }
+}
+
+#[async_trait]
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        self.base.plus(self.began.elapsed())
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// Public ones and those of this machine, also without TLS.
+pub(crate) fn addresses() -> AddressPolicy {
+    AddressPolicy {
+        allow: vec!["127.0.0.0/8".parse().expect("a range")],
+        allow_http: true,
+    }
+}
+
+/// The service over a store, with the key that all tests have.
+pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
+    let options = Options {
+        webhook_addresses: addresses(),
+        ..Options::new(SealingKey::new([7; 32]))
+    };
+    let opened = KnowledgeService::open(store, env, options).await;
+    opened.expect("open the service")
+}
+
+/// An organisation, and the workspace in which everything happens.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) service: KnowledgeService,
+    pub(crate) owner: Credential,
+    pub(crate) workspace: WorkspaceId,
+    source: SourceId,
+}
+
+impl World {
+    /// One in memory, whose clock is tokio's.
+    pub(crate) async fn virtual_time() -> (Arc<dyn Store>, Env, Self) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let env = Env::new(VirtualClock::new(), OsRandomness);
+        let world = Self::seeded(open(Arc::clone(&store), env.clone()).await).await;
+        (store, env, world)
+    }
+
+    /// The same, through a service over the same store.
+    pub(crate) fn through(&self, service: KnowledgeService) -> Self {
+        Self {
+            service,
+            ..self.clone()
+        }
+    }
+
+    /// Makes the organisation in an empty store.
+    pub(crate) async fn seeded(service: KnowledgeService) -> Self {
+        let seeded = fixture::seed_orgs(&service, 1).await;
+        let org = seeded.expect("seed the store").orgs.remove(0);
+        Self {
+            owner: Credential::Trusted {
+                org: org.id,
+                member: org.members.owner.id,
+            },
+            workspace: org.empty.id,
+            source: org.sources[0],
+            service,
+        }
+    }
+
+    /// A webhook of the workspace, with its secret.
+    pub(crate) async fn webhook(&self, event_type: EventType, url: &str) -> Webhook {
+        let new = NewWebhook {
+            event_type,
+            url: url.parse().expect("a URL"),
+        };
+        let created = self
+            .service
+            .create_webhook(&self.owner, self.workspace, &new);
+        created.await.expect("a webhook")
+    }
+
+    /// One that hears of new memories.
+    pub(crate) async fn chunk_webhook(&self, url: &str) -> Webhook {
+        self.webhook(EventType::ChunkCreated, url).await
+    }
+
+    /// Adds a memory, which is announced as `chunk.created`.
+    pub(crate) async fn ingest(&self) -> MemoryId {
+        let memory = NewMemory {
+            title: "Note".to_owned(),
+            content: "What is known.".to_owned(),
+            source_key: None,
+            audience_tag: None,
+            sensitivity_label: None,
+        };
+        let ingested = self
+            .service
+            .ingest(&self.owner, self.workspace, self.source, &[memory])
+            .await;
+        ingested.expect("ingested")[0].id
+    }
+
+    /// The deliveries to a webhook, the newest event first.
+    pub(crate) async fn deliveries(&self, webhook: WebhookId) -> Vec<Delivery> {
+        let endpoint = Endpoint::Webhook(self.workspace, webhook);
+        let mut request = PageRequest::default();
+        let mut deliveries = Vec::new();
+        loop {
+            let page = self
+                .service
+                .list_deliveries(&self.owner, endpoint, None, &request)
+                .await
+                .expect("the deliveries");
+            deliveries.extend(page.data);
+            request.cursor = page.next_cursor;
+            if request.cursor.is_none() {
+                return deliveries;
+            }
+        }
+    }
+
+    pub(crate) async fn outbox(&self) -> OutboxStatus {
+        self.service.outbox_status().await.expect("the outbox")
+    }
+
+    /// Waits until everything was delivered or given up.
+    pub(crate) async fn is_idle(&self) {
+        until("everything to be delivered", async || {
+            let status = self.outbox().await;
+            status.unexpanded == 0 && status.undelivered == 0
+        })
+        .await;
+    }
+}
