@@ -75,7 +75,9 @@ needs! {
     LIST_SUBSCRIPTIONS: "list_citation_subscriptions" "" Workspace CitationSubscriptionManage;
     READ_SUBSCRIPTION: "citation_subscription" "" Workspace CitationSubscriptionManage;
     DELETE_SUBSCRIPTION: "delete_citation_subscription" "" Workspace CitationSubscriptionManage;
+    DELETE_OTHERS_SUBSCRIPTION: "delete_citation_subscription" "somebody else subscribed" Workspace WebhookManage;
     ROTATE_SUBSCRIPTION_SECRET: "rotate_citation_subscription_secret" "" Workspace CitationSubscriptionManage;
+    ROTATE_OTHERS_SUBSCRIPTION_SECRET: "rotate_citation_subscription_secret" "somebody else subscribed" Workspace WebhookManage;
     CREATE_WEBHOOK: "create_webhook" "" Workspace WebhookManage;
     CREATE_INBOUND_WEBHOOK: "create_inbound_webhook" "" Workspace InboundWebhookManage;
     LIST_WEBHOOKS: "list_webhooks" "" Workspace WebhookManage;

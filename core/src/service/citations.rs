@@ -127,7 +127,8 @@ impl KnowledgeService {
     /// Ends a citation subscription.
     ///
     /// # Errors
-    /// As [`KnowledgeService::citation_subscription`].
+    /// As [`KnowledgeService::citation_subscription`], and [`Error::Forbidden`] without `webhook:manage` in its workspace where
+    /// another member subscribed.
     pub async fn delete_citation_subscription(
         &self,
         credential: &Credential,
@@ -135,8 +136,12 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let now = self.env().now();
-            let need = needs::DELETE_SUBSCRIPTION;
-            let (caller, found) = find(&mut transaction, credential, id, need, now).await?;
+            let needs = (
+                needs::DELETE_SUBSCRIPTION,
+                needs::DELETE_OTHERS_SUBSCRIPTION,
+            );
+            let (caller, found) =
+                find_to_change(&mut transaction, credential, id, needs, now).await?;
             let (org, subscription) = (caller.org_id(), found.record);
             self.endpoint_deleted(&mut transaction, org, id.into(), found.disabled, now)
                 .await?;
@@ -161,7 +166,7 @@ impl KnowledgeService {
     /// signed with the old one too for 24 hours. The one before that counts no longer.
     ///
     /// # Errors
-    /// As [`KnowledgeService::citation_subscription`].
+    /// As [`KnowledgeService::delete_citation_subscription`].
     pub async fn rotate_citation_subscription_secret(
         &self,
         credential: &Credential,
@@ -169,8 +174,12 @@ impl KnowledgeService {
     ) -> Result<RotatedSecret, Error> {
         self.transact(|mut transaction| async move {
             let now = self.env().now();
-            let need = needs::ROTATE_SUBSCRIPTION_SECRET;
-            let (caller, mut stored) = find(&mut transaction, credential, id, need, now).await?;
+            let needs = (
+                needs::ROTATE_SUBSCRIPTION_SECRET,
+                needs::ROTATE_OTHERS_SUBSCRIPTION_SECRET,
+            );
+            let (caller, mut stored) =
+                find_to_change(&mut transaction, credential, id, needs, now).await?;
             let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
             let key = keys::subscription(caller.org_id(), stored.record.recall_id, id);
             transaction.put(key, &stored);
@@ -185,6 +194,24 @@ impl KnowledgeService {
         })
         .await
     }
+}
+
+/// The subscription with this identifier, for a caller who may change it: with the first need their own, with the second
+/// besides that of another member.
+async fn find_to_change(
+    transaction: &mut Transaction,
+    credential: &Credential,
+    id: SubscriptionId,
+    (own, of_others): (Need, Need),
+    now: Timestamp,
+) -> Result<(Principal, Stored), Error> {
+    let (caller, found) = find(transaction, credential, id, own, now).await?;
+    let subscription = &found.record;
+    if subscription.subscriber_user_id != caller.member_id() {
+        let workspace = subscription.workspace_id;
+        caller.enter(transaction, workspace, of_others).await?;
+    }
+    Ok((caller, found))
 }
 
 /// The subscription with this identifier, for a caller who may do there what is needed.

@@ -11,7 +11,7 @@ use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom, new_mcp_key};
 use crate::world::World;
 
 /// The status and the body of the answer.
-async fn ask(world: &World, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn ask(world: &World, method: Method, path: &str, body: Value) -> (u16, Value) {
     let body = match body {
         Value::Null => Bytes::new(),
         body => Bytes::from(body.to_string()),
@@ -33,14 +33,14 @@ async fn ask(world: &World, method: Method, path: &str, body: Value) -> (u16, Va
     (answer.status().as_u16(), body)
 }
 
-async fn get(world: &World, path: &str) -> Value {
+pub(crate) async fn get(world: &World, path: &str) -> Value {
     let (status, body) = ask(world, Method::GET, path, Value::Null).await;
     assert_eq!(status, 200, "{body}");
     body
 }
 
 /// The problems of a refusal, each as its path and its code.
-fn problems(body: &Value) -> Vec<String> {
+pub(crate) fn problems(body: &Value) -> Vec<String> {
     let fields = body["details"]["fields"].as_array().unwrap();
     let part = |field: &Value, name: &str| field[name].as_str().unwrap().to_owned();
     fields

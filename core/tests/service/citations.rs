@@ -6,7 +6,7 @@ use knowledge_core::service::PageRequest;
 use knowledge_core::store::keys;
 use uuid::Uuid;
 
-use crate::make::{DAY, OWNER, VIEWER, code, new_member, new_recall, problem};
+use crate::make::{DAY, MEMBER, OWNER, VIEWER, code, new_member, new_recall, problem};
 use crate::world::World;
 
 async fn recall(world: &World) -> RecallId {
@@ -155,6 +155,41 @@ async fn subscriptions_are_listed_read_and_ended_without_their_secrets() {
     let listed = service.list_citation_subscriptions(&world.owner, unknown, &page);
     assert_eq!(code(listed.await), "not_found");
     world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_another_member_subscribed_to_is_changed_by_those_who_manage_webhooks_alone() {
+    let world = World::new().await;
+    let recall = recall(&world).await;
+    let (subscriber, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
+    let made = subscribe(&world, &subscriber, recall, URL).await.unwrap();
+    let rotate = async |caller: &Credential| {
+        let rotated = world
+            .service
+            .rotate_citation_subscription_secret(caller, made.id);
+        rotated.await.map(drop)
+    };
+    let end = async |caller: &Credential| {
+        world
+            .service
+            .delete_citation_subscription(caller, made.id)
+            .await
+    };
+    let lacks = "this needs the action webhook:manage";
+    let before = world.contents().await;
+    assert_eq!(rotate(&other).await.unwrap_err().to_string(), lacks);
+    assert_eq!(end(&other).await.unwrap_err().to_string(), lacks);
+    assert_eq!(world.contents().await, before);
+    let read = world.service.citation_subscription(&other, made.id).await;
+    assert_eq!(read.unwrap().subscriber_user_id, made.subscriber_user_id);
+    rotate(&subscriber).await.unwrap();
+    rotate(&world.owner).await.unwrap();
+    end(&subscriber).await.unwrap();
+    let again = subscribe(&world, &subscriber, recall, URL).await.unwrap();
+    let ended = world
+        .service
+        .delete_citation_subscription(&world.owner, again.id);
+    ended.await.unwrap();
 }
 
 #[tokio::test]

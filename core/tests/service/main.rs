@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admin;
+mod admin_deliveries;
 mod audit;
 mod audit_log;
 mod bulk;
@@ -14,9 +15,12 @@ mod connectors;
 mod credentials;
 mod dashboard;
 mod dispatch_claims;
+mod dispatch_leases;
+mod dispatch_schedule;
 mod dispatching;
 mod events;
 mod expansion;
+mod expansion_citations;
 mod inbound;
 mod inbound_posts;
 mod ingest;

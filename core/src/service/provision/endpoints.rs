@@ -1,17 +1,17 @@
 //! Endpoints: the outbound webhooks and the citation subscriptions of an organisation.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Provisioning;
 use crate::error::Error;
 use crate::model::{
-    CitationSubscription, DisabledReason, EndpointId, EventType, OrgId, SubscriptionId, Timestamp,
-    Webhook, WebhookId, WebhookUrl, WorkspaceId,
+    DisabledReason, EndpointId, EventType, OrgId, Timestamp, Webhook, WebhookUrl, WorkspaceId,
 };
-use crate::service::deliveries::{EndpointPlace, EndpointState};
+use crate::service::deliveries::{EndpointPlace, EndpointState, Recipient};
 use crate::service::page::{Listing, Page, PageRequest};
-use crate::service::sealing::SealedRecord;
-use crate::store::{Direction, KeyRange, StoreExt, decode_value, keys};
+use crate::store::{Direction, KeyEntry, KeyRange, decode_value, keys};
 
 /// Up to where the deliveries of an endpoint are counted.
 const DELIVERIES_COUNTED_MAX: usize = 1_000;
@@ -64,28 +64,24 @@ impl Provisioning<'_> {
     ) -> Result<Page<EndpointSummary>, Error> {
         let range = keys::endpoints(org);
         let listing = Listing::new("endpoints", &workspace, range, Direction::Forward);
-        listing
-            .page_of(self.service.store(), page, |found| async move {
-                let mut shown = Vec::with_capacity(found.len());
-                for found in found.iter() {
-                    let id = keys::last_id(&found.key).map(EndpointId);
-                    let id = id.ok_or_else(|| Error::internal("an endpoint without a name"))?;
-                    let state: EndpointState = decode_value(found)?;
-                    let is_elsewhere = matches!(
-                        (workspace, state.place),
-                        (Some(workspace), EndpointPlace::Webhook(place)) if place != workspace
-                    );
-                    let summary = match is_elsewhere {
-                        true => None,
-                        false => self.summary(org, id, state.place).await?,
-                    };
-                    shown.push(summary.filter(|summary| {
-                        workspace.is_none_or(|workspace| summary.workspace_id == workspace)
-                    }));
-                }
-                Ok(shown)
-            })
-            .await
+        let show = |found: Arc<[KeyEntry]>| async move {
+            let mut shown = Vec::with_capacity(found.len());
+            for found in found.iter() {
+                let id = keys::last_id(&found.key).map(EndpointId);
+                let id = id.ok_or_else(|| Error::internal(format!("{} is nobody", found.key)))?;
+                let state: EndpointState = decode_value(found)?;
+                let recipient = self.recipient_at(org, id, state.place).await?;
+                let is_meant = |recipient: &Recipient| {
+                    workspace.is_none_or(|workspace| recipient.workspace() == workspace)
+                };
+                shown.push(match recipient.filter(is_meant) {
+                    Some(recipient) => Some(self.summary(recipient).await?),
+                    None => None,
+                });
+            }
+            Ok(shown)
+        };
+        listing.page_of(self.service.store(), page, show).await
     }
 
     /// One endpoint.
@@ -97,75 +93,56 @@ impl Provisioning<'_> {
         org: OrgId,
         endpoint: EndpointId,
     ) -> Result<EndpointSummary, Error> {
-        let key = keys::endpoint(org, endpoint);
-        let state = self.service.store().read::<EndpointState>(&key).await?;
-        let summary = match state {
-            Some(state) => self.summary(org, endpoint, state.value.place).await?,
-            None => None,
-        };
-        summary.ok_or(Error::NotFound { what: "endpoint" })
+        let mut reading = self.service.reading();
+        let recipient = Recipient::find(&mut reading, org, endpoint).await?;
+        self.summary(recipient).await
     }
 
-    /// What is shown of the endpoint whose record stands there, unless it was deleted meanwhile.
-    async fn summary(
+    /// The record of an endpoint that a list found, unless it was deleted meanwhile.
+    async fn recipient_at(
         &self,
         org: OrgId,
-        id: EndpointId,
+        endpoint: EndpointId,
         place: EndpointPlace,
-    ) -> Result<Option<EndpointSummary>, Error> {
-        let store = self.service.store();
-        let (pending, dead) = (0, 0);
-        let summary = match place {
-            EndpointPlace::Webhook(workspace) => {
-                let key = keys::webhook(org, workspace, WebhookId(id.0));
-                let found = store.read::<SealedRecord<Webhook>>(&key).await?;
-                found.map(|found| {
-                    let Webhook {
-                        event_type,
-                        url,
-                        is_active,
-                        created_at,
-                        ..
-                    } = found.value.record;
-                    EndpointSummary {
-                        id,
-                        kind: EndpointKind::Webhook,
-                        workspace_id: workspace,
-                        event_type,
-                        url,
-                        is_active,
-                        disabled_reason: found.value.disabled,
-                        created_at,
-                        pending,
-                        dead,
-                    }
-                })
+    ) -> Result<Option<Recipient>, Error> {
+        let key = Recipient::key(org, endpoint, place);
+        let found = self.service.store().get(std::slice::from_ref(&key)).await?;
+        let entry = found.first().and_then(Option::as_ref);
+        let recipient = entry.map(|entry| Recipient::decode(place, &key, entry));
+        Ok(recipient.transpose()?)
+    }
+
+    async fn summary(&self, recipient: Recipient) -> Result<EndpointSummary, Error> {
+        let (org, id) = (recipient.org(), recipient.endpoint());
+        let pending = self.count(&keys::deliveries_due(org, id)).await?;
+        let dead = self.count(&keys::dead_letters(org, id)).await?;
+        let (kind, event_type, created_at) = match &recipient {
+            Recipient::Webhook(stored) => {
+                let Webhook {
+                    event_type,
+                    created_at,
+                    ..
+                } = &stored.record;
+                (EndpointKind::Webhook, *event_type, *created_at)
             }
-            EndpointPlace::Subscription(recall) => {
-                let key = keys::subscription(org, recall, SubscriptionId(id.0));
-                let found = store
-                    .read::<SealedRecord<CitationSubscription>>(&key)
-                    .await?;
-                found.map(|found| EndpointSummary {
-                    id,
-                    kind: EndpointKind::Subscription,
-                    workspace_id: found.value.record.workspace_id,
-                    event_type: EventType::CitationChanged,
-                    url: found.value.record.webhook_url,
-                    is_active: found.value.disabled.is_none(),
-                    disabled_reason: found.value.disabled,
-                    created_at: found.value.record.created_at,
-                    pending,
-                    dead,
-                })
-            }
+            Recipient::Subscription(stored) => (
+                EndpointKind::Subscription,
+                EventType::CitationChanged,
+                stored.record.created_at,
+            ),
         };
-        let Some(mut summary) = summary else {
-            return Ok(None);
-        };
-        summary.pending = self.count(&keys::deliveries_due(org, id)).await?;
-        summary.dead = self.count(&keys::dead_letters(org, id)).await?;
-        Ok(Some(summary))
+        Ok(EndpointSummary {
+            id,
+            kind,
+            workspace_id: recipient.workspace(),
+            event_type,
+            url: recipient.url().clone(),
+            is_active: recipient.is_on(),
+            disabled_reason: recipient.disabled(),
+            created_at,
+            pending,
+            dead,
+        })
     }
 
     /// How many keys there are in a range, as far as they are counted.

@@ -5,6 +5,7 @@ mod chats;
 mod citation_subscriptions;
 mod connectors;
 mod dashboard;
+mod deliveries;
 mod inbound_posts;
 mod mcp_keys;
 mod members;

@@ -1,0 +1,383 @@
+//! Deliveries to outbound webhooks and citation subscriptions.
+//!
+//! What becomes of one is shown over a server that sends nothing: the test says what came of each attempt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
+use knowledge_core::service::{Attempt, DeliveryAnswer, Finished};
+use knowledge_core::store::MemoryStore;
+use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_server::system::system_env;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{
+    Answer, Call, InProcess, Show, create_webhook, get, own_org, patch, post, quiet_org, subscribe,
+    target,
+};
+
+const URL: &str = "https://hooks.example.com/knowledge";
+
+/// The path of an outbound webhook that is made for it.
+async fn webhook(org: &OrgFixture, base_url: &str) -> String {
+    let new = json!({ "event_type": "chunk.created", "url": URL });
+    let made = create_webhook(&org.members.admin.token, org.main.id, &new);
+    let made = made.send_to(base_url).await.json();
+    let id = made["id"].as_str().expect("an id");
+    format!("/v1/workspaces/{}/webhooks/{id}", org.main.id)
+}
+
+/// The path of a citation subscription that is made for it.
+async fn subscription(org: &OrgFixture, base_url: &str) -> String {
+    let new = json!({ "recall_id": org.recall, "webhook_url": URL });
+    let made = subscribe(&org.members.admin.token, &new);
+    let made = made.send_to(base_url).await.json();
+    let id = made["id"].as_str().expect("an id");
+    format!("/v1/citation-subscriptions/{id}")
+}
+
+/// Attempts the one delivery that is due.
+async fn attempt(server: &InProcess, outcome: Result<u16, DeliveryFailure>) -> Finished {
+    let now = system_env().now();
+    let claimed = server
+        .service
+        .claim_deliveries(now, 10, &BTreeMap::new())
+        .await
+        .expect("claimed");
+    let [delivery] = claimed.deliveries.as_slice() else {
+        panic!("one is due: {claimed:?}");
+    };
+    let attempt = Attempt {
+        duration: Duration::from_millis(35),
+        outcome: outcome.map(|status| DeliveryAnswer {
+            status,
+            retry_after: None,
+        }),
+    };
+    let finished = server
+        .service
+        .finish_delivery(now, &delivery.lease, &attempt);
+    finished.await.expect("finished")
+}
+
+/// A server that sends nothing, and a caller there.
+struct Stage {
+    server: InProcess,
+    token: String,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let server = InProcess::over(Arc::new(MemoryStore::new())).await;
+        let token = server.org().members.admin.token.clone();
+        Self { server, token }
+    }
+
+    async fn send(&self, call: Call) -> Answer {
+        let call = call.bearer(&self.token);
+        call.send_to(&self.server.base_url).await
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_from_its_making_to_its_end() {
+    let stage = Stage::set().await;
+    let (org, base_url) = (stage.server.org(), &stage.server.base_url);
+    for (kind, endpoint) in [
+        ("webhook", webhook(org, base_url).await),
+        ("subscription", subscription(org, base_url).await),
+    ] {
+        let made = stage.send(post(format!("{endpoint}/ping"))).await;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(made.show(), @r#"
+            202 Accepted
+            cache-control: no-store
+            content-length: 253
+            content-type: application/json
+            date: <date>
+            request-id: <uuid 1>
+
+            {
+              "id": "<uuid 2>",
+              "event_id": "<uuid 3>",
+              "event_type": "webhook.ping",
+              "status": "pending",
+              "created_at": "<time>",
+              "next_attempt_at": "<time>",
+              "attempts": []
+            }
+            "#);
+        }
+        let deliveries = format!("{endpoint}/deliveries");
+        let path = format!("{deliveries}/{}", made.json()["id"].as_str().unwrap());
+        assert_eq!(stage.send(get(&path)).await.json(), made.json());
+
+        let failure = DeliveryFailure {
+            code: DeliveryFailureCode::ConnectionFailed,
+            message: "nobody listens".to_owned(),
+        };
+        let given_up = attempt(&stage.server, Err(failure)).await;
+        assert_eq!(given_up, Finished::Dead(None), "{kind}");
+        let dead = stage.send(get(format!("{deliveries}?status=dead"))).await;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(dead.show(), @"");
+        }
+        let put_back = stage.send(post(format!("{path}/redeliver"))).await;
+        assert_eq!(put_back.status, 202);
+        let waiting = put_back.json();
+        assert_eq!(waiting["id"], made.json()["id"]);
+        assert_eq!(waiting["status"], "pending");
+        assert_eq!(waiting["attempts"].as_array().unwrap().len(), 1);
+
+        let delivered = attempt(&stage.server, Ok(204)).await;
+        assert_eq!(delivered, Finished::Delivered, "{kind}");
+        let done = stage.send(get(&path)).await.json();
+        assert_eq!(done["status"], "delivered");
+        assert_eq!(done["next_attempt_at"], Value::Null);
+        assert_eq!(done["attempts"][1]["status"], 204);
+        for (status, count) in [("pending", 0), ("delivered", 1), ("dead", 0)] {
+            let listed = stage
+                .send(get(format!("{deliveries}?status={status}")))
+                .await
+                .json();
+            assert_eq!(listed["data"].as_array().unwrap().len(), count, "{status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_are_put_back_and_lists_have_pages() {
+    let stage = Stage::set().await;
+    let endpoint = webhook(stage.server.org(), &stage.server.base_url).await;
+    let deliveries = format!("{endpoint}/deliveries");
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let ping = stage.send(post(format!("{endpoint}/ping"))).await.json();
+        made.push(ping["id"].clone());
+        assert_eq!(attempt(&stage.server, Ok(500)).await, Finished::Dead(None));
+    }
+    let mut listed = Vec::new();
+    let mut cursor = String::new();
+    for _ in 0..3 {
+        let path = format!("{deliveries}?limit=1{cursor}");
+        let page = stage.send(get(path)).await.json();
+        listed.push(page["data"][0]["id"].clone());
+        cursor = page["next_cursor"]
+            .as_str()
+            .map_or_else(String::new, |next| format!("&cursor={next}"));
+    }
+    made.reverse();
+    assert_eq!((listed, cursor), (made, String::new()));
+
+    let all = post(format!("{deliveries}/redeliver-dead"));
+    let put_back = stage.send(all.clone()).await;
+    insta::assert_snapshot!(put_back.show(), @r#"
+    202 Accepted
+    cache-control: no-store
+    content-length: 34
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "redelivered": 3,
+      "has_more": false
+    }
+    "#);
+    let waiting = stage
+        .send(get(format!("{deliveries}?status=pending")))
+        .await;
+    assert_eq!(waiting.json()["data"].as_array().unwrap().len(), 3);
+    assert_eq!(stage.send(all).await.json()["redelivered"], 0);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_switched_off() {
+    let stage = Stage::set().await;
+    let endpoint = webhook(stage.server.org(), &stage.server.base_url).await;
+    let made = stage.send(post(format!("{endpoint}/ping"))).await.json();
+    let delivery = format!("{endpoint}/deliveries/{}", made["id"].as_str().unwrap());
+    let off = stage
+        .send(patch(&endpoint).json(&json!({ "is_active": false })))
+        .await;
+    assert_eq!(off.json()["disabled_reason"], Value::Null);
+    for path in [
+        format!("{endpoint}/ping"),
+        format!("{delivery}/redeliver"),
+        format!("{endpoint}/deliveries/redeliver-dead"),
+    ] {
+        let refused = stage.send(post(path)).await;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.show(), @"");
+        }
+    }
+    let on = patch(&endpoint).json(&json!({ "is_active": true }));
+    assert_eq!(stage.send(on).await.status, 200);
+    let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
+    assert_eq!(pinged.status, 202);
+}
+
+#[tokio::test]
+async fn one_that_the_service_switched_off_is_tried_and_switched_on_again() {
+    let stage = Stage::set().await;
+    let (org, base_url) = (stage.server.org(), &stage.server.base_url);
+    let endpoint = webhook(org, base_url).await;
+    let made = stage.send(post(format!("{endpoint}/ping"))).await.json();
+    attempt(&stage.server, Ok(500)).await;
+    let delivery = format!("{endpoint}/deliveries/{}", made["id"].as_str().unwrap());
+    let redeliver = post(format!("{delivery}/redeliver"));
+    // A delivery that is no ping any more has a schedule, and 410 means what it says.
+    let new = json!({ "sourceId": org.sources[0], "title": "New", "content": "New." });
+    let memories = format!("/v1/workspaces/{}/memories", org.main.id);
+    assert_eq!(stage.send(post(memories).json(&new)).await.status, 201);
+    while stage
+        .server
+        .service
+        .expand_events(system_env().now())
+        .await
+        .expect("expanded")
+        .has_more
+    {}
+    let gone = attempt(&stage.server, Ok(410)).await;
+    assert!(matches!(gone, Finished::Dead(Some(_))), "{gone:?}");
+    let disabled = stage.send(get(&endpoint)).await.json();
+    assert_eq!(
+        (&disabled["is_active"], &disabled["disabled_reason"]),
+        (&json!(false), &json!("gone"))
+    );
+    assert_eq!(stage.send(redeliver.clone()).await.status, 409);
+    let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
+    assert_eq!(pinged.status, 202);
+    assert_eq!(attempt(&stage.server, Ok(200)).await, Finished::Delivered);
+    let enabled = stage.send(get(&endpoint)).await.json();
+    assert_eq!(
+        (&enabled["is_active"], &enabled["disabled_reason"]),
+        (&json!(true), &Value::Null)
+    );
+    assert_eq!(stage.send(redeliver).await.status, 202);
+}
+
+/// The requests of each operation on an endpoint.
+fn requests(endpoint: &str) -> [(&'static str, Call); 5] {
+    let deliveries = format!("{endpoint}/deliveries");
+    let delivery = format!("{deliveries}/{}", Uuid::max());
+    [
+        ("list", get(&deliveries)),
+        ("read", get(&delivery)),
+        ("redeliver", post(format!("{delivery}/redeliver"))),
+        (
+            "redeliver dead",
+            post(format!("{deliveries}/redeliver-dead")),
+        ),
+        ("ping", post(format!("{endpoint}/ping"))),
+    ]
+}
+
+#[tokio::test]
+async fn unauthenticated_forbidden_and_not_found() {
+    let org = own_org();
+    let base_url = &target().base_url;
+    let nothing = Uuid::max();
+    let endpoints = [
+        (
+            webhook(org, base_url).await,
+            format!("/v1/workspaces/{}/webhooks/{nothing}", org.main.id),
+            &org.members.member.token,
+            "this needs the action webhook:manage",
+            "there is no such webhook",
+        ),
+        (
+            subscription(org, base_url).await,
+            format!("/v1/citation-subscriptions/{nothing}"),
+            &org.members.viewer.token,
+            "this needs the action citation_subscription:manage",
+            "there is no such citation subscription",
+        ),
+    ];
+    let admin = &org.members.admin.token;
+    for (endpoint, unknown, lacking, needed, missing) in &endpoints {
+        for (name, call) in requests(endpoint) {
+            let anonymous = call.clone().send().await;
+            assert_eq!(anonymous.status, 401, "{name}");
+            let session = call
+                .clone()
+                .session(&org.members.admin.session)
+                .send()
+                .await;
+            assert_eq!(session.status, 401, "{name}");
+            let forbidden = call.bearer(lacking).send().await;
+            assert_eq!(
+                (forbidden.status.as_u16(), &forbidden.json()["message"]),
+                (403, &json!(needed)),
+                "{name}"
+            );
+        }
+        for (name, call) in requests(unknown) {
+            let refused = call.bearer(admin).send().await;
+            assert_eq!(
+                (refused.status.as_u16(), &refused.json()["message"]),
+                (404, &json!(missing)),
+                "{name}"
+            );
+        }
+        // There, but not such a delivery: by any name.
+        for delivery in [Uuid::max().to_string(), "seven".to_owned()] {
+            let delivery = format!("{endpoint}/deliveries/{delivery}");
+            for call in [get(&delivery), post(format!("{delivery}/redeliver"))] {
+                let refused = call.bearer(admin).send().await;
+                assert_eq!(
+                    (refused.status.as_u16(), &refused.json()["message"]),
+                    (404, &json!("there is no such delivery"))
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_is_of_its_endpoint_alone() {
+    let stage = Stage::set().await;
+    let (org, base_url) = (stage.server.org(), &stage.server.base_url);
+    let (one, other) = (webhook(org, base_url).await, webhook(org, base_url).await);
+    let made = stage.send(post(format!("{one}/ping"))).await.json();
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(
+        stage
+            .send(get(format!("{one}/deliveries/{id}")))
+            .await
+            .status,
+        200
+    );
+    for endpoint in [other, subscription(org, base_url).await] {
+        let read = stage.send(get(format!("{endpoint}/deliveries/{id}"))).await;
+        assert_eq!(read.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn invalid_request() {
+    let org = quiet_org();
+    let token = &org.members.admin.token;
+    let endpoint = format!("/v1/workspaces/{}/webhooks/{}", org.main.id, Uuid::max());
+    let list = get(format!(
+        "{endpoint}/deliveries?status=lost&limit=201&cursor=%21&event=1"
+    ));
+    insta::assert_snapshot!(list.bearer(token).send().await.show(), @"");
+    for (name, call) in requests(&endpoint).into_iter().skip(2) {
+        let refused = call
+            .bearer(token)
+            .json(&json!({ "now": true }))
+            .send()
+            .await;
+        assert_eq!(refused.status, 400, "{name}");
+        let problem = &refused.json()["details"]["fields"][0];
+        assert_eq!(
+            (&problem["path"], &problem["code"]),
+            (&json!("now"), &json!("unknown_field")),
+            "{name}"
+        );
+    }
+}
