@@ -1,6 +1,7 @@
 //! A store with an organisation in it, servers that deliver from it, and those who are sent to.
 
 mod fake;
+pub(crate) mod peer;
 mod receiver;
 mod serving;
 mod world;
@@ -29,7 +30,7 @@ pub(crate) use self::client::Call;
 pub(crate) use self::fake::{FakeSender, answered, failed};
 pub(crate) use self::receiver::{Received, Receiver};
 pub(crate) use self::serving::Serving;
-pub(crate) use self::world::{World, addresses, open};
+pub(crate) use self::world::{EVENTS_PER_INGEST, World, addresses, open};
 
 /// Ends a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(120);
