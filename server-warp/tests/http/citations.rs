@@ -98,7 +98,7 @@ async fn invalid_request() {
     let recall = json!(org.recall);
     insta::assert_snapshot!(message(json!("first"), json!(URL)).await, @"recall_id must be a UUID");
     insta::assert_snapshot!(message(json!(null), json!([URL])).await, @"recall_id must be a string, not null; webhook_url must be a string, not a list");
-    insta::assert_snapshot!(message(recall.clone(), json!("http://example.com")).await, @"webhook_url must begin with https://");
+    insta::assert_snapshot!(message(recall.clone(), json!("http://example.com")).await, @"webhook_url must begin with https:// (the operator can allow http)");
     insta::assert_snapshot!(message(recall.clone(), json!("example.com/hook")).await, @"webhook_url must be an absolute URL that begins with https://, for example https://example.com/hooks");
     insta::assert_snapshot!(message(recall.clone(), json!("ftp://example.com")).await, @"webhook_url must be an absolute URL that begins with https://, for example https://example.com/hooks");
     insta::assert_snapshot!(message(recall.clone(), json!("https://a:b@example.com")).await, @"webhook_url must not contain a user name or a password");

@@ -135,7 +135,7 @@ async fn invalid_request() {
         answer.header("error-message").to_owned()
     };
     insta::assert_snapshot!(message(json!("chunk.moved"), json!("/hook")).await, @"event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping; url must be an absolute URL that begins with https://, for example https://example.com/hooks");
-    insta::assert_snapshot!(message(json!("chunk.created"), json!("http://example.com")).await, @"url must begin with https://");
+    insta::assert_snapshot!(message(json!("chunk.created"), json!("http://example.com")).await, @"url must begin with https:// (the operator can allow http)");
     insta::assert_snapshot!(message(json!(["chunk.created"]), json!(null)).await, @"event_type must be a string, not a list; url must be a string, not null");
     let unknown = json!({ "event_type": "chunk.created", "url": URL, "secret": "mine" });
     insta::assert_snapshot!(send(unknown).await.header("error-message"), @"a field of the body is not known here; known are event_type, url");

@@ -186,7 +186,7 @@ async fn refusals() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 746
+    content-length: 776
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -209,7 +209,7 @@ async fn refusals() {
           {
             "path": "url",
             "code": "invalid_value",
-            "message": "must begin with https://"
+            "message": "must begin with https:// (the operator can allow http)"
           },
           {
             "path": "secret",
