@@ -170,9 +170,11 @@ impl KnowledgeService {
             if after.is_active {
                 after.disabled_reason = None;
             }
-            if after.is_active != before.is_active {
-                // What waits is given up at once, or goes on.
-                let (org, was_disabled) = (caller.org_id(), stored.disabled.take());
+            let is_switched = after.is_active != before.is_active;
+            if is_switched || after.url != before.url {
+                // What waits is given up at once, or goes on; the failures of another address do not count.
+                let was_disabled = stored.disabled.take_if(|_| is_switched);
+                let org = caller.org_id();
                 self.endpoint_switched(&mut transaction, org, id.into(), was_disabled, now)
                     .await?;
             }

@@ -1,10 +1,19 @@
 //! Claims: who gets what, in which order, for how long.
 
-use knowledge_core::model::{DeliveryStatus, EventType};
-use knowledge_core::service::{DELIVERY_LEASE, Finished};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dispatching::{answer, signed_with, webhook};
-use crate::make::MILLISECOND;
+use knowledge_core::model::{
+    DeliveryFailureCode, DeliveryStatus, EndpointId, EventType, Webhook, WebhookUpdate,
+};
+use knowledge_core::service::{
+    ClaimedDelivery, DELIVERY_LEASE, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, PageRequest,
+};
+use knowledge_core::store::{Key, keys};
+use knowledge_core::testing::faults::CallCounts;
+use serde_json::Value;
+
+use crate::dispatching::{answer, endpoint, signed_with, webhook};
+use crate::make::{MILLISECOND, MINUTE};
 use crate::world::World;
 
 #[tokio::test]
@@ -40,4 +49,301 @@ async fn what_is_due_is_claimed_signed_and_delivered() {
     world.time.pass(MILLISECOND);
     assert_eq!(world.claim().await, Default::default());
     world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_has_eight_under_way_at_most() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 20).await;
+    let claimed = world.claim().await.deliveries;
+    assert_eq!(claimed.len(), IN_FLIGHT_PER_ENDPOINT_MAX);
+    let mut in_flight = BTreeMap::from([(webhook.id.into(), IN_FLIGHT_PER_ENDPOINT_MAX)]);
+    world.time.pass(MILLISECOND);
+    let none = world.claim_beside(&in_flight).await;
+    assert_eq!((none.deliveries, none.has_more), (Vec::new(), false));
+    for ended in &claimed[..3] {
+        world.finish(ended, &answer(200)).await;
+    }
+    in_flight.insert(webhook.id.into(), 5);
+    assert_eq!(world.claim_beside(&in_flight).await.deliveries.len(), 3);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_has_one_under_way() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 20).await;
+    let mut claimed = world.claim().await.deliveries;
+    let mut under_way = claimed.len();
+    for failed in claimed.drain(..) {
+        let finished = world.finish(&failed, &answer(500)).await;
+        assert!(matches!(finished, Finished::Retry(_)));
+        under_way -= 1;
+        let beside = BTreeMap::from([(webhook.id.into(), under_way)]);
+        world.time.pass(MILLISECOND);
+        let more = world.claim_beside(&beside).await.deliveries.len();
+        assert_eq!(more, usize::from(under_way == 0));
+    }
+    // That one succeeds: the others come again, several at once.
+    world.time.pass(DELIVERY_LEASE);
+    let one = world.claim_one().await;
+    assert_eq!(world.finish(&one, &answer(200)).await, Finished::Delivered);
+    world.time.pass(MILLISECOND);
+    let several = world.claim().await.deliveries;
+    assert_eq!(several.len(), IN_FLIGHT_PER_ENDPOINT_MAX);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_claim_takes_no_more_than_there_is_room_for() {
+    let world = World::new().await;
+    for _ in 0..3 {
+        let webhook = webhook(&world).await;
+        world.announce(&webhook, 5).await;
+    }
+    let claim = async |room: usize| {
+        let (now, nobody) = (world.time.now(), BTreeMap::new());
+        let claimed = world.service.claim_deliveries(now, room, &nobody);
+        claimed.await.unwrap()
+    };
+    let first = claim(7).await;
+    assert_eq!((first.deliveries.len(), first.has_more), (7, true));
+    assert_eq!(first.next_due, None);
+    let second = claim(100).await;
+    assert_eq!((second.deliveries.len(), second.has_more), (5, false));
+    let next = world.time.now().plus(MILLISECOND);
+    assert_eq!(second.next_due, Some(next));
+    world.time.set(next);
+    assert_eq!(claim(100).await.deliveries.len(), 3);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn each_of_a_hundred_endpoints_has_its_turn_before_any_has_two() {
+    let world = World::with(|options| options.limits.webhooks_per_workspace_max = 100).await;
+    let mut webhooks = Vec::new();
+    for _ in 0..100 {
+        webhooks.push(webhook(&world).await);
+    }
+    // The first have much to wait for, the last came last.
+    for (index, webhook) in webhooks.iter().enumerate() {
+        world
+            .announce(webhook, if index < 10 { 30 } else { 3 })
+            .await;
+        world.time.pass(MILLISECOND);
+    }
+    let mut turns: BTreeMap<EndpointId, u32> = BTreeMap::new();
+    for round in 0..100 {
+        let (now, nobody) = (world.time.now(), BTreeMap::new());
+        let claimed = world.service.claim_deliveries(now, 3, &nobody);
+        let claimed = claimed.await.unwrap().deliveries;
+        assert_eq!(claimed.len(), 3);
+        let claimed_of: BTreeSet<_> = claimed.iter().map(|one| one.lease.endpoint()).collect();
+        for endpoint in claimed_of {
+            *turns.entry(endpoint).or_default() += 1;
+        }
+        for one in &claimed {
+            world.finish(one, &answer(200)).await;
+        }
+        let most = turns.values().copied().max().unwrap();
+        assert!(most == 1 || turns.len() == 100, "round {round}: {turns:?}");
+        world.time.pass(MILLISECOND);
+    }
+    assert_eq!(turns.len(), 100);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_dead_endpoint_with_thousands_waiting_delays_nobody() {
+    let world = World::new().await;
+    let (dead, slow) = (webhook(&world).await, webhook(&world).await);
+    world.announce(&slow, 10).await;
+    world.announce(&dead, 10_000).await;
+    let lone = webhook(&world).await;
+    world.announce(&lone, 1).await;
+    assert_eq!(world.undelivered().await, 10_011);
+    // The very next call brings what the others wait for.
+    world.probe.take_reads();
+    let before = world.faults.counts();
+    let claimed = world.claim().await.deliveries;
+    let of = |webhook: &Webhook, claimed: &[ClaimedDelivery]| {
+        let endpoint = webhook.id.into();
+        let of_it = |one: &&ClaimedDelivery| one.lease.endpoint() == endpoint;
+        claimed.iter().filter(of_it).count()
+    };
+    assert_eq!(
+        [
+            of(&dead, &claimed),
+            of(&slow, &claimed),
+            of(&lone, &claimed)
+        ],
+        [8, 8, 1]
+    );
+    // What it costs does not depend on how many wait.
+    let counts = world.faults.counts();
+    assert_eq!(counts.commits - before.commits, 3);
+    assert!(world.probe.take_reads().count() < 100);
+    for one in &claimed {
+        let is_dead = one.lease.endpoint() == dead.id.into();
+        world
+            .finish(one, &answer(if is_dead { 503 } else { 200 }))
+            .await;
+    }
+    world.time.pass(MILLISECOND);
+    world.announce(&lone, 1).await;
+    let claimed = world.claim().await.deliveries;
+    assert_eq!(
+        [
+            of(&dead, &claimed),
+            of(&slow, &claimed),
+            of(&lone, &claimed)
+        ],
+        [1, 2, 1]
+    );
+}
+
+#[tokio::test]
+async fn the_queue_of_an_endpoint_that_is_off_becomes_dead_letters() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let waiting = world.announce(&webhook, 450).await;
+    let late = world.claim().await.deliveries.remove(0);
+    world.finish(&late, &answer(500)).await;
+    let off = WebhookUpdate {
+        is_active: Some(false),
+        ..WebhookUpdate::default()
+    };
+    let (workspace, id) = (webhook.workspace_id, webhook.id);
+    let updated = world
+        .service
+        .update_webhook(&world.owner, workspace, id, &off, None);
+    updated.await.unwrap();
+    // Eight were claimed, of which seven are under way still and one waits for its retry.
+    let mut given_up = 0;
+    while world.undelivered().await > 7 {
+        let claimed = world.claim().await;
+        assert!(claimed.given_up > 0 && claimed.deliveries.is_empty());
+        given_up += claimed.given_up;
+        world.time.pass(MILLISECOND);
+    }
+    assert_eq!(given_up, 443);
+    world.assert_whole().await;
+    world.time.pass(DELIVERY_LEASE);
+    assert_eq!(world.claim().await.given_up, 7);
+    assert_eq!(world.undelivered().await, 0);
+    let shown = world.delivery(&webhook, waiting[0].id).await;
+    assert_eq!(shown.status, DeliveryStatus::Dead);
+    let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
+    assert_eq!(error.code, DeliveryFailureCode::EndpointOff);
+    world.time.pass(MINUTE);
+    assert_eq!(world.claim().await, Default::default());
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_delivery_costs_few_calls_of_the_store() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    let before = world.faults.counts();
+    let claimed = world.claim_one().await;
+    let claiming = world.faults.counts();
+    assert_eq!(
+        world.finish(&claimed, &answer(200)).await,
+        Finished::Delivered
+    );
+    let finishing = world.faults.counts();
+    let calls = |from: &CallCounts, to: &CallCounts| {
+        [
+            to.gets - from.gets,
+            to.scans - from.scans,
+            to.commits - from.commits,
+        ]
+    };
+    assert_eq!(calls(&before, &claiming), [2, 2, 1]);
+    assert_eq!(calls(&claiming, &finishing), [1, 1, 1]);
+}
+
+/// What is damaged, and how.
+async fn damage(world: &World, key: Key) {
+    world.overwrite(key, "\"damaged\"".to_owned()).await;
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_in_nobodys_way() {
+    let world = World::new().await;
+    let org = world.org.id;
+    let mut webhooks = Vec::new();
+    for _ in 0..6 {
+        let webhook = webhook(&world).await;
+        world.announce(&webhook, 3).await;
+        webhooks.push(webhook);
+    }
+    let [sound, delivery, event, secret, record, state] = webhooks.as_slice() else {
+        panic!("six webhooks");
+    };
+    let first = async |webhook: &Webhook| {
+        let page = PageRequest::default();
+        let (owner, endpoint) = (&world.owner, endpoint(webhook));
+        let listed = world.service.list_deliveries(owner, endpoint, None, &page);
+        listed.await.unwrap().data.remove(0)
+    };
+    let (of_delivery, of_event) = (first(delivery).await, first(event).await);
+    damage(
+        &world,
+        keys::delivery(org, delivery.id.into(), of_delivery.event_id),
+    )
+    .await;
+    damage(&world, keys::event(org, of_event.event_id)).await;
+    let key = keys::webhook(org, secret.workspace_id, secret.id);
+    let mut stored: Value = world.read(&key).await.unwrap();
+    stored["secret"] = "AAAA".into();
+    world.overwrite(key, stored.to_string()).await;
+    damage(&world, keys::webhook(org, record.workspace_id, record.id)).await;
+    damage(&world, keys::endpoint(org, state.id.into())).await;
+    // An endpoint that is no more, whose turn was left over.
+    let nobody = EndpointId(uuid::Uuid::nil());
+    let stray = keys::endpoint_due(world.time.now(), org, nobody);
+    world.overwrite(stray.clone(), "null".to_owned()).await;
+
+    let claimed = world.claim().await;
+    let of = |webhook: &Webhook| {
+        let endpoint = webhook.id.into();
+        let mut claimed = claimed.deliveries.iter();
+        let claimed = claimed.by_ref();
+        claimed
+            .filter(|one| one.lease.endpoint() == endpoint)
+            .count()
+    };
+    assert_eq!(of(sound), 3);
+    assert_eq!(of(delivery), 2);
+    assert_eq!((of(event), claimed.given_up), (2, 1));
+    assert_eq!((of(secret), of(record), of(state)), (0, 0, 0));
+    assert_eq!(world.read::<()>(&stray).await, None);
+    let given_up = world.delivery(event, of_event.id).await;
+    assert_eq!(given_up.status, DeliveryStatus::Dead);
+    let error = given_up.attempts[0].error.as_ref().unwrap();
+    assert_eq!(error.code, DeliveryFailureCode::EventUnreadable);
+
+    // Nothing spins: what is damaged has its turn minutes later, and goes on once it is repaired.
+    for one in &claimed.deliveries {
+        world.finish(one, &answer(200)).await;
+    }
+    let idle = world.claim().await;
+    assert_eq!((idle.deliveries, idle.has_more), (Vec::new(), false));
+    assert_eq!(idle.next_due, Some(world.time.now().plus(5 * MINUTE)));
+    let rotated = world
+        .service
+        .rotate_webhook_secret(&world.owner, secret.workspace_id, secret.id);
+    rotated.await.unwrap();
+    world.time.pass(5 * MINUTE);
+    let claimed = world.claim().await.deliveries;
+    assert_eq!(claimed.len(), 3);
+    assert!(
+        claimed
+            .iter()
+            .all(|one| one.lease.endpoint() == secret.id.into())
+    );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use knowledge_core::model::{
     Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, EndpointId, EventType, NewWebhook,
-    OrgId, Webhook,
+    Webhook,
 };
 use knowledge_core::service::{
     Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
@@ -120,7 +120,7 @@ impl World {
         read.unwrap()
     }
 
-    /// Gives a webhook this many deliveries that are due now.
+    /// Gives a webhook, and it alone, this many deliveries that are due now: pings, but that they have the whole schedule.
     pub(crate) async fn announce(&self, to: &Webhook, count: usize) -> Vec<Delivery> {
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
@@ -147,11 +147,5 @@ impl World {
         let counted = self.counter(keys::undelivered_count()).await;
         assert_eq!(counted, i64::try_from(marked).unwrap());
         marked
-    }
-
-    /// What an endpoint waits for.
-    pub(crate) async fn queue(&self, org: OrgId, endpoint: EndpointId) -> usize {
-        let range = keys::deliveries_due(org, endpoint);
-        self.faults.inner().scan_all(&range).await.unwrap().len()
     }
 }

@@ -15,6 +15,8 @@ mod connectors;
 mod credentials;
 mod dashboard;
 mod dispatch_claims;
+mod dispatch_leases;
+mod dispatch_schedule;
 mod dispatching;
 mod events;
 mod expansion;

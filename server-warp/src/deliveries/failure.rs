@@ -36,7 +36,7 @@ pub(super) fn before_the_answer(error: &reqwest::Error) -> DeliveryFailure {
         return failure(Code::TlsFailed, tls_problem(error));
     }
     if error.is_connect() {
-        return match cause::<io::Error>(error).map(io::Error::kind) {
+        return match system_error(error) {
             // No system says this of a connection that does not come about: it is the handshake that ended early.
             Some(io::ErrorKind::UnexpectedEof) => failure(
                 Code::TlsFailed,
@@ -72,7 +72,9 @@ fn tls_problem(error: &rustls::Error) -> &'static str {
         return "no TLS could be agreed upon";
     };
     match certificate {
-        CertificateError::UnknownIssuer => "no trusted authority vouches for the certificate",
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "no trusted authority vouches for the certificate"
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the certificate is for another host"
         }
@@ -89,19 +91,26 @@ fn tls_problem(error: &rustls::Error) -> &'static str {
 
 /// The first among the causes of an error that is of this type.
 fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
-    let mut next = error.source();
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        // What an error of the system carries is not among its sources, only what caused that.
-        let carried = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        if let Some(found) = carried.and_then(|carried| carried.downcast_ref()) {
-            return Some(found);
-        }
-        next = error.source();
+    causes(error).find_map(<dyn Error>::downcast_ref)
+}
+
+/// What the system said, behind whatever was wrapped around it.
+fn system_error(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    let errors = causes(error).filter_map(<dyn Error>::downcast_ref::<io::Error>);
+    errors.last().map(io::Error::kind)
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |error| cause_of(*error))
+}
+
+fn cause_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
+    // What such an error carries is not among its sources, only what caused that.
+    match error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        Some(carried) => Some(carried),
+        None => error.source(),
     }
-    None
 }

@@ -3,6 +3,8 @@
 //! `dispatcher` and `numbers` run in virtual time with a sender that does what the test says. The others talk to real
 //! receivers on the loopback interface. No test says that something was fast: each waits for an outcome.
 
+mod addresses;
+mod answers;
 #[cfg(unix)]
 mod crash;
 mod dispatcher;
@@ -10,3 +12,4 @@ mod log_lines;
 mod numbers;
 mod receivers;
 mod support;
+mod trust;

@@ -404,24 +404,19 @@ fn put_off(transaction: &mut Transaction, mut queue: EndpointQueue, to: Timestam
     }
 }
 
-/// What may be due at the head of a queue. Where nothing is, what stands further ahead than it ever should: the clock
-/// may have been set back since.
+/// What may be due at the head of a queue: what is by its time, and what stands further ahead than a lease ever should, as
+/// the clock may have been set back since.
 fn candidates(head: &[Waiting], now: Timestamp) -> Vec<Waiting> {
-    let of = |is_candidate: &dyn Fn(Timestamp) -> bool| {
-        let mut found: Vec<Waiting> = Vec::with_capacity(head.len());
-        for waiting in head.iter().filter(|waiting| is_candidate(waiting.at)) {
-            // Damage alone has a delivery wait twice.
-            if found.iter().all(|other| other.event != waiting.event) {
-                found.push(*waiting);
-            }
+    let mut found: Vec<Waiting> = Vec::with_capacity(head.len());
+    for waiting in head {
+        let is_candidate = waiting.at <= now || waiting.at > now.plus(LEASE_AHEAD_MAX);
+        // Damage alone has a delivery wait twice.
+        let is_new = found.iter().all(|other| other.event != waiting.event);
+        if is_candidate && is_new {
+            found.push(*waiting);
         }
-        found
-    };
-    let due = of(&|at| at <= now);
-    match due.is_empty() {
-        true => of(&|at| at > now.plus(LEASE_AHEAD_MAX)),
-        false => due,
     }
+    found
 }
 
 /// An entry that was read, or found missing.

@@ -1,6 +1,7 @@
 //! A store with an organisation in it, servers that deliver from it, and those who are sent to.
 
 mod fake;
+pub(crate) mod peer;
 mod receiver;
 mod serving;
 mod world;

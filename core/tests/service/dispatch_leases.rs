@@ -1,0 +1,417 @@
+//! Leases: a claim holds until it lapses or ends, and what happens to the endpoint meanwhile counts.
+
+use std::time::Duration;
+
+use knowledge_core::model::{
+    DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, NewCitationSubscription,
+    Webhook, WebhookUpdate,
+};
+use knowledge_core::service::{
+    ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT, Endpoint, Finished,
+};
+use knowledge_core::store::keys;
+
+use crate::dispatching::{answer, endpoint, signed_with, webhook};
+use crate::make::{ACME, DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code};
+use crate::world::World;
+
+const RENEWAL: Duration = DELIVERY_LEASE.checked_div(2).unwrap();
+
+async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
+    let (workspace, id) = (webhook.workspace_id, webhook.id);
+    let updated = world
+        .service
+        .update_webhook(&world.owner, workspace, id, &update, None);
+    updated.await.unwrap();
+}
+
+async fn renew(world: &World, leases: &[&ClaimedDelivery]) -> usize {
+    let leases: Vec<_> = leases.iter().map(|claimed| claimed.lease).collect();
+    let held = world.service.renew_leases(world.time.now(), &leases).await;
+    held.unwrap().len()
+}
+
+fn off() -> WebhookUpdate {
+    WebhookUpdate {
+        is_active: Some(false),
+        ..WebhookUpdate::default()
+    }
+}
+
+fn moved(url: &str) -> WebhookUpdate {
+    WebhookUpdate {
+        url: Some(url.parse().unwrap()),
+        ..WebhookUpdate::default()
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_what_was_under_way_is_due_when_its_lease_lapses() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 3).await;
+    let lost = world.claim().await.deliveries;
+    assert_eq!(lost.len(), 3);
+    world.time.pass(DELIVERY_LEASE - MILLISECOND);
+    let early = world.claim().await;
+    let next = world.time.now().plus(MILLISECOND);
+    assert_eq!((early.deliveries, early.next_due), (Vec::new(), Some(next)));
+    world.time.pass(MILLISECOND);
+    let again = world.claim().await.deliveries;
+    let ids = |claimed: &[ClaimedDelivery]| {
+        let mut ids: Vec<_> = claimed.iter().map(|claimed| claimed.request.id).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(ids(&again), ids(&lost));
+    for (again, lost) in again.iter().zip(&lost) {
+        assert_ne!(again.lease, lost.lease);
+    }
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn the_late_end_of_a_lost_lease_changes_nothing() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    let lost = world.claim_one().await;
+    world.time.pass(DELIVERY_LEASE);
+    let held = world.claim_one().await;
+    for attempt in [answer(200), answer(500), answer(410)] {
+        let before = world.contents().await;
+        assert_eq!(world.finish(&lost, &attempt).await, Finished::LeaseLost);
+        assert_eq!(renew(&world, &[&lost]).await, 0);
+        assert_eq!(world.contents().await, before);
+    }
+    assert_eq!(world.finish(&held, &answer(200)).await, Finished::Delivered);
+    let before = world.contents().await;
+    assert_eq!(world.finish(&lost, &answer(500)).await, Finished::LeaseLost);
+    assert_eq!(world.contents().await, before);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn an_attempt_ends_once_however_often_it_is_told() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    for (attempt, is_dead) in [
+        (answer(200), false),
+        (answer(500), false),
+        (answer(410), true),
+    ] {
+        world.announce(&webhook, 1).await;
+        let claimed = world.claim_one().await;
+        let finished = world.finish(&claimed, &attempt).await;
+        assert_eq!(matches!(finished, Finished::Dead(_)), is_dead);
+        let before = world.contents().await;
+        assert_eq!(world.finish(&claimed, &attempt).await, finished);
+        assert_eq!(
+            world.finish(&claimed, &answer(404)).await,
+            Finished::LeaseLost
+        );
+        assert_eq!(world.contents().await, before);
+    }
+}
+
+#[tokio::test]
+async fn renewed_leases_hold_for_as_long_as_an_exchange_takes() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 2).await;
+    let claimed = world.claim().await.deliveries;
+    let leases: Vec<_> = claimed.iter().collect();
+    let begun = world.time.now();
+    while world.time.now().since(begun) < DELIVERY_TIMEOUT {
+        world.time.pass(RENEWAL);
+        assert_eq!(renew(&world, &leases).await, 2);
+        assert_eq!(renew(&world, &leases).await, 2);
+        assert_eq!(world.claim().await.deliveries, []);
+        world.assert_whole().await;
+    }
+    for claimed in &claimed {
+        assert_eq!(
+            world.finish(claimed, &answer(200)).await,
+            Finished::Delivered
+        );
+        assert_eq!(renew(&world, &[claimed]).await, 0);
+    }
+    assert_eq!(world.claim().await.next_due, None);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn many_leases_are_renewed_in_few_commits() {
+    let world = World::new().await;
+    let mut webhooks = Vec::new();
+    for _ in 0..4 {
+        let webhook = webhook(&world).await;
+        world.announce(&webhook, 8).await;
+        webhooks.push(webhook);
+    }
+    let claimed = world.claim().await.deliveries;
+    assert_eq!(claimed.len(), 32);
+    world.time.pass(RENEWAL);
+    let before = world.faults.counts();
+    assert_eq!(renew(&world, &claimed.iter().collect::<Vec<_>>()).await, 32);
+    let after = world.faults.counts();
+    assert_eq!(after.commits - before.commits, 1);
+    assert_eq!(after.gets - before.gets, 1);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_switched_off_meanwhile_is_not_tried_again() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 2).await;
+    let claimed = world.claim().await.deliveries;
+    world.announce(&webhook, 1).await;
+    update(&world, &webhook, off()).await;
+    assert_eq!(world.claim().await.given_up, 1);
+    // What is under way goes on: it may arrive.
+    assert_eq!(renew(&world, &claimed.iter().collect::<Vec<_>>()).await, 2);
+    assert_eq!(
+        world.finish(&claimed[0], &answer(200)).await,
+        Finished::Delivered
+    );
+    assert_eq!(
+        world.finish(&claimed[1], &answer(500)).await,
+        Finished::Dead(None)
+    );
+    assert_eq!(world.undelivered().await, 0);
+    world.assert_whole().await;
+    let ping = world.service.ping(&world.owner, endpoint(&webhook)).await;
+    assert_eq!(code(ping), "endpoint_off");
+}
+
+#[tokio::test]
+async fn an_endpoint_deleted_meanwhile_takes_its_deliveries_with_it() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 3).await;
+    let claimed = world.claim().await.deliveries;
+    let (workspace, id) = (webhook.workspace_id, webhook.id);
+    let deleted = world.service.delete_webhook(&world.owner, workspace, id);
+    deleted.await.unwrap();
+    let before = world.contents().await;
+    assert_eq!(
+        world.finish(&claimed[0], &answer(500)).await,
+        Finished::LeaseLost
+    );
+    assert_eq!(
+        world.finish(&claimed[1], &answer(200)).await,
+        Finished::LeaseLost
+    );
+    assert_eq!(renew(&world, &[&claimed[2]]).await, 0);
+    assert_eq!(world.contents().await, before);
+    world.time.pass(MINUTE);
+    assert_eq!(world.claim().await, Default::default());
+    world.maintain().await;
+    assert_eq!(
+        world.finish(&claimed[2], &answer(500)).await,
+        Finished::LeaseLost
+    );
+    assert_eq!(world.undelivered().await, 0);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_an_old_address_answers_does_not_count_against_the_new_one() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    let claimed = world.claim_one().await;
+    update(&world, &webhook, moved("https://example.org/new")).await;
+    let finished = world.finish(&claimed, &answer(410)).await;
+    let Finished::Retry(at) = finished else {
+        panic!("{finished:?}");
+    };
+    let (workspace, id) = (webhook.workspace_id, webhook.id);
+    let shown = world.service.webhook(&world.owner, workspace, id).await;
+    assert!(shown.unwrap().value.is_active);
+    world.time.set(at);
+    let again = world.claim_one().await;
+    assert_eq!(again.request.url.as_str(), "https://example.org/new");
+    assert_eq!(again.request.id, claimed.request.id);
+    assert_eq!(again.request.body, claimed.request.body);
+    let finished = world.finish(&again, &answer(410)).await;
+    assert_eq!(finished, Finished::Dead(Some(DisabledReason::Gone)));
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_new_address_has_five_days_of_its_own() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    let claimed = world.claim_one().await;
+    world.finish(&claimed, &answer(500)).await;
+    world.time.pass(6 * DAY);
+    update(&world, &webhook, moved("https://example.org/new")).await;
+    let claimed = world.claim_one().await;
+    let finished = world.finish(&claimed, &answer(500)).await;
+    assert!(matches!(finished, Finished::Retry(_)), "{finished:?}");
+}
+
+#[tokio::test]
+async fn after_a_rotation_both_secrets_sign_for_a_day() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let old = webhook.signing_secret.clone().unwrap();
+    world.announce(&webhook, 1).await;
+    let first = world.claim_one().await;
+    assert_eq!(signed_with(&first.request, &[&old]), [true]);
+    world.finish(&first, &answer(500)).await;
+    let (workspace, id) = (webhook.workspace_id, webhook.id);
+    let rotated = world
+        .service
+        .rotate_webhook_secret(&world.owner, workspace, id)
+        .await
+        .unwrap();
+    let new = rotated.signing_secret;
+    world.time.pass(HOUR);
+    let second = world.claim_one().await;
+    assert_eq!(signed_with(&second.request, &[&old, &new]), [true, true]);
+    assert_eq!(second.request.signature.split(' ').count(), 2);
+    assert_eq!(second.request.id, first.request.id);
+    assert_eq!(second.request.body, first.request.body);
+    assert_eq!(second.request.timestamp, world.time.now());
+    world.finish(&second, &answer(500)).await;
+    world.time.set(rotated.previous_secret_expires_at);
+    let third = world.claim_one().await;
+    assert_eq!(signed_with(&third.request, &[&old, &new]), [false, true]);
+    assert_eq!(third.request.signature.split(' ').count(), 1);
+}
+
+#[tokio::test]
+async fn the_body_says_what_happened_and_when() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let ping = world.ping(&webhook).await;
+    world.time.pass(MINUTE);
+    let request = world.claim_one().await.request;
+    let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(
+        body,
+        serde_json::json!({
+            "type": "webhook.ping",
+            "timestamp": ping.created_at,
+            "data": { "workspace_id": webhook.workspace_id, "endpoint_id": webhook.id },
+        })
+    );
+    assert!(
+        request
+            .body
+            .starts_with(br#"{"type":"webhook.ping","timestamp":""#)
+    );
+    assert_eq!(ping.event_type, EventType::WebhookPing);
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_forward_lets_leases_lapse_and_loses_nothing() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let waiting = world.announce(&webhook, 1).await.remove(0);
+    let claimed = world.claim_one().await;
+    world.time.pass(HOUR);
+    let again = world.claim_one().await;
+    assert_eq!(
+        world.finish(&claimed, &answer(200)).await,
+        Finished::LeaseLost
+    );
+    let finished = world.finish(&again, &answer(500)).await;
+    assert!(matches!(finished, Finished::Retry(_)));
+    world.time.pass(HOUR);
+    let last = world.claim_one().await;
+    assert_eq!(last.request.id, waiting.id);
+    assert_eq!(world.finish(&last, &answer(200)).await, Finished::Delivered);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_back_delays_what_waits_and_loses_nothing() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 2).await;
+    let mut claimed = world.claim().await.deliveries;
+    let finished = world.finish(&claimed.remove(0), &answer(500)).await;
+    let Finished::Retry(retry) = finished else {
+        panic!("{finished:?}");
+    };
+    let set_back = world.time.now().minus(HOUR);
+    world.time.set(set_back);
+    // Under way: it is renewed by the clock as it is now, and ends.
+    assert_eq!(renew(&world, &[&claimed[0]]).await, 1);
+    world.assert_whole().await;
+    assert_eq!(
+        world.finish(&claimed[0], &answer(200)).await,
+        Finished::Delivered
+    );
+    // What happens now is delivered now; what waits for its retry waits for as much longer.
+    let new = world.announce(&webhook, 1).await.remove(0);
+    let due = world.claim_one().await;
+    assert_eq!(due.request.id, new.id);
+    assert_eq!(world.finish(&due, &answer(200)).await, Finished::Delivered);
+    assert_eq!(world.claim().await.next_due, Some(retry));
+    world.time.set(retry);
+    let last = world.claim_one().await;
+    assert_eq!(world.finish(&last, &answer(200)).await, Finished::Delivered);
+    assert_eq!(world.undelivered().await, 0);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_lease_from_before_the_clock_was_set_back_counts_as_lapsed() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    let lost = world.claim_one().await;
+    world.time.set(world.time.now().minus(HOUR));
+    let new = world.announce(&webhook, 1).await.remove(0);
+    let mut claimed = world.claim().await.deliveries;
+    assert_eq!(claimed.len(), 2);
+    assert_eq!(claimed.remove(0).request.id, new.id);
+    assert_eq!(claimed[0].request.id, lost.request.id);
+    assert_eq!(world.finish(&lost, &answer(500)).await, Finished::LeaseLost);
+    assert_eq!(
+        world.finish(&claimed[0], &answer(200)).await,
+        Finished::Delivered
+    );
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_subscriber_who_may_not_subscribe_any_more_is_told_nothing() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let request = NewCitationSubscription {
+        recall_id: world.recall().await,
+        webhook_url: "https://example.com/".parse().unwrap(),
+    };
+    let subscription = world
+        .service
+        .create_citation_subscription(&world.trusted(member), &request)
+        .await
+        .unwrap();
+    let endpoint = Endpoint::Subscription(subscription.id);
+    let ping = world.service.ping(&world.owner, endpoint).await.unwrap();
+    let secret = subscription.signing_secret.unwrap();
+    let claimed = world.claim_one().await;
+    assert_eq!(signed_with(&claimed.request, &[&secret]), [true]);
+    world.finish(&claimed, &answer(200)).await;
+
+    let again = world.service.redeliver(&world.owner, endpoint, ping.id);
+    again.await.unwrap();
+    let removed = world.service.remove_member(&world.owner, ACME, member);
+    removed.await.unwrap();
+    let nothing = world.claim().await;
+    assert_eq!((nothing.deliveries, nothing.given_up), (Vec::new(), 1));
+    let shown = world.service.delivery(&world.owner, endpoint, ping.id);
+    let shown = shown.await.unwrap();
+    assert_eq!(shown.status, DeliveryStatus::Dead);
+    let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
+    assert_eq!(error.code, DeliveryFailureCode::EndpointOff);
+    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 0);
+    world.assert_whole().await;
+}

@@ -1,0 +1,382 @@
+//! What is sent, and what an answer counts as: whole ones, and those that hurt.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
+
+use crate::support::guarded;
+use crate::support::peer::{Peer, SHORT, client, outcome, pour, read_request};
+
+/// More than the kernels of both sides hold of an answer that nobody reads, and little of what is poured.
+const TAKEN_BYTES_MAX: usize = 64 * 1024 * 1024;
+const GIBIBYTE: usize = 1024 * 1024 * 1024;
+
+#[tokio::test]
+async fn a_delivery_is_a_signed_post_and_nothing_more() {
+    let request = watch::Sender::new(String::new());
+    let seen = request.clone();
+    let peer = Peer::start(move |mut stream| {
+        let seen = seen.clone();
+        async move {
+            seen.send_replace(read_request(&mut stream).await);
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+        }
+    })
+    .await;
+    assert_eq!(outcome(&client(), &peer.url()).await, "204");
+    let seen = request.borrow().clone();
+    let (header, body) = seen.split_once("\r\n\r\n").unwrap();
+    let mut lines: Vec<_> = header.split("\r\n").collect();
+    lines[1..].sort_unstable();
+    let expected = [
+        "POST /hook?token=hidden HTTP/1.1".to_owned(),
+        "accept: */*".to_owned(),
+        "content-length: 24".to_owned(),
+        "content-type: application/json".to_owned(),
+        format!("host: 127.0.0.1:{}", peer.port()),
+        format!("user-agent: knowledge/{}", env!("CARGO_PKG_VERSION")),
+        "webhook-id: 00000000-0000-0000-0000-000000000007".to_owned(),
+        "webhook-signature: v1,c2lnbmF0dXJl v1,YW5vdGhlcg==".to_owned(),
+        "webhook-timestamp: 1700000000".to_owned(),
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(body, r#"{"type":"chunk.created"}"#);
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_its_status() {
+    let client = client();
+    for (answer, expected) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200"),
+        ("HTTP/1.1 204 No Content\r\n\r\n", "204"),
+        // Ends with the connection.
+        ("HTTP/1.1 202 Accepted\r\n\r\nfine", "202"),
+        ("HTTP/1.0 200 OK\r\n\r\nfine", "200"),
+        (
+            "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            "201",
+        ),
+        (
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            "200",
+        ),
+        ("HTTP/1.1 304 Not Modified\r\n\r\n", "304"),
+        ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404"),
+        ("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", "410"),
+        (
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n",
+            "429 again after 120 s",
+        ),
+        (
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 999999999999999999999\r\nContent-Length: 0\r\n\r\n",
+            "429 again after 604800 s",
+        ),
+        (
+            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n",
+            "503 again after 604800 s",
+        ),
+        (
+            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
+            "503 again after 0 s",
+        ),
+        (
+            "HTTP/1.1 500 Internal Server Error\r\nRetry-After: soon\r\nContent-Length: 0\r\n\r\n",
+            "500",
+        ),
+    ] {
+        let peer = Peer::answering(answer).await;
+        assert_eq!(outcome(&client, &peer.url()).await, expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_a_failure_whatever_its_status() {
+    const CLOSED: &str = "answer_broken: the connection was closed before the end of the answer";
+    const NO_HTTP: &str = "answer_broken: the answer is no HTTP";
+    let client = client();
+    for (answer, expected) in [
+        ("", CLOSED),
+        ("HTTP/1.1 2", CLOSED),
+        ("HTTP/1.1 200 OK\r\n", CLOSED),
+        ("HTTP/1.1 200 OK\r\nContent-Len", CLOSED),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", CLOSED),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", CLOSED),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            CLOSED,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf",
+            CLOSED,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+            CLOSED,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n",
+            CLOSED,
+        ),
+        ("SSH-2.0-OpenSSH_9.9 secret\r\n", NO_HTTP),
+        ("<html>secret</html>", NO_HTTP),
+        ("HTTP/1.1 nine\r\n\r\n", NO_HTTP),
+        ("HTTP/1.1 200 OK\r\nsecret header\r\n\r\n", NO_HTTP),
+        ("HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n", NO_HTTP),
+    ] {
+        let peer = Peer::answering(answer).await;
+        assert_eq!(outcome(&client, &peer.url()).await, expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_hangs_up_without_a_word_has_not_taken_anything() {
+    let expected = "answer_broken: the connection was closed before the end of the answer";
+    // With the request unread, which resets the connection.
+    let peer = Peer::start(async |stream| {
+        stream.readable().await.expect("a request");
+        drop(stream);
+    })
+    .await;
+    assert_eq!(outcome(&client(), &peer.url()).await, expected);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_to_an_end_in_time_is_a_failure() {
+    let client = client().timeout(SHORT);
+    for (answer, drip) in [
+        ("", ""),
+        ("", "H"),
+        ("HTTP/1.1 200 OK\r\n", "x"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", ""),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", "x"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "1\r\nx\r\n",
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\n", "x"),
+    ] {
+        let peer = Peer::start(move |mut stream| async move {
+            let mut request = read_request(&mut stream).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+            // Until the other side has had enough.
+            while stream.write_all(drip.as_bytes()).await.is_ok() {
+                let more = tokio::time::timeout(Duration::from_millis(20), async {
+                    read_request(&mut stream).await
+                });
+                if let Ok(more) = more.await {
+                    request.push_str(&more);
+                    break;
+                }
+            }
+        })
+        .await;
+        let outcome = outcome(&client, &peer.url()).await;
+        assert_eq!(
+            outcome, "timed_out: the exchange took too long",
+            "{answer:?} {drip:?}"
+        );
+        // The connection was not left to itself.
+        peer.ends(1).await;
+    }
+}
+
+#[tokio::test]
+async fn who_accepts_no_connection_has_had_its_time() {
+    // The kernel accepts, nobody else does.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let client = client().timeout(SHORT);
+    assert_eq!(
+        outcome(&client, &url).await,
+        "timed_out: the exchange took too long"
+    );
+}
+
+/// A gigabyte is poured, in every framing. Little of it is taken, and the status stands.
+#[tokio::test]
+async fn of_a_large_answer_little_is_taken() {
+    for (header, part) in [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n".to_owned(),
+            vec![b'x'; 64 * 1024],
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+            [
+                b"10000\r\n".to_vec(),
+                vec![b'x'; 64 * 1024],
+                b"\r\n".to_vec(),
+            ]
+            .concat(),
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\n".to_owned(), vec![b'x'; 64 * 1024]),
+    ] {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&taken);
+        let framing = header.clone();
+        let peer = Peer::start(move |mut stream| {
+            let (header, part, counted) = (header.clone(), part.clone(), Arc::clone(&counted));
+            async move {
+                read_request(&mut stream).await;
+                stream.write_all(header.as_bytes()).await.expect("a client");
+                counted.store(pour(&mut stream, &part, GIBIBYTE).await, Ordering::SeqCst);
+            }
+        })
+        .await;
+        assert_eq!(outcome(&client(), &peer.url()).await, "200", "{framing:?}");
+        peer.ends(1).await;
+        let taken = taken.load(Ordering::SeqCst);
+        assert!(taken < TAKEN_BYTES_MAX, "{taken} of {framing:?}");
+    }
+}
+
+/// Nobody waits for what lies behind the first 16 KiB; up to there the answer has to be whole.
+#[tokio::test]
+async fn an_answer_is_read_up_to_its_limit_and_not_beyond() {
+    let client = client().timeout(Duration::from_secs(60));
+    let impatient = client.clone().timeout(SHORT);
+    let peer = |length: usize, sent: usize| {
+        Peer::start(move |mut stream| async move {
+            read_request(&mut stream).await;
+            let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            stream.write_all(header.as_bytes()).await.expect("a client");
+            stream.write_all(&vec![b'x'; sent]).await.expect("a client");
+            // Open until the other side closes.
+            read_request(&mut stream).await;
+        })
+    };
+    let whole = peer(16_384, 16_384).await;
+    assert_eq!(outcome(&client, &whole.url()).await, "200");
+    let held_beyond = peer(1_000_000, 40_000).await;
+    assert_eq!(outcome(&client, &held_beyond.url()).await, "200");
+    held_beyond.ends(1).await;
+    let held_before = peer(16_384, 16_383).await;
+    assert_eq!(
+        outcome(&impatient, &held_before.url()).await,
+        "timed_out: the exchange took too long"
+    );
+    held_before.ends(1).await;
+}
+
+#[tokio::test]
+async fn nothing_is_decompressed() {
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    bomb.write_all(&vec![0; 8 * 1024 * 1024]).unwrap();
+    let bomb = bomb.finish().unwrap();
+    // What is no gzip at all would be a failure to whoever decodes.
+    for body in [bomb, b"no gzip".to_vec()] {
+        let header = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let peer = Peer::answering([header.into_bytes(), body].concat()).await;
+        assert_eq!(outcome(&client(), &peer.url()).await, "200");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let target = Peer::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    for status in [301, 302, 303, 307, 308] {
+        for location in [
+            "http://169.254.169.254/latest/meta-data/".to_owned(),
+            target.url(),
+            format!("//127.0.0.1:{}/", target.port()),
+        ] {
+            let answer = format!(
+                "HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nRefresh: 0; url={location}\r\nContent-Length: 0\r\n\r\n"
+            );
+            let peer = Peer::answering(answer).await;
+            assert_eq!(outcome(&client(), &peer.url()).await, status.to_string());
+        }
+    }
+    assert_eq!(target.connections(), 0);
+}
+
+#[tokio::test]
+async fn the_header_of_an_answer_is_bounded() {
+    for (line, expected) in [
+        // One header without an end.
+        (
+            vec![b'x'; 16 * 1024],
+            "answer_broken: the header of the answer is too large",
+        ),
+        // Headers without an end.
+        (
+            b"a: b\r\n".repeat(1_000),
+            "answer_broken: the header of the answer is too large",
+        ),
+    ] {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&taken);
+        let peer = Peer::start(move |mut stream| {
+            let (line, counted) = (line.clone(), Arc::clone(&counted));
+            async move {
+                read_request(&mut stream).await;
+                let begin = b"HTTP/1.1 200 OK\r\nx: ";
+                stream.write_all(begin).await.expect("a client");
+                counted.store(pour(&mut stream, &line, GIBIBYTE).await, Ordering::SeqCst);
+            }
+        })
+        .await;
+        assert_eq!(outcome(&client(), &peer.url()).await, expected);
+        peer.ends(1).await;
+        let taken = taken.load(Ordering::SeqCst);
+        assert!(taken < TAKEN_BYTES_MAX, "{taken}");
+    }
+}
+
+/// A connection is kept for the next delivery, unless there was more to come on it.
+#[tokio::test]
+async fn a_connection_serves_again_only_after_a_whole_answer() {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Second {
+        Missing,
+        Begun,
+        Closed,
+        Reused,
+    }
+    let second = watch::Sender::new(Second::Missing);
+    let seen = second.clone();
+    let peer = Peer::start(move |mut stream| {
+        let seen = seen.clone();
+        async move {
+            read_request(&mut stream).await;
+            let short = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            stream.write_all(short).await.expect("a client");
+            if read_request(&mut stream).await.is_empty() {
+                return;
+            }
+            seen.send_replace(Second::Begun);
+            let long = [
+                b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".to_vec(),
+                vec![b'x'; 100_000],
+            ];
+            let _ = stream.write_all(&long.concat()).await;
+            let more = read_request(&mut stream).await;
+            seen.send_replace(match more.is_empty() {
+                true => Second::Closed,
+                false => Second::Reused,
+            });
+        }
+    })
+    .await;
+    let client = client();
+    let mut second = second.subscribe();
+    // A connection is given back by a task of its own: it may take more than two.
+    guarded("a connection to be used again", async {
+        while *second.borrow() == Second::Missing {
+            assert_eq!(outcome(&client, &peer.url()).await, "200");
+        }
+    })
+    .await;
+    let ended = second.wait_for(|second| *second != Second::Begun);
+    let ended = *guarded("the connection to end", ended).await.unwrap();
+    assert_eq!(ended, Second::Closed);
+}

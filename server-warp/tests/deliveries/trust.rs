@@ -1,0 +1,183 @@
+//! Whom the client believes to be the host of a URL.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use knowledge_server::config::WebhookSettings;
+use knowledge_server::deliveries::{DeliveryClient, DeliveryClientError, LookUp};
+use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, date_time_ymd};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::support::peer::{Peer, SHORT, loopback_allowed, outcome, read_request};
+
+type Certificate = CertifiedKey<KeyPair>;
+
+const HOST: &str = "hooks.example.com";
+
+/// Every name is this machine's.
+struct Here;
+
+#[async_trait]
+impl LookUp for Here {
+    async fn look_up(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![Ipv4Addr::LOCALHOST.into()])
+    }
+}
+
+fn certificate(host: &str) -> Certificate {
+    certificate_until(host, 2_999)
+}
+
+/// One that vouches for itself, until the beginning of this year.
+fn certificate_until(host: &str, year: i32) -> Certificate {
+    let mut params = CertificateParams::new([host.to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, host);
+    params.not_before = date_time_ymd(2_001, 1, 1);
+    params.not_after = date_time_ymd(year, 1, 1);
+    let signing_key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&signing_key).unwrap();
+    CertifiedKey { cert, signing_key }
+}
+
+/// A receiver that shows this certificate.
+async fn showing(certificate: &Certificate) -> Peer {
+    let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Peer::start(move |stream| {
+        let acceptor = acceptor.clone();
+        async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            read_request(&mut stream).await;
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            let _ = stream.write_all(answer).await;
+            let _ = stream.shutdown().await;
+        }
+    })
+    .await
+}
+
+/// A client that believes those for whom this certificate vouches.
+fn trusting(certificate: &Certificate) -> DeliveryClient {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("authorities.pem");
+    std::fs::write(&file, certificate.cert.pem()).unwrap();
+    let settings = WebhookSettings {
+        ca_file: Some(file),
+        ..loopback_allowed()
+    };
+    DeliveryClient::with_look_up(&settings, Arc::new(Here)).unwrap()
+}
+
+fn url(host: &str, peer: &Peer) -> String {
+    format!("https://{host}:{}/hook", peer.port())
+}
+
+#[tokio::test]
+async fn who_is_vouched_for_is_delivered_to() {
+    let certificate = certificate(HOST);
+    let peer = showing(&certificate).await;
+    let client = trusting(&certificate);
+    assert_eq!(outcome(&client, &url(HOST, &peer)).await, "200");
+}
+
+#[tokio::test]
+async fn who_is_somebody_else_is_not() {
+    let certificate = certificate(HOST);
+    let peer = showing(&certificate).await;
+    let client = trusting(&certificate);
+    // The same machine, by other names than the one that is vouched for.
+    for host in ["other.example.com", "127.0.0.1"] {
+        assert_eq!(
+            outcome(&client, &url(host, &peer)).await,
+            "tls_failed: the certificate is for another host"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_vouches_for_itself_is_not_believed() {
+    let peer = showing(&certificate(HOST)).await;
+    let expected = "tls_failed: no trusted authority vouches for the certificate";
+    let client = trusting(&certificate("authority.example.com"));
+    assert_eq!(outcome(&client, &url(HOST, &peer)).await, expected);
+    // Whom the system trusts, if anybody, is not this one either.
+    let client = DeliveryClient::with_look_up(&loopback_allowed(), Arc::new(Here)).unwrap();
+    assert_eq!(outcome(&client, &url(HOST, &peer)).await, expected);
+}
+
+#[tokio::test]
+async fn a_certificate_has_its_time() {
+    let certificate = certificate_until(HOST, 2_002);
+    let peer = showing(&certificate).await;
+    let client = trusting(&certificate);
+    assert_eq!(
+        outcome(&client, &url(HOST, &peer)).await,
+        "tls_failed: the certificate has expired"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_tls_is_told_so() {
+    let client = trusting(&certificate(HOST));
+    let plain = Peer::answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+    // It waits for the end of a request, which never comes.
+    let client_in_haste = client.clone().timeout(SHORT);
+    assert_eq!(
+        outcome(&client_in_haste, &url(HOST, &plain)).await,
+        "timed_out: the exchange took too long"
+    );
+    let eager = Peer::start(async |mut stream| {
+        let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+        let _ = stream.write_all(answer).await;
+        read_request(&mut stream).await;
+    })
+    .await;
+    assert_eq!(
+        outcome(&client, &url(HOST, &eager)).await,
+        "tls_failed: no TLS could be agreed upon"
+    );
+    let closing = Peer::start(async |mut stream| {
+        let mut hello = [0; 16 * 1024];
+        let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut hello).await;
+        let _ = stream.shutdown().await;
+    })
+    .await;
+    assert_eq!(
+        outcome(&client, &url(HOST, &closing)).await,
+        "tls_failed: the connection was closed in the handshake"
+    );
+}
+
+#[test]
+fn a_file_without_authorities_is_told_at_once() {
+    let directory = TempDir::new().unwrap();
+    let empty = directory.path().join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    for file in [empty, PathBuf::from("/nowhere/authorities.pem")] {
+        let settings = WebhookSettings {
+            ca_file: Some(file.clone()),
+            ..WebhookSettings::default()
+        };
+        let error = DeliveryClient::new(&settings).unwrap_err();
+        assert!(matches!(error, DeliveryClientError::Authorities { .. }));
+        let told = error.to_string();
+        let begin = format!("webhooks.ca_file {}: ", file.display());
+        assert!(told.starts_with(&begin), "{told}");
+    }
+}
