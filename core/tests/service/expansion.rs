@@ -1,21 +1,23 @@
 //! From the outbox to the queues: who hears of what.
 
 use knowledge_core::model::{
-    DeliveryId, EndpointId, EventId, EventType, MemoryId, SensitivityLabel,
+    DeliveryId, EndpointId, EventId, EventType, MemoryId, SensitivityLabel, Timestamp, Webhook,
+    WebhookUpdate,
 };
 use knowledge_core::service::{Event, Expanded};
-use knowledge_core::store::{Key, KeyRange, StoreExt, keys};
+use knowledge_core::store::{Key, KeyRange, Mutation, StoreExt, keys};
 use serde_json::{Value, json};
 
-use crate::make::sensitivity;
+use crate::dispatching::answer;
+use crate::make::{HOUR, new_memory, sensitivity};
 use crate::world::World;
 
 /// A delivery that stands in the store.
 #[derive(Clone, Debug, PartialEq)]
-struct Delivered {
-    endpoint: EndpointId,
-    event: Event,
-    status: String,
+pub(crate) struct Made {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) event: Event,
+    pub(crate) status: String,
 }
 
 impl World {
@@ -43,7 +45,7 @@ impl World {
             .collect()
     }
 
-    async fn deliveries(&self) -> Vec<Delivered> {
+    pub(crate) async fn deliveries(&self) -> Vec<Made> {
         let mut deliveries = Vec::new();
         for (key, value) in self.family("delivery").await {
             let endpoint = EndpointId(keys::second_last_id(&key).unwrap());
@@ -51,7 +53,7 @@ impl World {
             let announced: Value = self.read(&keys::event(self.org.id, event)).await.unwrap();
             let id: DeliveryId = serde_json::from_value(value["delivery"]["id"].clone()).unwrap();
             assert_eq!(id, DeliveryId::of(event, endpoint));
-            deliveries.push(Delivered {
+            deliveries.push(Made {
                 endpoint,
                 event: serde_json::from_value(announced["event"].clone()).unwrap(),
                 status: value["delivery"]["status"].as_str().unwrap().to_owned(),
@@ -61,7 +63,7 @@ impl World {
     }
 
     /// What stands in the queue of an endpoint.
-    async fn heard_by(&self, endpoint: impl Into<EndpointId>) -> Vec<Event> {
+    pub(crate) async fn heard_by(&self, endpoint: impl Into<EndpointId>) -> Vec<Event> {
         let endpoint = endpoint.into();
         let deliveries = self.deliveries().await.into_iter();
         deliveries
@@ -70,14 +72,24 @@ impl World {
             .collect()
     }
 
-    async fn relabel(&self, memories: &[MemoryId], label: SensitivityLabel) {
+    pub(crate) async fn relabel(&self, memories: &[MemoryId], label: SensitivityLabel) {
         let done = self.bulk(&self.owner, memories, sensitivity(label)).await;
         assert_eq!(done.unwrap().summary.failed, 0);
     }
 }
 
-fn listed(event: &Event) -> Vec<MemoryId> {
+pub(crate) fn listed(event: &Event) -> Vec<MemoryId> {
     serde_json::from_value(event.data["memory_ids"].clone()).unwrap()
+}
+
+/// The body that is delivered of an event.
+fn body(event: &Event) -> String {
+    let body = json!({
+        "type": event.event_type,
+        "timestamp": event.timestamp,
+        "data": event.data,
+    });
+    body.to_string()
 }
 
 #[tokio::test]
@@ -86,10 +98,13 @@ async fn webhooks_hear_of_the_events_of_their_type() {
     let created = world.webhook(EventType::ChunkCreated).await;
     let other = world.webhook(EventType::ChunkCreated).await;
     let updated = world.webhook(EventType::MemoryUpdated).await;
+    let sales = world.workspace("sales").await;
+    let elsewhere = world.webhook_in(sales, EventType::ChunkCreated).await;
     let ids = world.memories(2).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
     let done = world.expand().await;
-    assert_eq!((done.deliveries, world.events().await.len()), (3, 0));
+    // Of the ingest nobody wants to hear.
+    assert_eq!((done.events, done.deliveries), (3, 3));
     for webhook in [&created, &other] {
         let heard = world.heard_by(webhook.id).await;
         assert_eq!(heard.len(), 1);
@@ -100,6 +115,224 @@ async fn webhooks_hear_of_the_events_of_their_type() {
     assert_eq!(heard.len(), 1);
     assert_eq!(heard[0].event_type, EventType::MemoryUpdated);
     assert_eq!(heard[0].data["workspace_id"], json!(world.workspace.id));
+    assert_eq!(world.heard_by(elsewhere.id).await, []);
+    assert_eq!(world.events().await, []);
     assert_eq!(world.expand().await, Expanded::default());
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_many_memories_are_about_is_told_in_parts_below_20_kb() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::MemoryUpdated).await;
+    let mut ids = world.memories(1_000).await;
+    ids.sort();
+    world.expand().await;
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    assert_eq!(world.expand().await.deliveries, 3);
+    let heard = world.heard_by(webhook.id).await;
+    let mut told: Vec<MemoryId> = heard.iter().flat_map(listed).collect();
+    told.sort();
+    assert_eq!(told, ids);
+    for event in &heard {
+        let body = body(event);
+        assert!(body.len() < 20_000, "{} bytes", body.len());
+        assert_eq!(event.data["operation_id"], heard[0].data["operation_id"]);
+        assert_eq!(event.timestamp, heard[0].timestamp);
+    }
+    world.assert_whole().await;
+}
+
+/// The mutations of the commit that relabels memories in a world with so many webhooks.
+async fn mutations(webhooks: usize) -> Vec<&'static str> {
+    let world = World::heard().await;
+    let ids = world.memories(3).await;
+    for _ in 1..webhooks {
+        world.webhook(EventType::MemoryUpdated).await;
+    }
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    let history = world.faults.history();
+    let (_, commit) = history.last().unwrap();
+    let kinds = commit.mutations().iter().map(|mutation| match mutation {
+        Mutation::Put { key, .. } if keys::outbox_events().contains(key) => "outbox",
+        Mutation::Put { .. } => "put",
+        Mutation::Delete { .. } => "delete",
+        Mutation::Add { .. } => "add",
+    });
+    kinds.collect()
+}
+
+#[tokio::test]
+async fn the_commit_of_a_change_does_not_grow_with_the_endpoints() {
+    let few = mutations(1).await;
+    assert_eq!(few.iter().filter(|kind| **kind == "outbox").count(), 1);
+    assert_eq!(few, mutations(50).await);
+}
+
+/// Switches a webhook off or on.
+async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
+    let update = WebhookUpdate {
+        is_active: Some(is_active),
+        ..WebhookUpdate::default()
+    };
+    let workspace = world.workspace.id;
+    let updated = world
+        .service
+        .update_webhook(&world.owner, workspace, webhook.id, &update, None);
+    updated.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_came_after_the_commit_hears_nothing_whatever_the_clock_says() {
+    let back: fn(&World) = |world| {
+        let hour = i64::try_from(HOUR.as_millis()).unwrap();
+        let earlier = world.time.now().as_millis() - hour;
+        world.time.set(Timestamp::from_millis(earlier));
+    };
+    let turns = [|_: &World| {}, |world: &World| world.time.pass(HOUR), back];
+    for (first, second) in [(0, 1), (0, 2), (1, 2), (2, 1), (0, 0), (1, 1), (2, 2)] {
+        let world = World::new().await;
+        let before = world.webhook(EventType::ChunkCreated).await;
+        turns[first](&world);
+        world.memories(1).await;
+        turns[second](&world);
+        let after = world.webhook(EventType::ChunkCreated).await;
+        world.expand().await;
+        assert_eq!(world.heard_by(before.id).await.len(), 1);
+        assert_eq!(world.heard_by(after.id).await, []);
+        world.memories(1).await;
+        world.expand().await;
+        assert_eq!(world.heard_by(before.id).await.len(), 2);
+        assert_eq!(world.heard_by(after.id).await.len(), 1);
+        world.assert_whole().await;
+    }
+}
+
+#[tokio::test]
+async fn what_its_owner_switched_off_hears_nothing() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    switch(&world, &webhook, false).await;
+    world.memories(1).await;
+    assert_eq!(world.expand().await.deliveries, 0);
+    switch(&world, &webhook, true).await;
+    assert_eq!(world.expand().await, Expanded::default());
+    world.memories(1).await;
+    world.expand().await;
+    assert_eq!(world.heard_by(webhook.id).await.len(), 1);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_the_service_switched_off_finds_its_events_among_the_dead_letters() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    world.memories(1).await;
+    world.expand().await;
+    let claimed = world.claim_one().await;
+    world.finish(&claimed, &answer(410)).await;
+    world.memories(1).await;
+    assert_eq!(world.expand().await.deliveries, 1);
+    let made = world.deliveries().await;
+    let statuses: Vec<_> = made.iter().map(|made| made.status.as_str()).collect();
+    assert_eq!(statuses, ["dead", "dead"]);
+    assert_eq!(world.family("dead_letter").await.len(), 2);
+    assert_eq!(world.undelivered().await, 0);
+    world.assert_whole().await;
+    let redelivered = world
+        .service
+        .redeliver_dead(&world.owner, crate::dispatching::endpoint(&webhook));
+    switch(&world, &webhook, true).await;
+    assert_eq!(redelivered.await.unwrap().redelivered, 2);
+    assert_eq!(world.heard_by(webhook.id).await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_deleted_before_the_expansion_hears_nothing() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    world.memories(1).await;
+    let workspace = world.workspace.id;
+    let deleted = world
+        .service
+        .delete_webhook(&world.owner, workspace, webhook.id);
+    deleted.await.unwrap();
+    assert_eq!(world.expand().await.deliveries, 0);
+    assert_eq!(world.events().await, []);
+    world.maintain().await;
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn many_events_are_expanded_in_few_commits() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    for number in 0..90 {
+        let batch = [new_memory(&format!("Memory {number}"))];
+        world
+            .service
+            .ingest(&world.owner, world.workspace.id, world.source, &batch)
+            .await
+            .unwrap();
+    }
+    let commits = world.faults.counts().commits;
+    let done = world.expand().await;
+    assert_eq!((done.events, done.deliveries), (180, 90));
+    assert!(world.faults.counts().commits - commits <= 2);
+    assert_eq!(world.heard_by(webhook.id).await.len(), 90);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_does_not_hinder_the_rest() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    let damaged = world.webhook(EventType::ChunkCreated).await;
+    let key = keys::webhook(world.org.id, world.workspace.id, damaged.id);
+    world.overwrite(key, "{".to_owned()).await;
+    world.memories(2).await;
+    let whole = world.events_of(EventType::ChunkCreated).await;
+    world.memories(2).await;
+    let mut half_way = world.events_of(EventType::ChunkCreated).await;
+    half_way.retain(|event| !whole.contains(event));
+    let half_way = keys::expansion(half_way[0].id);
+    world.overwrite(half_way, "{".to_owned()).await;
+    // More than a page of what is damaged, before and behind what is not.
+    for number in 0..130 {
+        for id in [number, u128::MAX - number] {
+            let id = EventId(uuid::Uuid::from_u128(id));
+            world.overwrite(keys::outbox(id), "{".to_owned()).await;
+        }
+    }
+    let done = world.expand().await;
+    assert_eq!((done.events, done.deliveries, done.has_more), (3, 1, false));
+    assert_eq!(world.family("event").await.len(), 1);
+    let left = world.faults.inner().scan_all(&keys::outbox_events()).await;
+    assert_eq!(left.unwrap().len(), 261);
+    let heard = world.heard_by(webhook.id).await;
+    assert_eq!(listed(&heard[0]), listed(&whole[0]));
+    assert_eq!(world.expand().await, Expanded::default());
+}
+
+#[tokio::test]
+async fn several_that_expand_at_once_make_each_delivery_once() {
+    let world = World::new().await;
+    let webhooks = [
+        world.webhook(EventType::ChunkCreated).await,
+        world.webhook(EventType::ChunkCreated).await,
+    ];
+    for _ in 0..20 {
+        world.memories(1).await;
+    }
+    let expand = async || {
+        // One that others are always ahead of is told so.
+        while world.service.expand_events(world.time.now()).await.is_err() {}
+    };
+    futures::future::join_all((0..4).map(|_| expand())).await;
+    assert_eq!(world.events().await, []);
+    for webhook in &webhooks {
+        assert_eq!(world.heard_by(webhook.id).await.len(), 20);
+    }
+    assert_eq!(world.undelivered().await, 40);
     world.assert_whole().await;
 }

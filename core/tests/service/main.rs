@@ -20,6 +20,7 @@ mod dispatch_schedule;
 mod dispatching;
 mod events;
 mod expansion;
+mod expansion_citations;
 mod inbound;
 mod inbound_posts;
 mod ingest;

@@ -13,7 +13,9 @@ use knowledge_server::deliveries::{Deliveries, Wake};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::support::{FakeSender, Serving, World, answered, failed, open, until};
+use crate::support::{
+    EVENTS_PER_INGEST, FakeSender, Serving, World, answered, failed, open, until,
+};
 
 const URL: &str = "https://hooks.test/";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -302,7 +304,10 @@ async fn a_shutdown_lets_exchanges_end_and_begins_none() {
     release.add_permits(2);
     server.stopped().await;
     assert_eq!(slow.sent().len(), 1);
-    assert_eq!(world.outbox().await.unexpanded, 1);
+    assert_eq!(
+        world.outbox().await.unexpanded,
+        u64::from(EVENTS_PER_INGEST)
+    );
     let delivered = world.deliveries(webhook.id).await;
     assert_eq!(delivered.len(), 1);
     assert_eq!(delivered[0].status, DeliveryStatus::Delivered);

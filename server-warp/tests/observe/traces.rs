@@ -5,10 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use knowledge_core::access::Credential;
+use knowledge_core::model::{DeliveryStatus, EventType, NewWebhook};
+use knowledge_core::service::{
+    Attempt, DeliveryAnswer, DeliveryRequest, DeliverySender, Endpoint, KnowledgeService, Options,
+    SealingKey,
+};
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_core::testing::fixture;
+use knowledge_server::app::App;
+use knowledge_server::deliveries::Deliveries;
 use knowledge_server::metrics::Metrics;
+use knowledge_server::net::NetConfig;
 use knowledge_server::private_file;
+use knowledge_server::system::system_env;
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig, TelemetryError};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -19,7 +30,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::receiver::{Receiver, attribute};
-use crate::support::{BULK, Call, Observed};
+use crate::support::{BULK, Call, Observed, until};
 
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
@@ -187,6 +198,96 @@ async fn what_fails_is_marked() {
     };
     assert!(is_marked(&format!("PATCH {BULK}"), "503"), "{spans:#?}");
     assert!(is_marked("store.commit", "unavailable"), "{spans:#?}");
+}
+
+/// Answers every delivery with this status.
+struct Answering(u16);
+
+#[async_trait::async_trait]
+impl DeliverySender for Answering {
+    async fn send(&self, _: &DeliveryRequest) -> Attempt {
+        Attempt {
+            duration: Duration::from_millis(1),
+            outcome: Ok(DeliveryAnswer {
+                status: self.0,
+                retry_after: None,
+            }),
+        }
+    }
+}
+
+/// Has one delivery made to an endpoint that answers so, and returns its identifier.
+async fn deliver(telemetry: &Telemetry, status: u16) -> String {
+    let store = telemetry.trace_store(Arc::new(MemoryStore::new()));
+    let options = Options::new(SealingKey::new([7; 32]));
+    let service = KnowledgeService::open(store, system_env(), options).await;
+    let service = service.expect("open the service");
+    let fixture = fixture::seed_orgs(&service, 1).await.expect("seed");
+    let org = &fixture.orgs[0];
+    let owner = Credential::Trusted {
+        org: org.id,
+        member: org.members.owner.id,
+    };
+    let new = NewWebhook {
+        event_type: EventType::ChunkCreated,
+        url: "https://hooks.test:8443/secret-path?secret=query"
+            .parse()
+            .expect("a URL"),
+    };
+    let webhook = service.create_webhook(&owner, org.empty.id, &new).await;
+    let endpoint = Endpoint::Webhook(org.empty.id, webhook.expect("a webhook").id);
+    let ping = service.ping(&owner, endpoint).await.expect("a ping");
+
+    let net = NetConfig {
+        address: "127.0.0.1:0".parse().expect("an address"),
+        ..NetConfig::default()
+    };
+    let deliveries = Deliveries::through(Arc::new(Answering(status)));
+    let app = App::bind(service.clone(), net)
+        .await
+        .expect("bind")
+        .deliver_with(deliveries.traced_by(telemetry.deliveries()));
+    app.run(until("the ping to be made", async || {
+        let ping = service.delivery(&owner, endpoint, ping.id).await;
+        ping.expect("the ping").status != DeliveryStatus::Pending
+    }))
+    .await;
+    ping.id.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_is_a_trace_without_the_path_of_its_endpoint() {
+    for (status, error) in [(204, None), (302, Some("302"))] {
+        let receiver = Receiver::start().await;
+        let telemetry = Telemetry::start(&config(&receiver), &Metrics::new())
+            .expect("a good configuration")
+            .expect("there is a collector");
+        let id = deliver(&telemetry, status).await;
+        telemetry.shut_down().await;
+
+        let spans = receiver.spans();
+        let is_delivery = |span: &&Span| span.kind == SpanKind::Client as i32;
+        let deliveries: Vec<&Span> = spans.iter().filter(is_delivery).collect();
+        assert_eq!(deliveries.len(), 1, "{spans:#?}");
+        let delivery = deliveries[0];
+        assert_eq!(delivery.name, "POST");
+        assert!(delivery.parent_span_id.is_empty());
+        let of = |name: &str| attribute(&delivery.attributes, name);
+        assert_eq!(of("http.request.method").as_deref(), Some("POST"));
+        assert_eq!(of("server.address").as_deref(), Some("hooks.test"));
+        assert_eq!(of("server.port").as_deref(), Some("8443"));
+        assert_eq!(of("knowledge.event.type").as_deref(), Some("webhook.ping"));
+        assert_eq!(of("knowledge.delivery.id"), Some(id));
+        let answered = of("http.response.status_code");
+        assert_eq!(answered, Some(status.to_string()));
+        assert_eq!(of("error.type").as_deref(), error);
+        let is_recorded = spans
+            .iter()
+            .any(|span| span.name == "store.commit" && span.parent_span_id == delivery.span_id);
+        assert!(is_recorded, "{spans:#?}");
+        let everything = format!("{:?}", receiver.exports());
+        assert!(!everything.contains("secret"), "{everything}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::recipient::Recipient;
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, Transaction, keys};
@@ -32,13 +31,6 @@ pub(in crate::service) struct EndpointState {
     /// Since when every attempt has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) failing_since: Option<Timestamp>,
-}
-
-impl EndpointState {
-    /// The key of its record.
-    pub(in crate::service) fn record(&self, org: OrgId, endpoint: EndpointId) -> Key {
-        Recipient::key(org, endpoint, self.place)
-    }
 }
 
 /// The state of an endpoint within a transaction, written by [`EndpointQueue::settle`].

@@ -30,7 +30,7 @@ pub(crate) use self::client::Call;
 pub(crate) use self::fake::{FakeSender, answered, failed};
 pub(crate) use self::receiver::{Received, Receiver};
 pub(crate) use self::serving::Serving;
-pub(crate) use self::world::{World, addresses, open};
+pub(crate) use self::world::{EVENTS_PER_INGEST, World, addresses, open};
 
 /// Ends a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(120);

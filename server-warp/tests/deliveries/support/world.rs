@@ -20,6 +20,9 @@ use tokio::time::Instant;
 
 use super::until;
 
+/// How many events an ingest makes: `chunk.created` and `ingest.completed`.
+pub(crate) const EVENTS_PER_INGEST: u32 = 2;
+
 /// A clock that goes as tokio's does, which a test can pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {

@@ -8,7 +8,7 @@ use super::super::history::AnnouncedEvent;
 use super::super::queue::EndpointQueue;
 use super::super::record::StoredDelivery;
 use super::derived::{self, change_of, memories_of};
-use super::hearers::{self, Hearer, Standing};
+use super::hearers::{self, Hearer};
 use super::{Citations, Expansion, ExpansionLimits};
 use crate::error::Error;
 use crate::model::{
@@ -170,16 +170,12 @@ impl<'s> Step<'s> {
         let known = if let Some(known) = self.webhooks.get(&place) {
             Arc::clone(known)
         } else {
-            let read = hearers::webhooks(&self.transaction, place.0, place.1).await?;
-            let read = Arc::new(read);
+            let range = keys::webhooks(place.0, place.1);
+            let read = Arc::new(hearers::read(&self.transaction, place.0, &range).await?);
             self.webhooks.insert(place, Arc::clone(&read));
             read
         };
-        let hears = |hearer: &&Hearer| {
-            hearer.event_type == event_type
-                && hearer.state.sequence <= event.endpoints
-                && hearer.standing != Standing::Off
-        };
+        let hears = |hearer: &&Hearer| hearer.hears(event_type, event.endpoints);
         Ok(known.iter().filter(hears).cloned().collect())
     }
 
@@ -229,7 +225,7 @@ impl<'s> Step<'s> {
             hearer.check(&mut self.transaction);
             let delivery = StoredDelivery::new(&event, hearer.endpoint);
             let place = (org, hearer.endpoint);
-            if hearer.standing == Standing::Disabled {
+            if hearer.recipient.disabled().is_some() {
                 let queue = EndpointQueue::of(org, hearer.endpoint, hearer.state.clone());
                 delivery.create_dead(&mut self.transaction, &queue);
             } else {
@@ -333,8 +329,10 @@ impl<'s> Step<'s> {
             return Ok(Continue(()));
         }
         let mut hearers = webhooks.to_vec();
-        for hearer in hearers::subscriptions(&self.transaction, org, recall.id).await? {
-            if hearer.state.sequence <= endpoints && self.may_hear(&hearer).await? {
+        let subscribed = keys::subscriptions(org, recall.id);
+        for hearer in hearers::read(&self.transaction, org, &subscribed).await? {
+            let hears = hearer.hears(EventType::CitationChanged, endpoints);
+            if hears && self.may_hear(&hearer).await? {
                 hearers.push(hearer);
             }
         }
@@ -343,20 +341,19 @@ impl<'s> Step<'s> {
         Ok(self.tell(&hearers, at.within, told))
     }
 
+    /// Whether the subscriber may still be told.
     async fn may_hear(&mut self, hearer: &Hearer) -> Result<bool, Error> {
-        let Some(subscription) = &hearer.subscription else {
+        let recipient = &hearer.recipient;
+        let Some(member) = recipient.subscriber() else {
             return Ok(true);
         };
-        let workspace = subscription.workspace_id;
-        let subscriber = (
-            subscription.org_id,
-            workspace,
-            subscription.subscriber_user_id,
-        );
+        let subscriber = (recipient.org(), recipient.workspace(), member);
         if let Some(known) = self.subscribers.get(&subscriber) {
             return Ok(*known);
         }
-        let may = hearers::may_hear(&mut self.transaction, subscription, self.now).await?;
+        let (service, now) = (self.service, self.now);
+        let may = service.may_hear(&mut self.transaction, recipient, now);
+        let may = may.await?;
         self.subscribers.insert(subscriber, may);
         Ok(may)
     }

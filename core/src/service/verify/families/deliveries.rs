@@ -9,7 +9,8 @@ use crate::model::{
 };
 use crate::service::Event;
 use crate::service::deliveries::{
-    AnnouncedEvent, DeliveryPlace, EndpointPlace, EndpointState, Expansion, StoredDelivery,
+    AnnouncedEvent, DeliveryPlace, EndpointPlace, EndpointState, Expansion, Recipient,
+    StoredDelivery,
 };
 use crate::service::maintain::Due;
 use crate::service::sealing::SealedRecord;
@@ -50,7 +51,7 @@ pub(super) fn event(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Cl
 pub(super) fn endpoint(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, endpoint) = (parts.org()?, EndpointId(parts.id(2)?));
     let state: EndpointState = value(entry)?;
-    let mut claims = vec![Claim::Exists(state.record(org, endpoint))];
+    let mut claims = vec![Claim::Exists(Recipient::key(org, endpoint, state.place))];
     if let Some(due) = state.due {
         claims.push(Claim::Exists(keys::endpoint_due(due, org, endpoint)));
     }

@@ -1,0 +1,237 @@
+//! Who hears when what a recall cites changes: one event for each recall and cause.
+
+use knowledge_core::access::{Action, ActionSet, Credential};
+use knowledge_core::model::{
+    CitationSubscription, EventType, MemoryId, NewCitationSubscription, RecallId, SensitivityLabel,
+};
+use knowledge_core::service::Expanded;
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use serde_json::json;
+
+use crate::expansion::listed;
+use crate::make::{ACME, HOUR, MEMBER, VIEWER, new_recall};
+use crate::world::World;
+
+impl World {
+    /// Registers a recall of these memories.
+    async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
+        let (new, workspace) = (new_recall(memories), self.workspace.id);
+        let made = self.service.create_recall(&self.owner, workspace, &new);
+        made.await.unwrap().id
+    }
+
+    async fn subscribe(&self, by: &Credential, recall: RecallId) -> CitationSubscription {
+        let new = NewCitationSubscription {
+            recall_id: recall,
+            webhook_url: "https://example.com/citations".parse().unwrap(),
+        };
+        let made = self.service.create_citation_subscription(by, &new);
+        made.await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_bulk_call_that_touches_a_recall_300_times_is_told_once() {
+    let world = World::new().await;
+    let ids = world.memories(1_000).await;
+    let cited: Vec<_> = ids.iter().rev().step_by(3).take(300).copied().collect();
+    let recall = world.recall_of(&cited).await;
+    let untouched = world.memories(1).await;
+    let other = world.recall_of(&untouched).await;
+    let subscription = world.subscribe(&world.owner, recall).await;
+    let to_other = world.subscribe(&world.owner, other).await;
+    let webhook = world.webhook(EventType::CitationChanged).await;
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    let operation = world.events().await[0].data["operation_id"].clone();
+    assert_eq!(world.expand().await.deliveries, 2);
+
+    let heard = world.heard_by(subscription.id).await;
+    assert_eq!(heard.len(), 1);
+    assert_eq!(world.heard_by(webhook.id).await, heard);
+    assert_eq!(world.heard_by(to_other.id).await, []);
+    assert_eq!(heard[0].event_type, EventType::CitationChanged);
+    let told = json!({
+        "workspace_id": world.workspace.id,
+        "recall_id": recall,
+        "operation_id": operation,
+        "change": "updated",
+        "memory_ids": cited,
+    });
+    assert_eq!(heard[0].data, told);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn the_largest_list_of_citations_stays_below_20_kb() {
+    let world = World::new().await;
+    let ids = world.memories(500).await;
+    let recall = world.recall_of(&ids).await;
+    let subscription = world.subscribe(&world.owner, recall).await;
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    world.expand().await;
+    let heard = world.heard_by(subscription.id).await;
+    assert_eq!(listed(&heard[0]), ids);
+    let data = heard[0].data.to_string();
+    let envelope = r#"{"type":"citation.changed","timestamp":"2027-01-15T08:00:00.000Z","data":}"#;
+    assert!(data.len() + envelope.len() < 20_000, "{}", data.len());
+}
+
+#[tokio::test]
+async fn a_deleted_memory_is_told_to_those_whose_recalls_cite_it() {
+    let world = World::new().await;
+    let ids = world.memories(2).await;
+    let recall = world.recall_of(&ids).await;
+    let subscription = world.subscribe(&world.owner, recall).await;
+    let deleted = world.service.delete_memory(&world.owner, ids[0]).await;
+    deleted.unwrap();
+    world.expand().await;
+    let heard = world.heard_by(subscription.id).await;
+    assert_eq!(heard.len(), 1);
+    assert_eq!(heard[0].data["change"], "deleted");
+    assert_eq!(listed(&heard[0]), ids[..1]);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_is_new_changes_no_citation() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::CitationChanged).await;
+    let ids = world.memories(1).await;
+    let recall = world.recall_of(&ids).await;
+    world.subscribe(&world.owner, recall).await;
+    assert_eq!(world.expand().await.deliveries, 0);
+    assert_eq!(world.heard_by(webhook.id).await, []);
+}
+
+#[tokio::test]
+async fn a_subscription_made_after_the_commit_hears_nothing() {
+    let world = World::heard().await;
+    let ids = world.memories(1).await;
+    let recall = world.recall_of(&ids).await;
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    let subscription = world.subscribe(&world.owner, recall).await;
+    world.expand().await;
+    assert_eq!(world.heard_by(subscription.id).await, []);
+    world.relabel(&ids, SensitivityLabel::Internal).await;
+    world.expand().await;
+    assert_eq!(world.heard_by(subscription.id).await.len(), 1);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_subscriber_who_is_gone_or_may_no_longer_subscribe_hears_nothing() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let recall = world.recall_of(&ids).await;
+    let removed = world.member(MEMBER).await;
+    let demoted = world.member(MEMBER).await;
+    let kept_out = world.member(MEMBER).await;
+    let left = world.caller_who_may(ActionSet::of(&[Action::CitationSubscriptionManage]));
+    let left = left.await;
+    let mut subscriptions = Vec::new();
+    for member in [removed, demoted, kept_out] {
+        let subscriber = world.trusted(member);
+        subscriptions.push(world.subscribe(&subscriber, recall).await);
+    }
+    let stays = world.subscribe(&left, recall).await;
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    world.expand().await;
+    for subscription in subscriptions.iter().chain([&stays]) {
+        assert_eq!(world.heard_by(subscription.id).await.len(), 1);
+    }
+    let service = &world.service;
+    let gone = service.remove_member(&world.owner, ACME, removed).await;
+    gone.unwrap();
+    world.assign(demoted, VIEWER).await.unwrap();
+    let workspace = world.workspace.id;
+    let assigned = world.assign_in(kept_out, workspace, Some(VIEWER)).await;
+    assigned.unwrap();
+    world.relabel(&ids, SensitivityLabel::Internal).await;
+    assert_eq!(world.expand().await.deliveries, 1);
+    assert_eq!(world.heard_by(stays.id).await.len(), 2);
+    world.maintain().await;
+    world.assert_whole().await;
+}
+
+/// A world where one memory is cited by so many recalls with a subscription each, and changed.
+async fn widely_cited(recalls: usize) -> (World, Vec<CitationSubscription>) {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let mut subscriptions = Vec::with_capacity(recalls);
+    for _ in 0..recalls {
+        let recall = world.recall_of(&ids).await;
+        subscriptions.push(world.subscribe(&world.owner, recall).await);
+    }
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    (world, subscriptions)
+}
+
+async fn assert_each_is_told_once(world: &World, subscriptions: &[CitationSubscription]) {
+    let made = world.deliveries().await;
+    let mut told: Vec<_> = made.iter().map(|made| made.endpoint).collect();
+    told.sort();
+    let mut wanted: Vec<_> = subscriptions.iter().map(|to| to.id.into()).collect();
+    wanted.sort();
+    assert_eq!(told, wanted);
+    assert_eq!(world.events().await, []);
+    assert_eq!(world.family("expansion").await, []);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_memory_that_2_000_recalls_cite_is_told_in_bounded_steps_whatever_cuts_them() {
+    let (world, subscriptions) = widely_cited(2_000).await;
+    let faults = [
+        CommitFault::Close,
+        CommitFault::LostApplied,
+        CommitFault::LostNotApplied,
+        CommitFault::Unavailable,
+        CommitFault::Conflict,
+    ];
+    // Each process is cut at its second commit: every commit of the expansion is some process's last or next.
+    let (mut processes, mut commits) = (0, 0);
+    loop {
+        let fault = faults[processes % faults.len()];
+        let process = world.served_with(FaultPlan::none().at_commit(2, fault));
+        let process = process.await;
+        processes += 1;
+        let mut done = Ok(Expanded::default());
+        for _ in 0..3 {
+            done = process.service.expand_events(world.time.now()).await;
+        }
+        for (_, commit) in process.faults.history() {
+            assert!(commit.mutations().len() < 2_500);
+            commits += 1;
+        }
+        if done.is_ok_and(|done| !done.has_more) {
+            break;
+        }
+    }
+    assert!(commits >= 20, "{commits} commits in {processes} processes");
+    assert_each_is_told_once(&world, &subscriptions).await;
+}
+
+#[tokio::test]
+async fn an_expansion_that_is_cut_at_any_commit_goes_on() {
+    let (world, subscriptions) = widely_cited(250).await;
+    for fault in [
+        CommitFault::Close,
+        CommitFault::LostApplied,
+        CommitFault::LostNotApplied,
+    ] {
+        let mut cut = 0;
+        for number in 1.. {
+            let twin = world.copy(FaultPlan::none().at_commit(number, fault)).await;
+            let first = twin.service.expand_events(twin.time.now()).await;
+            if first.is_ok() {
+                break;
+            }
+            cut += 1;
+            let next = twin.served_with(FaultPlan::none()).await;
+            next.time.pass(HOUR);
+            next.expand().await;
+            assert_each_is_told_once(&next, &subscriptions).await;
+        }
+        assert!(cut >= 3, "{cut}");
+    }
+}
