@@ -78,7 +78,8 @@ impl Demo {
         let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
         let mut process = Command::new(Path::new(&target).join("debug/knowledge"))
             .args(["demo", "--listen", "127.0.0.1:0", "--output", "json"])
-            .args(["--memories", MEMORIES, "--data-dir"])
+            // It registers webhooks for whatever hosts it can think of.
+            .args(["--no-deliveries", "--memories", MEMORIES, "--data-dir"])
             .arg(directory.join("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

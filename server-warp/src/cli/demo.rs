@@ -52,6 +52,10 @@ pub(super) struct Args {
           value_parser = clap::value_parser!(u64).range(3..=10_000_000))]
     memories: u64,
 
+    /// Send nothing to webhooks and citation subscriptions, whoever registers them
+    #[arg(long)]
+    no_deliveries: bool,
+
     /// What to print on standard output: a screen for people, or one line of JSON once connections are accepted
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
@@ -74,16 +78,17 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     #[cfg(unix)]
     let store = Arc::clone(prepared.data.sled());
     let service = prepared.service.clone();
-    let client = DeliveryClient::new(&webhooks())?;
-    let deliveries = Deliveries::through(Arc::new(client)).woken_by(prepared.wake.clone());
+    let wake = prepared.wake.clone();
     let net = NetConfig {
         address: args.listen,
         ..NetConfig::default()
     };
     // Before the work, so that an address that is taken is told at once.
-    let app = App::bind(service.clone(), net)
-        .await?
-        .deliver_with(deliveries);
+    let mut app = App::bind(service.clone(), net).await?;
+    if !args.no_deliveries {
+        let client = DeliveryClient::new(&webhooks())?;
+        app = app.deliver_with(Deliveries::through(Arc::new(client)).woken_by(wake));
+    }
     let demo = prepared.finish(args.memories).await?;
     #[cfg(unix)]
     let app = {

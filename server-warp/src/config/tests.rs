@@ -122,6 +122,39 @@ fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
     assert!(ranges > 20, "{ranges}");
 }
 
+#[test]
+fn ranges_are_told_in_a_variable_with_commas_between() {
+    let allowed = |text: &str| {
+        let sources = Sources {
+            environment: vec![("KNOWLEDGE_WEBHOOKS__ALLOW".into(), text.into())],
+            ..Sources::default()
+        };
+        let loaded = sources.load();
+        loaded.map(|loaded| {
+            let ranges = loaded.config.webhooks.addresses.allow;
+            ranges.iter().map(ToString::to_string).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(allowed("").unwrap(), [""; 0]);
+    assert_eq!(allowed("127.0.0.0/8").unwrap(), ["127.0.0.0/8"]);
+    let several = allowed("10.1.2.3, 10.20.30.40/16,fd12:3456::1/32,::1").unwrap();
+    let expected = ["10.1.2.3/32", "10.20.0.0/16", "fd12:3456::/32", "::1/128"];
+    assert_eq!(several, expected);
+    for wrong in [
+        "127.0.0.0/33",
+        "localhost",
+        "10.0.0.0-10.0.0.9",
+        "10.0.0.0/8,",
+        "fe80::1%eth0",
+    ] {
+        let told = allowed(wrong).unwrap_err().to_string();
+        assert!(
+            told.contains("webhooks.allow must be a list, each item a range of addresses"),
+            "{told}"
+        );
+    }
+}
+
 /// The configuration with one setting changed.
 fn changed(setting: &Setting) -> Config {
     let candidates = [

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Call, Show, create_webhook, own_org, quiet_org};
+use crate::support::{Call, Show, create_webhook, own_org, quiet_org, subscribe};
 
 const URL: &str = "https://example.com/hook";
 
@@ -139,6 +139,53 @@ async fn invalid_request() {
     insta::assert_snapshot!(message(json!(["chunk.created"]), json!(null)).await, @"event_type must be a string, not a list; url must be a string, not null");
     let unknown = json!({ "event_type": "chunk.created", "url": URL, "secret": "mine" });
     insta::assert_snapshot!(send(unknown).await.header("error-message"), @"a field of the body is not known here; known are event_type, url");
+}
+
+/// Deliveries could not go there, in whatever notation the address is written.
+#[tokio::test]
+async fn an_address_that_is_not_public() {
+    let org = quiet_org();
+    let address = "must not name an address that is not public (the operator can allow it): ";
+    for (host, what) in [
+        ("127.0.0.1", "loopback (RFC 1122)"),
+        ("2130706433", "loopback (RFC 1122)"),
+        ("0177.0.0.1", "loopback (RFC 1122)"),
+        ("0x7f.1", "loopback (RFC 1122)"),
+        ("１２７.０.０.１", "loopback (RFC 1122)"),
+        ("169.254.169.254", "link-local (RFC 3927)"),
+        ("[::1]", "loopback (RFC 4291)"),
+        ("[::ffff:127.0.0.1]", "loopback (RFC 1122)"),
+        ("[::ffff:a9fe:a9fe]", "link-local (RFC 3927)"),
+        ("[64:ff9b::10.0.0.1]", "private (RFC 1918)"),
+        ("[fe80::1]", "link-local (RFC 4291)"),
+    ] {
+        let url = format!("https://{host}:8443/hook");
+        let body = json!({ "event_type": "chunk.created", "url": url });
+        let answer = create_webhook(&org.members.admin.token, org.main.id, &body)
+            .send()
+            .await;
+        assert_eq!(answer.status, 400, "{host}");
+        let message = answer.header("error-message");
+        assert_eq!(message, format!("url {address}{what}"), "{host}");
+        let body = json!({ "recall_id": org.recall, "webhook_url": url });
+        let answer = subscribe(&org.members.member.token, &body).send().await;
+        assert_eq!(answer.status, 400, "{host}");
+        let message = answer.header("error-message");
+        assert_eq!(message, format!("webhook_url {address}{what}"), "{host}");
+    }
+    let body = json!({ "event_type": "chunk.created", "url": "https://api.localhost./hook" });
+    let answer = create_webhook(&org.members.admin.token, org.main.id, &body)
+        .send()
+        .await;
+    insta::assert_snapshot!(answer.show(), @"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 0
+    date: <date>
+    error-code: invalid_request
+    error-message: url must not name localhost (the operator can allow loopback addresses)
+    request-id: <uuid 1>
+    ");
 }
 
 #[tokio::test]

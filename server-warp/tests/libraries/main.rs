@@ -100,7 +100,7 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
     assert_eq!(backlog(), 1);
 
     // It waits for review; an answer cites it, and somebody wants to hear of that.
-    let pending = service.get(&at("memories?review_status=pending"));
+    let pending = service.get(&at("memories?reviewStatus=pending"));
     let memory = text(&pending["data"][0]["id"]).to_owned();
     let recall = json!({ "query": "May I refund 600 euros?", "memory_ids": [memory] });
     let recall = service.post(&at("recalls"), &recall);

@@ -20,13 +20,13 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Starts it on a free port, and waits until it listens.
+    /// Starts it on a free port, and waits until it listens. It delivers nothing: the tests register foreign hosts.
     #[allow(dead_code, reason = "some tests set variables")]
     pub(crate) fn serve(data_dir: &Path) -> Self {
-        Self::serve_with(data_dir, &[])
+        Self::serve_with(data_dir, &[("KNOWLEDGE_WEBHOOKS__DELIVER", "false")])
     }
 
-    /// The same, with these variables in its environment.
+    /// The same with these variables in its environment, and otherwise as it is by default.
     pub(crate) fn serve_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])

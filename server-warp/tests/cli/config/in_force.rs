@@ -125,6 +125,33 @@ fn a_workspace_has_as_many_webhooks_as_configured_under_the_url_configured() {
 }
 
 #[test]
+fn webhooks_may_go_where_the_operator_allows() {
+    let knowledge = Configured::start(
+        "[webhooks]\nallow = [\"127.0.0.0/8\", \"fd12:3456::1\"]\nallow_http = true",
+    );
+    let path = format!("/v1/workspaces/{}/webhooks", knowledge.workspace);
+    let outbound = |url: &str| {
+        let body = json!({"event_type": "chunk.created", "url": url});
+        knowledge.call("POST", &path, &body).0
+    };
+    for url in [
+        "http://127.0.0.1:9/",
+        "http://localhost/",
+        "http://[fd12:3456::1]/",
+        "http://example.com/",
+    ] {
+        assert_eq!(outbound(url), 201, "{url}");
+    }
+    for url in [
+        "http://10.0.0.1/",
+        "https://[fd12:3456::2]/",
+        "https://[::1]/",
+    ] {
+        assert_eq!(outbound(url), 400, "{url}");
+    }
+}
+
+#[test]
 fn names_and_urls_are_as_long_as_configured() {
     let knowledge = Configured::start("[limits]\nname_chars_max = 30\nurl_chars_max = 20");
     let path = |kind: &str| format!("/v1/workspaces/{}/{kind}", knowledge.workspace);
