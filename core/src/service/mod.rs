@@ -51,6 +51,8 @@ pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 #[cfg(feature = "openapi")]
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
+#[cfg(feature = "testing")]
+pub(crate) use self::deliveries::ExpansionLimits;
 pub use self::deliveries::{
     ANSWER_BYTES_MAX, Attempt, Claimed, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
     DeliveryAnswer, DeliveryLease, DeliveryRequest, DeliverySender, Dispatched, Endpoint, Expanded,

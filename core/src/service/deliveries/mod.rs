@@ -28,6 +28,8 @@ pub use self::exchange::{
 };
 pub use self::expansion::Expanded;
 pub(super) use self::expansion::Expansion;
+#[cfg(feature = "testing")]
+pub(crate) use self::expansion::ExpansionLimits;
 pub use self::finish::Finished;
 pub(super) use self::history::AnnouncedEvent;
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};

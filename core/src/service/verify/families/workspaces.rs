@@ -109,9 +109,9 @@ pub(super) fn subscription(verifier: &mut Verifier, entry: &KeyEntry, parts: &Pa
         (3, id),
     ])?;
     verifier.count(keys::subscription_count(org, recall), 1);
+    let mut claims = deliveries::subscription(verifier, &stored);
     verifier.open(&stored, id)?;
     let by_id = keys::subscription_id(org, stored.record.id);
-    let mut claims = deliveries::subscription(verifier, &stored);
     claims.push(Claim::Exists(keys::recall(org, recall)));
     claims.push(Claim::Says(by_id, json!(recall)));
     Ok(claims)
@@ -133,8 +133,8 @@ pub(super) fn webhook(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'
         (3, id),
     ])?;
     verifier.count(keys::webhook_count(org, workspace), 1);
-    verifier.open(&stored, id)?;
     let mut claims = deliveries::webhook(verifier, &stored)?;
+    verifier.open(&stored, id)?;
     claims.push(Claim::Exists(keys::workspace(org, workspace)));
     Ok(claims)
 }
