@@ -14,6 +14,7 @@ mod connector_changes;
 mod connectors;
 mod credentials;
 mod dashboard;
+mod delivery_docs;
 mod dispatch_claims;
 mod dispatch_leases;
 mod dispatch_schedule;
