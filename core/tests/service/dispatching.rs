@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use knowledge_core::model::{
     Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, DeliveryStatus, DisabledReason,
-    EndpointId, EventType, NewWebhook, Webhook,
+    EndpointId, EventId, EventType, NewWebhook, Webhook,
 };
 use knowledge_core::service::{
     Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
 };
 use knowledge_core::store::{Commit, Key, Store, StoreExt, keys};
-use serde_json::Value;
+use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
+use uuid::Uuid;
 
 use crate::world::World;
 
@@ -140,6 +141,43 @@ impl World {
             made.push(delivery);
         }
         made
+    }
+
+    /// Gives a webhook very many deliveries that are due now: copies of one, of events of their own.
+    pub(crate) async fn announce_thousands(&self, to: &Webhook, count: u128) {
+        let (org, endpoint) = (self.org.id, EndpointId::from(to.id));
+        let made = self.announce(to, 1).await.remove(0);
+        let delivery: Value = self
+            .read(&keys::delivery(org, endpoint, made.event_id))
+            .await
+            .unwrap();
+        let announced: Value = self.read(&keys::event(org, made.event_id)).await.unwrap();
+        let due = delivery["due"].as_str().unwrap().parse().unwrap();
+        let numbers: Vec<u128> = (1..count).collect();
+        for numbers in numbers.chunks(500) {
+            let mut commit = Commit::builder();
+            for number in numbers {
+                let event = EventId(Uuid::from_u128(made.event_id.0.as_u128() + number));
+                let id = DeliveryId::of(event, endpoint);
+                let mut announced = announced.clone();
+                announced["event"]["id"] = json!(event);
+                let mut delivery = delivery.clone();
+                delivery["delivery"]["id"] = json!(id);
+                delivery["delivery"]["event_id"] = json!(event);
+                let place = json!({ "endpoint": endpoint, "event": event });
+                commit = commit
+                    .put(keys::event(org, event), announced.to_string())
+                    .put(keys::delivery(org, endpoint, event), delivery.to_string())
+                    .put(keys::delivery_id(org, id), place.to_string())
+                    .put(keys::delivery_due(org, endpoint, due, event), "null")
+                    .put(keys::undelivered(event, endpoint), json!(org).to_string());
+            }
+            commit = commit.add(
+                keys::undelivered_count(),
+                i64::try_from(numbers.len()).unwrap(),
+            );
+            self.faults.commit(commit.build().unwrap()).await.unwrap();
+        }
     }
 
     /// Everything that the audit log tells of deliveries: an endpoint is switched off by what it answers, tried out and

@@ -14,6 +14,7 @@ mod connector_changes;
 mod connectors;
 mod credentials;
 mod dashboard;
+mod delivery_docs;
 mod dispatch_claims;
 mod dispatch_faults;
 mod dispatch_leases;
