@@ -1,16 +1,16 @@
 //! The operator's interface: endpoints and their deliveries.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use http::Method;
 use knowledge_core::model::{EventType, NewWebhook, WebhookId, WebhookUpdate, WorkspaceId};
-use knowledge_core::service::{Attempt, AuditAction, DeliveryAnswer};
+use knowledge_core::service::AuditAction;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::admin::{ask, get, problems};
 use crate::audit::entries;
+use crate::dispatching::answer;
 use crate::world::World;
 
 async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
@@ -24,19 +24,8 @@ async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
 
 /// Attempts the one delivery that is due; it is answered with this status.
 async fn attempt(world: &World, status: u16) {
-    let (service, now) = (&world.service, world.time.now());
-    let claimed = service.claim_deliveries(now, 10, &BTreeMap::new()).await;
-    let claimed = claimed.unwrap().deliveries;
-    assert_eq!(claimed.len(), 1);
-    let attempt = Attempt {
-        duration: Duration::from_millis(35),
-        outcome: Ok(DeliveryAnswer {
-            status,
-            retry_after: None,
-        }),
-    };
-    let finished = service.finish_delivery(now, &claimed[0].lease, &attempt);
-    finished.await.unwrap();
+    let claimed = world.claim_one().await;
+    world.finish(&claimed, &answer(status)).await;
 }
 
 /// The identifier in an answer.

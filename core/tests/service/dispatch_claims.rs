@@ -160,7 +160,7 @@ async fn a_dead_endpoint_with_thousands_waiting_delays_nobody() {
     let world = World::new().await;
     let (dead, slow) = (webhook(&world).await, webhook(&world).await);
     world.announce(&slow, 10).await;
-    world.announce(&dead, 10_000).await;
+    world.announce_thousands(&dead, 10_000).await;
     let lone = webhook(&world).await;
     world.announce(&lone, 1).await;
     assert_eq!(world.undelivered().await, 10_011);

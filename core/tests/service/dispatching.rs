@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use knowledge_core::model::{
-    Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, EndpointId, EventType, NewWebhook,
-    Webhook,
+    Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, DeliveryStatus, DisabledReason,
+    EndpointId, EventId, EventType, NewWebhook, Webhook,
 };
 use knowledge_core::service::{
     Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
 };
-use knowledge_core::store::{Commit, Key, StoreExt, keys};
-use serde_json::Value;
+use knowledge_core::store::{Commit, Key, Store, StoreExt, keys};
+use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
+use uuid::Uuid;
 
 use crate::world::World;
 
@@ -122,10 +123,18 @@ impl World {
 
     /// Gives a webhook, and it alone, this many deliveries that are due now: pings, but that they have the whole schedule.
     pub(crate) async fn announce(&self, to: &Webhook, count: usize) -> Vec<Delivery> {
+        self.announce_to(endpoint(to), count).await
+    }
+
+    pub(crate) async fn announce_to(&self, to: Endpoint, count: usize) -> Vec<Delivery> {
+        let id = match to {
+            Endpoint::Webhook(_, id) => id.into(),
+            Endpoint::Subscription(id) => id.into(),
+        };
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
-            let delivery = self.ping(to).await;
-            let key = keys::delivery(self.org.id, to.id.into(), delivery.event_id);
+            let delivery = self.service.ping(&self.owner, to).await.unwrap();
+            let key = keys::delivery(self.org.id, id, delivery.event_id);
             let mut stored: Value = self.read(&key).await.unwrap();
             stored.as_object_mut().unwrap().remove("is_trial");
             self.overwrite(key, stored.to_string()).await;
@@ -134,10 +143,63 @@ impl World {
         made
     }
 
-    /// Writes past the service.
+    /// Gives a webhook very many deliveries that are due now: copies of one, of events of their own.
+    pub(crate) async fn announce_thousands(&self, to: &Webhook, count: u128) {
+        let (org, endpoint) = (self.org.id, EndpointId::from(to.id));
+        let made = self.announce(to, 1).await.remove(0);
+        let delivery: Value = self
+            .read(&keys::delivery(org, endpoint, made.event_id))
+            .await
+            .unwrap();
+        let announced: Value = self.read(&keys::event(org, made.event_id)).await.unwrap();
+        let due = delivery["due"].as_str().unwrap().parse().unwrap();
+        let numbers: Vec<u128> = (1..count).collect();
+        for numbers in numbers.chunks(500) {
+            let mut commit = Commit::builder();
+            for number in numbers {
+                let event = EventId(Uuid::from_u128(made.event_id.0.as_u128() + number));
+                let id = DeliveryId::of(event, endpoint);
+                let mut announced = announced.clone();
+                announced["event"]["id"] = json!(event);
+                let mut delivery = delivery.clone();
+                delivery["delivery"]["id"] = json!(id);
+                delivery["delivery"]["event_id"] = json!(event);
+                let place = json!({ "endpoint": endpoint, "event": event });
+                commit = commit
+                    .put(keys::event(org, event), announced.to_string())
+                    .put(keys::delivery(org, endpoint, event), delivery.to_string())
+                    .put(keys::delivery_id(org, id), place.to_string())
+                    .put(keys::delivery_due(org, endpoint, due, event), "null")
+                    .put(keys::undelivered(event, endpoint), json!(org).to_string());
+            }
+            commit = commit.add(
+                keys::undelivered_count(),
+                i64::try_from(numbers.len()).unwrap(),
+            );
+            self.faults.commit(commit.build().unwrap()).await.unwrap();
+        }
+    }
+
+    /// Everything that the audit log tells of deliveries: an endpoint is switched off by what it answers, tried out and
+    /// switched on again, and a delivery made again.
+    pub(crate) async fn deliver_everything(&self, to: Endpoint) {
+        self.announce_to(to, 1).await;
+        let gone = self.finish(&self.claim_one().await, &answer(410)).await;
+        assert_eq!(gone, Finished::Dead(Some(DisabledReason::Gone)));
+        let ping = self.service.ping(&self.owner, to).await.unwrap();
+        for attempt in [answer(200), answer(204)] {
+            let done = self.finish(&self.claim_one().await, &attempt).await;
+            assert_eq!(done, Finished::Delivered);
+            let again = self.service.redeliver(&self.owner, to, ping.id).await;
+            assert_eq!(again.unwrap().status, DeliveryStatus::Pending);
+        }
+        self.finish(&self.claim_one().await, &answer(200)).await;
+    }
+
+    /// Writes past the service, where no fault is planned.
     pub(crate) async fn overwrite(&self, key: Key, value: String) {
         let commit = Commit::builder().put(key, value).build().unwrap();
-        self.faults.inner().commit(commit).await.unwrap();
+        self.faults.commit(commit).await.unwrap();
     }
 
     /// How many deliveries wait, as counted and as marked.

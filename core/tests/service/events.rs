@@ -8,7 +8,8 @@ use knowledge_core::model::{
     NewWebhook, ReviewStatus, SensitivityLabel, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, CreateMemory, DeleteRole, MemberUpdate, NewMemory, SyncOutcome, SyncReport,
+    ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, MemberUpdate, NewMemory, SyncOutcome,
+    SyncReport,
 };
 use knowledge_core::store::{Commit, Mutation, keys};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
@@ -163,6 +164,12 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .await
         .unwrap();
     secrets.push(rotated.signing_secret);
+    for endpoint in [
+        Endpoint::Webhook(workspace, webhook.id),
+        Endpoint::Subscription(subscription.id),
+    ] {
+        world.deliver_everything(endpoint).await;
+    }
     let last = service
         .create_citation_subscription(owner, &to_recall)
         .await

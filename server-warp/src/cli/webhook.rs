@@ -337,7 +337,7 @@ async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
                 break;
             }
         }
-        eprintln!("{count} dead letters are attempted {when}");
+        eprintln!("dead letters put back: {count}, attempted {when}");
         return match args.output {
             OutputFormat::Text => Ok(()),
             OutputFormat::Json => print_json(&json!({ "redelivered": count })),

@@ -17,3 +17,4 @@ mod serve;
 mod signed_messages;
 mod support;
 mod token;
+mod webhook;

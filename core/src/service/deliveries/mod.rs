@@ -1,7 +1,7 @@
 //! Deliveries: events on their way to endpoints, from the outbox to the answer.
 //!
 //! An endpoint is an outbound webhook or a citation subscription. The commit that changes something writes its event alone;
-//! what follows is of this module: which endpoints hear of it ([`expansion`]), whose turn it is ([`queue`], [`claim`]), who
+//! what follows is of this module: which endpoints hear of it ([`expansion`]), whose turn it is ([`queue`], [`claim`], [`turn`]), who
 //! may send ([`lease`]), what an answer means ([`finish`], [`schedule`]), and what can be seen and done about it afterwards
 //! ([`log`]). The exchange itself is the host's: [`exchange`] says what is sent and what is wanted back. [`dispatch`] is all
 //! of it in one call.
@@ -20,6 +20,7 @@ mod recipient;
 mod record;
 mod redelivery;
 mod schedule;
+mod turn;
 
 pub use self::claim::{Claimed, ClaimedDelivery, IN_FLIGHT_PER_ENDPOINT_MAX};
 pub use self::dispatch::Dispatched;

@@ -95,7 +95,7 @@ async fn a_delivery_from_its_making_to_its_end() {
             insta::assert_snapshot!(made.show(), @r#"
             202 Accepted
             cache-control: no-store
-            content-length: 253
+            content-length: 241
             content-type: application/json
             date: <date>
             request-id: <uuid 1>
@@ -123,7 +123,39 @@ async fn a_delivery_from_its_making_to_its_end() {
         assert_eq!(given_up, Finished::Dead(None), "{kind}");
         let dead = stage.send(get(format!("{deliveries}?status=dead"))).await;
         insta::allow_duplicates! {
-            insta::assert_snapshot!(dead.show(), @"");
+            insta::assert_snapshot!(dead.show(), @r#"
+            200 OK
+            cache-control: no-store
+            content-length: 374
+            content-type: application/json
+            date: <date>
+            request-id: <uuid 1>
+
+            {
+              "data": [
+                {
+                  "id": "<uuid 2>",
+                  "event_id": "<uuid 3>",
+                  "event_type": "webhook.ping",
+                  "status": "dead",
+                  "created_at": "<time>",
+                  "next_attempt_at": null,
+                  "attempts": [
+                    {
+                      "at": "<time>",
+                      "duration_ms": 35,
+                      "status": null,
+                      "error": {
+                        "code": "connection_failed",
+                        "message": "nobody listens"
+                      }
+                    }
+                  ]
+                }
+              ],
+              "next_cursor": null
+            }
+            "#);
         }
         let put_back = stage.send(post(format!("{path}/redeliver"))).await;
         assert_eq!(put_back.status, 202);
@@ -211,7 +243,20 @@ async fn an_endpoint_that_is_switched_off() {
     ] {
         let refused = stage.send(post(path)).await;
         insta::allow_duplicates! {
-            insta::assert_snapshot!(refused.show(), @"");
+            insta::assert_snapshot!(refused.show(), @r#"
+            409 Conflict
+            cache-control: no-store
+            content-length: 98
+            content-type: application/json
+            date: <date>
+            request-id: <uuid 1>
+
+            {
+              "error": "endpoint_off",
+              "message": "the endpoint is switched off; switch it on first",
+              "details": {}
+            }
+            "#);
         }
     }
     let on = patch(&endpoint).json(&json!({ "is_active": true }));
@@ -365,7 +410,43 @@ async fn invalid_request() {
     let list = get(format!(
         "{endpoint}/deliveries?status=lost&limit=201&cursor=%21&event=1"
     ));
-    insta::assert_snapshot!(list.bearer(token).send().await.show(), @"");
+    insta::assert_snapshot!(list.bearer(token).send().await.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 527
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: status must be one of pending, delivered, dead (and 3 more)",
+      "details": {
+        "fields": [
+          {
+            "path": "status",
+            "code": "invalid_value",
+            "message": "must be one of pending, delivered, dead"
+          },
+          {
+            "path": "cursor",
+            "code": "invalid_value",
+            "message": "must be a next_cursor of this list, as it was given"
+          },
+          {
+            "path": "limit",
+            "code": "invalid_value",
+            "message": "must be a number from 1 to 200"
+          },
+          {
+            "path": "event",
+            "code": "unknown_field",
+            "message": "is not known; known are status, limit, cursor"
+          }
+        ]
+      }
+    }
+    "#);
     for (name, call) in requests(&endpoint).into_iter().skip(2) {
         let refused = call
             .bearer(token)

@@ -1,0 +1,126 @@
+//! What the documentation shows of deliveries is what is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use knowledge_core::model::{EventType, NewWebhook, SensitivityLabel};
+use knowledge_core::service::Endpoint;
+use serde_json::Value;
+
+use crate::make::{HOUR, SUCCESS, new_connector, new_memory, sensitivity};
+use crate::world::World;
+
+const DOCS: &str = include_str!("../../../docs/webhooks.md");
+
+/// The examples of bodies, by type.
+fn documented() -> BTreeMap<String, Value> {
+    let blocks = DOCS.split("```json\n").skip(1);
+    let examples = blocks.map(|block| {
+        let (block, _) = block.split_once("```").expect("the block ends");
+        let example: Value = serde_json::from_str(block).expect("JSON");
+        (
+            example["type"].as_str().expect("a type").to_owned(),
+            example,
+        )
+    });
+    examples.collect()
+}
+
+/// The names of all fields with the types of their values; texts with what they are.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), shape(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(shape).take(1).collect(),
+        Value::String(text) if text.parse::<uuid::Uuid>().is_ok() => "a UUID".into(),
+        Value::String(text) if text.parse::<knowledge_core::model::Timestamp>().is_ok() => {
+            "a time".into()
+        }
+        Value::String(_) => "a text".into(),
+        Value::Number(_) => "a number".into(),
+        Value::Bool(_) => "true or false".into(),
+        Value::Null => "null".into(),
+    }
+}
+
+/// Does what is announced, with a webhook for each type of event. Returns what is sent of it, by type.
+async fn sent(world: &World) -> BTreeMap<String, Vec<Value>> {
+    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let mut pinged = None;
+    for event_type in EventType::ALL {
+        let new = NewWebhook {
+            event_type: *event_type,
+            url: "https://example.com/hook".parse().unwrap(),
+        };
+        let made = service.create_webhook(owner, workspace, &new).await;
+        pinged = Some(made.unwrap().id);
+    }
+    let endpoint = Endpoint::Webhook(workspace, pinged.unwrap());
+    service.ping(owner, endpoint).await.unwrap();
+    let batch = [new_memory("Note")];
+    let ingested = service.ingest(owner, workspace, world.source, &batch);
+    ingested.await.unwrap();
+    let cited = world.memories(1).await;
+    let recall = knowledge_core::service::NewRecall {
+        query: "What?".to_owned(),
+        memory_ids: cited.clone(),
+    };
+    service
+        .create_recall(owner, workspace, &recall)
+        .await
+        .unwrap();
+    let change = sensitivity(SensitivityLabel::Confidential);
+    world.bulk(owner, &cited, change).await.unwrap();
+    service.delete_memory(owner, cited[0]).await.unwrap();
+    let hourly = new_connector(HOUR);
+    let connector = service.create_connector(owner, workspace, &hourly);
+    let connector = connector.await.unwrap().id;
+    let reported = service.report_sync(owner, workspace, connector, &SUCCESS);
+    reported.await.unwrap();
+
+    world.expand().await;
+    let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for claimed in world.claim().await.deliveries {
+        let body: Value = serde_json::from_slice(&claimed.request.body).unwrap();
+        let of_type = bodies.entry(claimed.event_type.to_string()).or_default();
+        assert_eq!(body["type"], claimed.event_type.to_string());
+        of_type.push(body);
+    }
+    bodies
+}
+
+#[tokio::test]
+async fn the_examples_of_bodies_are_like_what_is_sent() {
+    let world = World::new().await;
+    let (documented, sent) = (documented(), sent(&world).await);
+    let is_like = |example: &Value, bodies: &[Value]| {
+        let expected = shape(example);
+        bodies.iter().any(|body| shape(body) == expected)
+    };
+    for (event_type, example) in &documented {
+        let bodies = sent.get(event_type).map_or(&[][..], Vec::as_slice);
+        assert!(
+            is_like(example, bodies),
+            "{event_type}: {example} {bodies:#?}"
+        );
+    }
+    // The document says of these that they are alike.
+    for event_type in ["chunk.deleted", "memory.updated"] {
+        let bodies = &sent[event_type];
+        assert!(
+            is_like(&documented["chunk.created"], bodies),
+            "{event_type}"
+        );
+    }
+    let changes = sent["citation.changed"].iter();
+    let changes = changes.map(|body| body["data"]["change"].as_str().unwrap());
+    assert_eq!(
+        changes.collect::<BTreeSet<_>>(),
+        BTreeSet::from(["deleted", "updated"])
+    );
+    // And of this one that nothing announces it.
+    let undocumented = |event_type: &&EventType| !sent.contains_key(event_type.as_str());
+    let silent: Vec<_> = EventType::ALL.iter().filter(undocumented).collect();
+    assert_eq!(silent, [&EventType::IngestFailed]);
+}

@@ -1,0 +1,189 @@
+//! The answer to a commit gets lost, or the commit does: nothing is lost with it, and everything is counted once.
+
+use std::collections::BTreeMap;
+
+use knowledge_core::Error;
+use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
+use knowledge_core::service::{Attempt, ClaimedDelivery, Finished};
+use knowledge_core::store::keys;
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+
+use crate::dispatching::{ROOM, answer, endpoint, webhook};
+use crate::make::{MILLISECOND, MINUTE};
+use crate::world::World;
+
+const FAULTS: [CommitFault; 6] = [
+    CommitFault::Conflict,
+    CommitFault::Unavailable,
+    CommitFault::Full,
+    CommitFault::LostApplied,
+    CommitFault::LostNotApplied,
+    CommitFault::LostAppliedLater,
+];
+
+/// Ends an attempt, as often as it takes.
+async fn finish(world: &World, claimed: &ClaimedDelivery, attempt: &Attempt) -> Finished {
+    for _ in 0..5 {
+        let now = world.time.now();
+        let finished = world.service.finish_delivery(now, &claimed.lease, attempt);
+        match finished.await {
+            Ok(finished) => return finished,
+            Err(Error::Unavailable { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    panic!("one fault was planned");
+}
+
+/// Makes deliveries until none waits: what came of each in the end, and how often it was sent.
+async fn run(
+    world: &World,
+    answers: &BTreeMap<EndpointId, u16>,
+) -> BTreeMap<DeliveryId, (Finished, u32)> {
+    let mut ended = BTreeMap::new();
+    for _ in 0..100 {
+        let (now, nobody) = (world.time.now(), BTreeMap::new());
+        let claimed = world.service.claim_deliveries(now, ROOM, &nobody).await;
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(Error::Unavailable { .. }) => continue,
+            Err(error) => panic!("{error:?}"),
+        };
+        for one in &claimed.deliveries {
+            let attempt = answer(answers[&one.lease.endpoint()]);
+            let finished = finish(world, one, &attempt).await;
+            let (last, sent) = ended.entry(one.request.id).or_insert((finished, 0));
+            (*last, *sent) = (finished, *sent + 1);
+        }
+        if claimed.deliveries.is_empty() {
+            match claimed.next_due {
+                Some(next) => world.time.set(next),
+                None if claimed.has_more => {}
+                None => return ended,
+            }
+        }
+    }
+    panic!("it comes to no end");
+}
+
+#[tokio::test]
+async fn whatever_commit_is_lost_each_delivery_comes_to_its_end() {
+    let world = World::new().await;
+    let (well, gone) = (webhook(&world).await, webhook(&world).await);
+    world.announce(&well, 3).await;
+    world.announce(&gone, 3).await;
+    let answers = BTreeMap::from([(well.id.into(), 200), (gone.id.into(), 410)]);
+    for fault in FAULTS {
+        let mut number = 1;
+        loop {
+            let twin = world.copy(FaultPlan::none().at_commit(number, fault)).await;
+            let ended = run(&twin, &answers).await;
+            let context = format!("{fault:?} at commit {number}");
+            let delivered = count(&ended, |ended| *ended == Finished::Delivered);
+            let dead = count(&ended, |ended| matches!(ended, Finished::Dead(_)));
+            assert_eq!((delivered, dead), (3, 3), "{context}");
+            assert_eq!(twin.undelivered().await, 0, "{context}");
+            let disabled = twin.counter(keys::disabled_endpoint_count()).await;
+            assert_eq!(disabled, 1, "{context}");
+            for (webhook, status) in [
+                (&well, DeliveryStatus::Delivered),
+                (&gone, DeliveryStatus::Dead),
+            ] {
+                assert_eq!(statuses(&twin, webhook).await, [status; 3], "{context}");
+            }
+            twin.assert_whole().await;
+            if twin.faults.counts().faults == 0 {
+                break;
+            }
+            number += 1;
+        }
+        // Two claims, six ends of attempts.
+        assert!(number > 8, "{number}");
+    }
+}
+
+fn count(
+    ended: &BTreeMap<DeliveryId, (Finished, u32)>,
+    is_counted: impl Fn(&Finished) -> bool,
+) -> usize {
+    let ended = ended.values().filter(|(last, _)| is_counted(last));
+    ended.count()
+}
+
+async fn statuses(world: &World, of: &Webhook) -> Vec<DeliveryStatus> {
+    let page = Default::default();
+    let (owner, endpoint) = (&world.owner, endpoint(of));
+    let listed = world.service.list_deliveries(owner, endpoint, None, &page);
+    let listed = listed.await.unwrap().data;
+    listed.iter().map(|delivery| delivery.status).collect()
+}
+
+#[tokio::test]
+async fn an_end_whose_answer_was_lost_is_told_again() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    for (status, fault) in [200, 500, 410]
+        .into_iter()
+        .flat_map(|status| FAULTS.map(|fault| (status, fault)))
+    {
+        let plan = FaultPlan::none().at_commit(2, fault);
+        let twin = world.copy(plan).await;
+        let claimed = twin.claim_one().await;
+        let finished = finish(&twin, &claimed, &answer(status)).await;
+        let context = format!("{status}, {fault:?}");
+        match status {
+            200 => assert_eq!(finished, Finished::Delivered, "{context}"),
+            500 => assert!(matches!(finished, Finished::Retry(_)), "{context}"),
+            _ => assert!(matches!(finished, Finished::Dead(Some(_))), "{context}"),
+        }
+        let attempts = twin.delivery(&webhook, claimed.request.id).await.attempts;
+        assert_eq!(attempts.len(), 1, "{context}");
+        twin.assert_whole().await;
+    }
+}
+
+#[tokio::test]
+async fn leases_whose_renewal_was_lost_lapse_or_hold() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 3).await;
+    for fault in FAULTS {
+        let twin = world.copy(FaultPlan::none().at_commit(2, fault)).await;
+        let claimed = twin.claim().await.deliveries;
+        twin.time.pass(MILLISECOND);
+        let leases: Vec<_> = claimed.iter().map(|one| one.lease).collect();
+        let renewed = twin.service.renew_leases(twin.time.now(), &leases).await;
+        assert_eq!(renewed.is_ok(), fault == CommitFault::Conflict, "{fault:?}");
+        twin.assert_whole().await;
+        twin.time.pass(MINUTE);
+        assert_eq!(twin.claim().await.deliveries.len(), 3, "{fault:?}");
+        twin.assert_whole().await;
+    }
+}
+
+#[tokio::test]
+async fn a_ping_and_a_redelivery_whose_answers_were_lost_are_one() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let dead = world.ping(&webhook).await;
+    let claimed = world.claim_one().await;
+    world.finish(&claimed, &answer(500)).await;
+    for fault in [
+        CommitFault::LostApplied,
+        CommitFault::LostNotApplied,
+        CommitFault::LostAppliedLater,
+    ] {
+        let twin = world.copy(FaultPlan::none().at_commit(1, fault)).await;
+        let ping = twin.ping(&webhook).await;
+        assert_eq!(twin.claim_one().await.request.id, ping.id, "{fault:?}");
+        twin.assert_whole().await;
+        let twin = world.copy(FaultPlan::none().at_commit(1, fault)).await;
+        let again = twin
+            .service
+            .redeliver(&twin.owner, endpoint(&webhook), dead.id);
+        assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
+        assert_eq!(twin.claim_one().await.request.id, dead.id, "{fault:?}");
+        twin.assert_whole().await;
+    }
+}

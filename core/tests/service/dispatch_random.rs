@@ -1,0 +1,278 @@
+//! Two dispatchers on one store, whose calls come in any order and between the reads and the commit of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
+use knowledge_core::service::{Claimed, ClaimedDelivery, DeliveryLease, Finished};
+use knowledge_core::testing::faults::{FaultPlan, FaultRates};
+
+use crate::dispatching::{answer, webhook};
+use crate::make::{HOUR, MILLISECOND};
+use crate::world::World;
+
+const STEPS: u32 = 250;
+
+/// Numbers from a seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((z ^ (z >> 31)) % sides as u64).unwrap()
+    }
+}
+
+/// A process that makes deliveries, with what it has under way.
+struct Dispatcher {
+    world: World,
+    held: Vec<ClaimedDelivery>,
+}
+
+impl Dispatcher {
+    fn in_flight(&self) -> BTreeMap<EndpointId, usize> {
+        let mut in_flight = BTreeMap::new();
+        for held in &self.held {
+            *in_flight.entry(held.lease.endpoint()).or_default() += 1;
+        }
+        in_flight
+    }
+}
+
+/// What is known of all.
+struct Run {
+    stage: World,
+    dispatchers: [Dispatcher; 2],
+    /// What was under way in a dispatcher that crashed: its exchanges may end late all the same.
+    late: Vec<ClaimedDelivery>,
+    webhooks: Vec<Webhook>,
+    made: BTreeSet<DeliveryId>,
+    sent: BTreeSet<DeliveryId>,
+    delivered: BTreeMap<DeliveryId, BTreeSet<DeliveryLease>>,
+    dice: Dice,
+}
+
+impl Run {
+    async fn begin(seed: u64, rates: FaultRates) -> Self {
+        let stage = World::new().await;
+        let mut webhooks = Vec::new();
+        for _ in 0..3 {
+            webhooks.push(webhook(&stage).await);
+        }
+        let dispatcher = async |seed| Dispatcher {
+            world: stage.served_with(FaultPlan::seeded(seed, rates)).await,
+            held: Vec::new(),
+        };
+        Self {
+            dispatchers: [dispatcher(seed).await, dispatcher(seed + 1_000_000).await],
+            stage,
+            late: Vec::new(),
+            webhooks,
+            made: BTreeSet::new(),
+            sent: BTreeSet::new(),
+            delivered: BTreeMap::new(),
+            dice: Dice(seed),
+        }
+    }
+
+    async fn step(&mut self) {
+        let who = self.dice.roll(2);
+        match self.dice.roll(12) {
+            0..=2 => self.claim(who).await,
+            3..=6 => self.finish(who).await,
+            7 => {
+                let dispatcher = &self.dispatchers[who];
+                let leases: Vec<_> = dispatcher.held.iter().map(|held| held.lease).collect();
+                let now = self.stage.time.now();
+                let _ = dispatcher.world.service.renew_leases(now, &leases).await;
+            }
+            8 => {
+                let crashed = std::mem::take(&mut self.dispatchers[who].held);
+                self.late.extend(crashed);
+            }
+            9 => {
+                let passed = match self.dice.roll(4) {
+                    0 => 6 * HOUR,
+                    1 => MILLISECOND,
+                    _ => Duration::from_millis(self.dice.roll(6_000) as u64),
+                };
+                self.stage.time.pass(passed);
+            }
+            10 => {
+                let webhook = &self.webhooks[self.dice.roll(3)];
+                let made = self.stage.announce(webhook, 1 + self.dice.roll(3)).await;
+                self.made.extend(made.iter().map(|delivery| delivery.id));
+            }
+            _ => self.finish_late().await,
+        }
+    }
+
+    /// Claims, perhaps while the other dispatcher claims.
+    async fn claim(&mut self, who: usize) {
+        let room = 1 + self.dice.roll(6);
+        let meanwhile = self.claim_meanwhile(who);
+        let dispatcher = &self.dispatchers[who];
+        let (now, in_flight) = (self.stage.time.now(), dispatcher.in_flight());
+        let claimed = dispatcher
+            .world
+            .service
+            .claim_deliveries(now, room, &in_flight)
+            .await;
+        if let Ok(claimed) = claimed {
+            self.hold(who, claimed);
+        }
+        self.take_meanwhile(who, &meanwhile);
+    }
+
+    /// Has the other dispatcher claim right before the next commit of this one.
+    fn claim_meanwhile(&mut self, who: usize) -> Arc<Mutex<Option<Claimed>>> {
+        let claimed = Arc::new(Mutex::new(None));
+        if self.dice.roll(3) == 0 {
+            let other = &self.dispatchers[1 - who];
+            let (service, in_flight) = (other.world.service.clone(), other.in_flight());
+            let (now, slot) = (self.stage.time.now(), Arc::clone(&claimed));
+            self.dispatchers[who].world.probe.before_commit(async move {
+                let found = service.claim_deliveries(now, 4, &in_flight).await;
+                *slot.lock().unwrap() = found.ok();
+            });
+        }
+        claimed
+    }
+
+    fn take_meanwhile(&mut self, who: usize, claimed: &Mutex<Option<Claimed>>) {
+        if let Some(claimed) = claimed.lock().unwrap().take() {
+            self.hold(1 - who, claimed);
+        }
+    }
+
+    fn hold(&mut self, who: usize, claimed: Claimed) {
+        for one in claimed.deliveries {
+            self.sent.insert(one.request.id);
+            self.dispatchers[who].held.push(one);
+        }
+    }
+
+    /// Ends an attempt, perhaps while the other dispatcher claims.
+    async fn finish(&mut self, who: usize) {
+        if self.dispatchers[who].held.is_empty() {
+            return;
+        }
+        let chosen = self.dice.roll(self.dispatchers[who].held.len());
+        let one = self.dispatchers[who].held.swap_remove(chosen);
+        let status = if self.dice.roll(3) == 0 { 500 } else { 200 };
+        let meanwhile = self.claim_meanwhile(who);
+        let (now, attempt) = (self.stage.time.now(), answer(status));
+        let service = &self.dispatchers[who].world.service;
+        let finished = service.finish_delivery(now, &one.lease, &attempt).await;
+        match finished {
+            Ok(finished) => self.note(&one, finished),
+            // The same attempt is told again.
+            Err(_) => {
+                let again = self.stage.finish(&one, &attempt).await;
+                self.note(&one, again);
+            }
+        }
+        self.take_meanwhile(who, &meanwhile);
+    }
+
+    fn note(&mut self, one: &ClaimedDelivery, finished: Finished) {
+        if finished == Finished::Delivered {
+            let leases = self.delivered.entry(one.request.id).or_default();
+            leases.insert(one.lease);
+            assert_eq!(leases.len(), 1, "delivered once under one lease");
+        }
+    }
+
+    /// The end of an attempt whose dispatcher crashed. Where its lease is lost it changes nothing.
+    async fn finish_late(&mut self) {
+        let Some(one) = self.late.pop() else { return };
+        let before = self.stage.contents().await;
+        let finished = self.stage.finish(&one, &answer(200)).await;
+        if finished == Finished::LeaseLost {
+            assert_eq!(self.stage.contents().await, before);
+        }
+        self.note(&one, finished);
+    }
+
+    /// Every delivery comes to its end, once.
+    async fn end(mut self) {
+        let stage = &self.stage;
+        stage.assert_whole().await;
+        for _ in 0..1_000 {
+            let claimed = stage.claim().await;
+            for one in &claimed.deliveries {
+                self.sent.insert(one.request.id);
+                let finished = stage.finish(one, &answer(200)).await;
+                assert_eq!(finished, Finished::Delivered);
+                let leases = self.delivered.entry(one.request.id).or_default();
+                leases.insert(one.lease);
+                assert_eq!(leases.len(), 1, "delivered once under one lease");
+            }
+            match claimed.next_due {
+                Some(next) => stage.time.set(next.max(stage.time.now())),
+                None => break,
+            }
+        }
+        assert_eq!(stage.undelivered().await, 0);
+        assert_eq!(self.sent, self.made);
+        let mut delivered = BTreeSet::new();
+        for webhook in &self.webhooks {
+            for id in &self.made {
+                let endpoint = crate::dispatching::endpoint(webhook);
+                let read = stage.service.delivery(&stage.owner, endpoint, *id).await;
+                if let Ok(read) = read
+                    && read.status == DeliveryStatus::Delivered
+                {
+                    delivered.insert(read.id);
+                }
+            }
+        }
+        let noted: BTreeSet<_> = self.delivered.keys().copied().collect();
+        assert_eq!(delivered, noted);
+        stage.assert_whole().await;
+    }
+}
+
+#[tokio::test]
+async fn two_dispatchers_lose_nothing_and_record_each_success_once() {
+    for seed in 0..30 {
+        let mut run = Run::begin(seed, FaultRates::default()).await;
+        for _ in 0..STEPS {
+            run.step().await;
+        }
+        assert!(
+            !run.made.is_empty() && !run.delivered.is_empty(),
+            "seed {seed}"
+        );
+        run.end().await;
+    }
+}
+
+#[tokio::test]
+async fn two_dispatchers_lose_nothing_over_a_store_that_fails() {
+    let rates = FaultRates {
+        conflict: 0.1,
+        unavailable: 0.05,
+        full: 0.0,
+        lost_applied: 0.05,
+        lost_not_applied: 0.05,
+        lost_applied_later: 0.05,
+        read: 0.0,
+    };
+    for seed in 100..130 {
+        let mut run = Run::begin(seed, rates).await;
+        for _ in 0..STEPS {
+            run.step().await;
+        }
+        for dispatcher in &run.dispatchers {
+            dispatcher.world.faults.heal();
+            // What was to be applied later is.
+            dispatcher.world.service.ready().await.unwrap();
+        }
+        run.end().await;
+    }
+}

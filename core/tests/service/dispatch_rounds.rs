@@ -1,0 +1,213 @@
+//! Whole rounds, for hosts without a process of their own: from the change to the answer.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use knowledge_core::model::{
+    DeliveryId, DeliveryStatus, EventType, NewCitationSubscription, NewWebhook, SensitivityLabel,
+    Webhook,
+};
+use knowledge_core::service::{
+    Attempt, DeliveryRequest, DeliverySender, Dispatched, Endpoint, PageRequest,
+};
+use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use serde_json::Value;
+
+use crate::dispatching::{answer, endpoint, signed_with};
+use crate::make::{MILLISECOND, code, new_recall, sensitivity};
+use crate::world::{Time, World};
+
+/// Who receives everything, and answers as was planned.
+struct Receiver {
+    time: Time,
+    status: u16,
+    takes: Duration,
+    received: Mutex<Vec<DeliveryRequest>>,
+}
+
+impl Receiver {
+    fn new(world: &World, status: u16) -> Self {
+        Self {
+            time: world.time.clone(),
+            status,
+            takes: MILLISECOND,
+            received: Mutex::default(),
+        }
+    }
+
+    fn received(&self) -> Vec<DeliveryRequest> {
+        std::mem::take(&mut self.received.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl DeliverySender for Receiver {
+    async fn send(&self, request: &DeliveryRequest) -> Attempt {
+        self.received.lock().unwrap().push(request.clone());
+        self.time.pass(self.takes);
+        answer(self.status)
+    }
+}
+
+async fn webhook(world: &World, event_type: EventType) -> Webhook {
+    let new = NewWebhook {
+        event_type,
+        url: "https://example.com/hook".parse().unwrap(),
+    };
+    let made = world
+        .service
+        .create_webhook(&world.owner, world.workspace.id, &new);
+    made.await.unwrap()
+}
+
+async fn dispatch(world: &World, receiver: &Receiver) -> Dispatched {
+    let now = world.time.now();
+    world.service.dispatch(receiver, now).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_change_reaches_who_wants_to_hear_of_it() {
+    let world = World::new().await;
+    let created = webhook(&world, EventType::ChunkCreated).await;
+    let receiver = Receiver::new(&world, 200);
+    let memories = world.memories(2).await;
+    let done = dispatch(&world, &receiver).await;
+    assert_eq!((done.attempts, done.delivered), (1, 1));
+    assert_eq!((done.has_more, done.next_due), (false, None));
+    let received = receiver.received();
+    let [request] = received.as_slice() else {
+        panic!("{received:?}");
+    };
+    let secret = created.signing_secret.as_ref().unwrap();
+    assert_eq!(signed_with(request, &[secret]), [true]);
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(body["type"], "chunk.created");
+    assert_eq!(body["data"]["memory_ids"], serde_json::json!(memories));
+    assert_eq!(dispatch(&world, &receiver).await, Dispatched::default());
+    assert_eq!(receiver.received(), []);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_of_a_cited_memory() {
+    let world = World::new().await;
+    let memories = world.memories(3).await;
+    let new = new_recall(&memories);
+    let (owner, workspace) = (&world.owner, world.workspace.id);
+    let recall = world.service.create_recall(owner, workspace, &new).await;
+    let request = NewCitationSubscription {
+        recall_id: recall.unwrap().id,
+        webhook_url: "https://example.com/citations".parse().unwrap(),
+    };
+    let subscription = world
+        .service
+        .create_citation_subscription(owner, &request)
+        .await
+        .unwrap();
+    let change = sensitivity(SensitivityLabel::Public);
+    world.bulk(owner, &memories[..2], change).await.unwrap();
+    let receiver = Receiver::new(&world, 204);
+    assert_eq!(dispatch(&world, &receiver).await.delivered, 1);
+    let received = receiver.received();
+    let secret = subscription.signing_secret.unwrap();
+    assert_eq!(signed_with(&received[0], &[&secret]), [true]);
+    let body: Value = serde_json::from_slice(&received[0].body).unwrap();
+    assert_eq!(body["type"], "citation.changed");
+    assert_eq!(body["data"]["memory_ids"], serde_json::json!(memories[..2]));
+    let (endpoint, page) = (
+        Endpoint::Subscription(subscription.id),
+        PageRequest::default(),
+    );
+    let status = Some(DeliveryStatus::Delivered);
+    let listed = world
+        .service
+        .list_deliveries(owner, endpoint, status, &page);
+    assert_eq!(listed.await.unwrap().data.len(), 1);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn rounds_go_on_until_nothing_is_due() {
+    let world = World::new().await;
+    let webhook = webhook(&world, EventType::ChunkCreated).await;
+    for _ in 0..30 {
+        world.memories(1).await;
+    }
+    let receiver = Receiver::new(&world, 200);
+    let done = dispatch(&world, &receiver).await;
+    assert_eq!(
+        (done.attempts, done.delivered, done.has_more),
+        (30, 30, false)
+    );
+    let mut received: BTreeMap<DeliveryId, u32> = BTreeMap::new();
+    for request in receiver.received() {
+        *received.entry(request.id).or_default() += 1;
+    }
+    assert_eq!(received.len(), 30);
+    assert!(received.values().all(|count| *count == 1));
+    let (owner, page) = (&world.owner, PageRequest::default());
+    let status = Some(DeliveryStatus::Pending);
+    let listed = world
+        .service
+        .list_deliveries(owner, endpoint(&webhook), status, &page);
+    assert_eq!(listed.await.unwrap().data, []);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_fails_is_due_again_by_the_schedule() {
+    let world = World::new().await;
+    webhook(&world, EventType::ChunkCreated).await;
+    world.memories(1).await;
+    let failing = Receiver::new(&world, 503);
+    let mut attempts = 0;
+    let begun = world.time.now();
+    // The whole schedule, however late the calls come.
+    loop {
+        let done = dispatch(&world, &failing).await;
+        attempts += done.attempts;
+        match done.next_due {
+            Some(next) => world.time.set(next.max(world.time.now())),
+            None => break,
+        }
+    }
+    assert_eq!(attempts, 10);
+    let took = world.time.now().since(begun).as_secs();
+    assert!((217_000..=327_000).contains(&took), "{took} s");
+    let ids: Vec<_> = failing.received().iter().map(|one| one.id).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]));
+    assert_eq!(world.undelivered().await, 0);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_round_that_meets_a_fault_loses_nothing() {
+    let world = World::new().await;
+    webhook(&world, EventType::ChunkCreated).await;
+    world.memories(3).await;
+    for number in 1.. {
+        let plan = FaultPlan::none().at_commit(number, CommitFault::LostNotApplied);
+        let twin = world.copy(plan).await;
+        let receiver = Receiver::new(&twin, 200);
+        let first = twin.service.dispatch(&receiver, twin.time.now()).await;
+        if twin.faults.counts().faults == 0 {
+            assert_eq!(first.unwrap().delivered, 1);
+            assert!(number > 3, "{number}");
+            break;
+        }
+        assert_eq!(code(first), "unavailable", "commit {number}");
+        let mut delivered = 0;
+        for _ in 0..4 {
+            let done = dispatch(&twin, &receiver).await;
+            delivered += done.delivered;
+            twin.time.pass(Duration::from_secs(20));
+        }
+        assert_eq!(delivered, 1, "commit {number}");
+        let ids: Vec<_> = receiver.received().iter().map(|one| one.id).collect();
+        assert!(ids.iter().all(|id| *id == ids[0]) && ids.len() <= 2);
+        assert_eq!(twin.undelivered().await, 0);
+        twin.assert_whole().await;
+    }
+}

@@ -1,0 +1,332 @@
+//! What is seen of deliveries, and what callers can do about them.
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, Credential};
+use knowledge_core::model::{Delivery, DeliveryId, DeliveryStatus, Webhook, WebhookUpdate};
+use knowledge_core::service::{
+    AuditAction, AuditEntry, AuditFilter, Endpoint, Finished, OutboxStatus, Page, PageRequest,
+};
+use knowledge_core::store::keys;
+use uuid::Uuid;
+
+use crate::dispatching::{answer, endpoint, webhook};
+use crate::make::{HOUR, MILLISECOND, MINUTE, actions, code, problem};
+use crate::world::World;
+
+async fn list(
+    world: &World,
+    of: &Webhook,
+    status: Option<DeliveryStatus>,
+    page: &PageRequest,
+) -> Result<Page<Delivery>, Error> {
+    let (owner, endpoint) = (&world.owner, endpoint(of));
+    let listed = world.service.list_deliveries(owner, endpoint, status, page);
+    listed.await
+}
+
+async fn ids(world: &World, of: &Webhook, status: Option<DeliveryStatus>) -> Vec<DeliveryId> {
+    let listed = list(world, of, status, &PageRequest::default()).await;
+    let listed = listed.unwrap().data;
+    listed.iter().map(|delivery| delivery.id).collect()
+}
+
+async fn redeliver(world: &World, of: &Webhook, id: DeliveryId) -> Result<Delivery, Error> {
+    let (owner, endpoint) = (&world.owner, endpoint(of));
+    world.service.redeliver(owner, endpoint, id).await
+}
+
+/// The newest entry of the audit log about this.
+async fn last_entry(world: &World, action: AuditAction) -> AuditEntry {
+    let filter = AuditFilter {
+        action: Some(action),
+        ..AuditFilter::default()
+    };
+    let page = PageRequest::default();
+    let listed = world
+        .service
+        .list_audit_entries(&world.owner, &filter, &page)
+        .await;
+    listed.unwrap().data.remove(0)
+}
+
+/// Three deliveries, the oldest first: delivered, dead, pending.
+async fn three(world: &World, webhook: &Webhook) -> [Delivery; 3] {
+    let delivered = world.announce(webhook, 1).await.remove(0);
+    let claimed = world.claim_one().await;
+    world.finish(&claimed, &answer(200)).await;
+    world.time.pass(MINUTE);
+    let dead = world.ping(webhook).await;
+    let claimed = world.claim_one().await;
+    assert_eq!(
+        world.finish(&claimed, &answer(500)).await,
+        Finished::Dead(None)
+    );
+    world.time.pass(MINUTE);
+    let pending = world.announce(webhook, 1).await.remove(0);
+    [delivered, dead, pending]
+}
+
+#[tokio::test]
+async fn the_newest_event_comes_first_page_by_page() {
+    let world = World::new().await;
+    let (webhook, other) = (webhook(&world).await, webhook(&world).await);
+    world.announce(&other, 1).await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.extend(world.announce(&webhook, 1).await);
+        world.time.pass(MILLISECOND);
+    }
+    made.reverse();
+    let wanted: Vec<_> = made.iter().map(|delivery| delivery.id).collect();
+    assert_eq!(ids(&world, &webhook, None).await, wanted);
+    let mut page = PageRequest {
+        limit: Some(2),
+        cursor: None,
+    };
+    let mut found = Vec::new();
+    loop {
+        let listed = list(&world, &webhook, None, &page).await.unwrap();
+        found.extend(listed.data.iter().map(|delivery| delivery.id));
+        page.cursor = listed.next_cursor;
+        if page.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, wanted);
+    let first = PageRequest {
+        limit: Some(2),
+        cursor: None,
+    };
+    let cursor = list(&world, &webhook, None, &first).await.unwrap();
+    let elsewhere = PageRequest {
+        limit: None,
+        cursor: cursor.next_cursor,
+    };
+    let refused = list(&world, &other, None, &elsewhere).await;
+    assert_eq!(problem(refused), "cursor invalid_value");
+}
+
+#[tokio::test]
+async fn deliveries_are_listed_by_status() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let [delivered, dead, pending] = three(&world, &webhook).await;
+    for (status, wanted) in [
+        (DeliveryStatus::Delivered, &delivered),
+        (DeliveryStatus::Dead, &dead),
+        (DeliveryStatus::Pending, &pending),
+    ] {
+        assert_eq!(ids(&world, &webhook, Some(status)).await, [wanted.id]);
+        let read = world.delivery(&webhook, wanted.id).await;
+        assert_eq!((read.status, read.created_at), (status, wanted.created_at));
+    }
+    // Dead letters are found by their marks: nothing else is looked at.
+    world.probe.take_reads();
+    ids(&world, &webhook, Some(DeliveryStatus::Dead)).await;
+    let reads = world.probe.take_reads();
+    let found: Vec<_> = reads.ranges.iter().flat_map(|(_, found)| found).collect();
+    let mark = keys::dead_letter(world.org.id, webhook.id.into(), dead.event_id);
+    assert_eq!(found, [&mark]);
+}
+
+#[tokio::test]
+async fn a_delivery_is_found_at_its_own_endpoint() {
+    let world = World::new().await;
+    let (webhook, other) = (webhook(&world).await, webhook(&world).await);
+    let delivery = world.announce(&webhook, 1).await.remove(0);
+    for (of, id) in [(&other, delivery.id), (&webhook, DeliveryId(Uuid::nil()))] {
+        let (owner, endpoint) = (&world.owner, endpoint(of));
+        let read = world.service.delivery(owner, endpoint, id).await;
+        assert_eq!(code(read), "not_found");
+        assert_eq!(code(redeliver(&world, of, id).await), "not_found");
+    }
+    let sales = world.workspace("sales").await;
+    let elsewhere = Endpoint::Webhook(sales, webhook.id);
+    let read = world.service.delivery(&world.owner, elsewhere, delivery.id);
+    assert_eq!(code(read.await), "not_found");
+}
+
+#[tokio::test]
+async fn who_may_manage_the_one_kind_does_not_see_the_other() {
+    let world = World::new().await;
+    let webhook = endpoint(&webhook(&world).await);
+    let subscription = Endpoint::Subscription(world.subscription().await);
+    let may = async |caller: &Credential, endpoint| {
+        let page = PageRequest::default();
+        let listed = world
+            .service
+            .list_deliveries(caller, endpoint, None, &page)
+            .await;
+        listed.is_ok()
+    };
+    let hooks = world
+        .caller_who_may(actions(&[Action::WebhookManage]))
+        .await;
+    assert!(may(&hooks, webhook).await && !may(&hooks, subscription).await);
+    let citations = world
+        .caller_who_may(actions(&[Action::CitationSubscriptionManage]))
+        .await;
+    assert!(!may(&citations, webhook).await && may(&citations, subscription).await);
+}
+
+#[tokio::test]
+async fn any_delivery_that_is_over_is_made_again_with_the_same_identifier() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let [delivered, dead, pending] = three(&world, &webhook).await;
+    // What is pending comes first, to be out of the way.
+    let claimed = world.claim_one().await;
+    assert_eq!(claimed.request.id, pending.id);
+    world.finish(&claimed, &answer(500)).await;
+    for again in [&delivered, &dead, &pending] {
+        world.time.pass(MILLISECOND);
+        let shown = redeliver(&world, &webhook, again.id).await.unwrap();
+        assert_eq!(shown.status, DeliveryStatus::Pending);
+        assert_eq!(shown.next_attempt_at, Some(world.time.now()));
+        world.assert_whole().await;
+        let claimed = world.claim_one().await;
+        assert_eq!(claimed.request.id, again.id);
+        assert_eq!(
+            world.finish(&claimed, &answer(200)).await,
+            Finished::Delivered
+        );
+        let entry = last_entry(&world, AuditAction::WebhookRedeliver).await;
+        assert_eq!(entry.actor_id, Some(world.owner_id));
+        assert_eq!(entry.resource.id, webhook.id.0);
+        let after = entry.after.unwrap();
+        assert_eq!(after["delivery_id"], again.id.to_string());
+    }
+    let attempts = world.delivery(&webhook, delivered.id).await.attempts.len();
+    assert_eq!(attempts, 2);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn one_made_again_has_the_whole_schedule_again() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let delivery = world.announce(&webhook, 1).await.remove(0);
+    let exhaust = async || {
+        let mut attempts = 0;
+        loop {
+            let claimed = world.claim_one().await;
+            attempts += 1;
+            match world.finish(&claimed, &answer(500)).await {
+                Finished::Retry(at) => world.time.set(at),
+                Finished::Dead(None) => break attempts,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert_eq!(exhaust().await, 10);
+    redeliver(&world, &webhook, delivery.id).await.unwrap();
+    // The endpoint does nothing but fail, for less than five days so far.
+    assert_eq!(world.claim_one().await.request.id, delivery.id);
+}
+
+#[tokio::test]
+async fn one_that_is_under_way_goes_on() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let delivery = world.announce(&webhook, 1).await.remove(0);
+    let claimed = world.claim_one().await;
+    let shown = redeliver(&world, &webhook, delivery.id).await.unwrap();
+    assert_eq!(shown.status, DeliveryStatus::Pending);
+    assert_eq!(world.claim().await.deliveries, []);
+    assert_eq!(
+        world.finish(&claimed, &answer(200)).await,
+        Finished::Delivered
+    );
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn dead_letters_are_made_again_page_by_page() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1_100).await;
+    let switch = async |is_active: bool| {
+        let update = WebhookUpdate {
+            is_active: Some(is_active),
+            ..WebhookUpdate::default()
+        };
+        let (workspace, id) = (webhook.workspace_id, webhook.id);
+        let updated = world
+            .service
+            .update_webhook(&world.owner, workspace, id, &update, None);
+        updated.await.unwrap();
+    };
+    switch(false).await;
+    let again = async || {
+        let (owner, endpoint) = (&world.owner, endpoint(&webhook));
+        world.service.redeliver_dead(owner, endpoint).await
+    };
+    while world.undelivered().await > 0 {
+        world.claim().await;
+        world.time.pass(MILLISECOND);
+    }
+    assert_eq!(code(again().await), "endpoint_off");
+    let dead = ids(&world, &webhook, Some(DeliveryStatus::Dead)).await;
+    assert_eq!(
+        code(redeliver(&world, &webhook, dead[0]).await),
+        "endpoint_off"
+    );
+    switch(true).await;
+    world.assert_whole().await;
+    for (redelivered, has_more) in [(500, true), (500, true), (100, false), (0, false)] {
+        let done = again().await.unwrap();
+        assert_eq!((done.redelivered, done.has_more), (redelivered, has_more));
+        world.assert_whole().await;
+    }
+    assert_eq!(world.undelivered().await, 1_100);
+    let entry = last_entry(&world, AuditAction::WebhookRedeliver).await;
+    assert_eq!(entry.after.unwrap()["redelivered"], 500);
+}
+
+#[tokio::test]
+async fn a_ping_goes_before_whatever_else_waits() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 20).await;
+    world.time.pass(MILLISECOND);
+    let ping = world.ping(&webhook).await;
+    let claimed = world.claim().await.deliveries;
+    assert_eq!(claimed[0].request.id, ping.id);
+    let entry = last_entry(&world, AuditAction::WebhookPing).await;
+    assert_eq!(entry.actor_id, Some(world.owner_id));
+    let after = entry.after.unwrap();
+    assert_eq!(after["delivery_id"], ping.id.to_string());
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_is_counted() {
+    let world = World::new().await;
+    let status = async || world.service.outbox_status().await.unwrap();
+    assert_eq!(status().await, OutboxStatus::default());
+    let webhook = webhook(&world).await;
+    let happened = world.time.now();
+    world.memories(1).await;
+    world.time.pass(HOUR);
+    let first = status().await;
+    assert!(first.unexpanded > 0);
+    assert_eq!((first.undelivered, first.oldest), (0, Some(happened)));
+    world.expand().await;
+    world.announce(&webhook, 2).await;
+    let wanted = OutboxStatus {
+        unexpanded: 0,
+        undelivered: 3,
+        oldest: Some(happened),
+        disabled_endpoints: 0,
+    };
+    assert_eq!(status().await, wanted);
+    let claimed = world.claim().await.deliveries;
+    for one in &claimed {
+        world.finish(one, &answer(410)).await;
+    }
+    let wanted = OutboxStatus {
+        disabled_endpoints: 1,
+        ..OutboxStatus::default()
+    };
+    assert_eq!(status().await, wanted);
+}
