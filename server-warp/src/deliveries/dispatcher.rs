@@ -1,8 +1,10 @@
 //! The loop that delivers: it expands, claims and renews; the exchanges are tasks of their own.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures::FutureExt;
 use knowledge_core::Error;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{Claimed, KnowledgeService};
@@ -19,6 +21,8 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// How long a step rests that found more to do and could do nothing of it: somebody else is at it.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long everything rests after a panic.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Delivers what is in the outbox of one service.
 #[derive(Debug)]
@@ -59,10 +63,19 @@ impl Dispatcher {
                 biased;
                 () = &mut stopping => break,
                 // Broken off within a step, which then counts as not done: a claim that nobody saw lapses.
-                () = self.turn() => {}
+                () = self.turn_whatever_happens() => {}
             }
         }
         self.drain(drain_timeout).await;
+    }
+
+    /// A turn. A defect that panics ends it and no more: whatever else waits is to be delivered.
+    async fn turn_whatever_happens(&mut self) {
+        let turn = AssertUnwindSafe(self.turn()).catch_unwind();
+        if turn.await.is_err() {
+            tracing::error!("a turn of the dispatcher panicked; the next one begins soon");
+            tokio::time::sleep(PANIC_PAUSE).await;
+        }
     }
 
     /// Does what there is to do, then waits until there may be more.

@@ -133,7 +133,6 @@ async fn what_was_committed_and_not_sent_is_sent_after_kill_9() {
     assert_eq!(deliveries.len(), 1, "{deliveries:?}");
     assert_eq!(deliveries[0]["status"], "delivered");
     assert_eq!(deliveries[0]["id"], received[0].id());
-    assert_eq!(receiver.received().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,7 +160,6 @@ async fn what_was_taken_and_not_recorded_comes_again_under_the_same_identifier()
     let deliveries = site.settled(&server, &webhook).await;
     assert_eq!(deliveries.len(), 1, "{deliveries:?}");
     assert_eq!(deliveries[0]["status"], "delivered");
-    assert_eq!(receiver.received().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -100,6 +100,7 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
             ("KNOWLEDGE_METRICS__LISTEN", "127.0.0.1:0"),
             ("KNOWLEDGE_TELEMETRY__OTLP_ENDPOINT", &endpoint),
             ("KNOWLEDGE_TELEMETRY__EXPORT_INTERVAL", "1h"),
+            ("KNOWLEDGE_WEBHOOKS__IN_FLIGHT_MAX", "7"),
         ],
     );
     let metrics_url = serving.message("metrics on ");
@@ -122,6 +123,8 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
     assert_eq!(numbers.value("knowledge_http_requests_total", &labels), 1.0);
     assert_eq!(numbers.value("knowledge_store_open", &[]), 1.0);
     assert!(numbers.value("knowledge_store_commits_total", &[]) >= 1.0);
+    let in_flight_max = numbers.value("knowledge_deliveries_in_flight_max", &[]);
+    assert_eq!(in_flight_max, 7.0);
 
     let (code, lines) = tokio::task::spawn_blocking(move || serving.terminate())
         .await
@@ -138,6 +141,30 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
     assert_eq!(access[0]["trace_id"], trace_id);
     assert_eq!(access[0]["request_id"], answer.header("request-id"));
     assert!(!format!("{lines:?}").contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_to_deliver_nothing_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let data_dir = data_dir.to_str().expect("a path in UTF-8");
+    let mut serving = Serving::start_as(
+        &["--listen", "127.0.0.1:0", "--data-dir", data_dir],
+        &[
+            ("KNOWLEDGE_LOG__FORMAT", "json"),
+            ("KNOWLEDGE_METRICS__LISTEN", "127.0.0.1:0"),
+            ("KNOWLEDGE_WEBHOOKS__DELIVER", "false"),
+        ],
+    );
+    serving.message("webhooks.deliver is off");
+    let metrics_url = serving.message("metrics on ");
+    serving.message("listening on ");
+    let metrics = Call::new(http::Method::GET, "/metrics");
+    let metrics_url = metrics_url.trim_end_matches("/metrics");
+    let text = metrics.send_to(metrics_url).await.body;
+    let numbers = Exposition::parse(std::str::from_utf8(&text).expect("UTF-8"));
+    let in_flight_max = numbers.value("knowledge_deliveries_in_flight_max", &[]);
+    assert_eq!(in_flight_max, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
