@@ -312,15 +312,24 @@ async fn what_is_on_its_way_is_counted() {
     assert!(first.unexpanded > 0);
     assert_eq!((first.undelivered, first.oldest), (0, Some(happened)));
     world.expand().await;
+    let expanded = world.time.now();
     world.announce(&webhook, 2).await;
+    world.time.pass(HOUR);
     let wanted = OutboxStatus {
         unexpanded: 0,
         undelivered: 3,
         oldest: Some(happened),
+        overdue_since: Some(expanded),
         disabled_endpoints: 0,
     };
     assert_eq!(status().await, wanted);
     let claimed = world.claim().await.deliveries;
+    // What is under way is not overdue, until its lease has lapsed.
+    let under_way = OutboxStatus {
+        overdue_since: None,
+        ..wanted
+    };
+    assert_eq!(status().await, under_way);
     for one in &claimed {
         world.finish(one, &answer(410)).await;
     }

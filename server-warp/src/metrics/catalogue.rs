@@ -125,6 +125,8 @@ catalogue! {
         "Deliveries that are neither made nor given up";
     OUTBOX_AGE = Gauge "knowledge_outbox_oldest_age_seconds" []
         "How long ago the oldest event happened that is not delivered or given up everywhere; 0 where there is none";
+    OUTBOX_OVERDUE = Gauge "knowledge_outbox_overdue_seconds" []
+        "How long ago the longest waiting endpoint should have been sent something, which nobody does; 0 where there is none";
     ENDPOINTS_DISABLED = Gauge "knowledge_endpoints_disabled" []
         "Webhooks and citation subscriptions that the service has switched off";
     EVENTS_EXPANDED = Counter "knowledge_events_expanded_total" []
@@ -144,7 +146,7 @@ catalogue! {
     DELIVERIES_IN_FLIGHT_MAX = Gauge "knowledge_deliveries_in_flight_max" []
         "Attempts that may be under way at once; 0 where this server delivers nothing";
     DISPATCH_FAILURES = Counter "knowledge_dispatch_failures_total" ["step"]
-        "Times that a step of delivering failed for want of the store";
+        "Times that a step of delivering failed, and was tried again";
     TRACE_EXPORTS = Counter "knowledge_trace_exports_total" ["outcome"]
         "Batches of spans handed to the collector";
     BUILD_INFO = Gauge "knowledge_build_info" ["version"]

@@ -9,7 +9,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
     self, DELIVERY_BUCKETS, ENDPOINTS_DISABLED, OUTBOX_AGE, OUTBOX_DELIVERIES, OUTBOX_EVENTS,
-    register,
+    OUTBOX_OVERDUE, register,
 };
 use super::scraped::{Readings, Scraped};
 use crate::explain::explain;
@@ -48,10 +48,18 @@ pub(crate) enum DispatchStep {
     Claim,
     Renew,
     Record,
+    /// A whole turn, which panicked.
+    Turn,
 }
 
 impl DispatchStep {
-    const ALL: [Self; 4] = [Self::Expand, Self::Claim, Self::Renew, Self::Record];
+    const ALL: [Self; 5] = [
+        Self::Expand,
+        Self::Claim,
+        Self::Renew,
+        Self::Record,
+        Self::Turn,
+    ];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
@@ -59,6 +67,7 @@ impl DispatchStep {
             Self::Claim => "claim",
             Self::Renew => "renew",
             Self::Record => "record",
+            Self::Turn => "turn",
         }
     }
 }
@@ -123,6 +132,7 @@ impl DeliveryMetrics {
                 OUTBOX_EVENTS,
                 OUTBOX_DELIVERIES,
                 OUTBOX_AGE,
+                OUTBOX_OVERDUE,
                 ENDPOINTS_DISABLED,
             ],
             {
@@ -244,10 +254,13 @@ fn show(outbox: &Mutex<Option<Outbox>>, readings: &mut Readings) {
     };
     readings.number(&OUTBOX_EVENTS, status.unexpanded);
     readings.number(&OUTBOX_DELIVERIES, status.undelivered);
-    let age = status
-        .oldest
-        .map_or(Duration::ZERO, |event| at.since(event));
-    readings.real(&OUTBOX_AGE, age.as_millis() as f64 / 1e3);
+    for (description, since) in [
+        (&OUTBOX_AGE, status.oldest),
+        (&OUTBOX_OVERDUE, status.overdue_since),
+    ] {
+        let long = since.map_or(Duration::ZERO, |since| at.since(since));
+        readings.real(description, long.as_millis() as f64 / 1e3);
+    }
     readings.number(&ENDPOINTS_DISABLED, status.disabled_endpoints);
 }
 
@@ -322,31 +335,37 @@ mod tests {
     }
 
     #[test]
-    fn the_age_is_that_of_the_oldest_event() {
+    fn the_ages_are_those_of_the_oldest_event_and_of_the_first_turn() {
         let metrics = DeliveryMetrics::new();
         let registry = Registry::new();
         metrics.register(&registry);
-        let shown = || {
+        let shown = |name: &str| {
             let families = registry.gather();
-            let age = families
-                .iter()
-                .find(|family| family.name() == OUTBOX_AGE.name);
+            let age = families.iter().find(|family| family.name() == name);
             age.map(|family| family.get_metric()[0].get_gauge().get_value())
         };
-        assert_eq!(shown(), None, "it was not read yet");
+        assert_eq!(shown(OUTBOX_AGE.name), None, "it was not read yet");
         let at = Timestamp::from_millis(100_000);
-        for (oldest, age) in [
+        for (since, age) in [
             (None, 0.0),
             (Some(Timestamp::from_millis(98_500)), 1.5),
             // The clock was set back.
             (Some(Timestamp::from_millis(200_000)), 0.0),
         ] {
-            let status = OutboxStatus {
-                oldest,
+            let show = |status| {
+                *metrics.outbox.lock().unwrap() = Some(Outbox { status, at });
+                (shown(OUTBOX_AGE.name), shown(OUTBOX_OVERDUE.name))
+            };
+            let oldest = OutboxStatus {
+                oldest: since,
                 ..OutboxStatus::default()
             };
-            *metrics.outbox.lock().unwrap() = Some(Outbox { status, at });
-            assert_eq!(shown(), Some(age), "{oldest:?}");
+            assert_eq!(show(oldest), (Some(age), Some(0.0)), "{since:?}");
+            let overdue = OutboxStatus {
+                overdue_since: since,
+                ..OutboxStatus::default()
+            };
+            assert_eq!(show(overdue), (Some(0.0), Some(age)), "{since:?}");
         }
     }
 }

@@ -1,16 +1,19 @@
 //! What is stuck shows in the metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use knowledge_core::model::DeliveryFailureCode;
 use knowledge_core::service::DELIVERY_TIMEOUT;
+use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::deliveries::Deliveries;
 
-use crate::support::{EVENTS_PER_INGEST, FakeSender, Serving, World, answered, failed};
+use crate::support::{EVENTS_PER_INGEST, FakeSender, Serving, World, answered, failed, open};
 
 const URL: &str = "https://hooks.test/";
 const EVENTS: &str = "knowledge_outbox_events";
 const DELIVERIES: &str = "knowledge_outbox_deliveries";
+const OVERDUE: &str = "knowledge_outbox_overdue_seconds";
 const AGE: &str = "knowledge_outbox_oldest_age_seconds";
 const IN_FLIGHT: &str = "knowledge_deliveries_in_flight";
 const FAILURES: &str = "knowledge_delivery_failures_total";
@@ -86,4 +89,42 @@ async fn endpoints_that_are_switched_off_and_what_they_do_not_get_are_counted() 
     let refused = [("reason", "http_4xx")];
     assert_eq!(server.number(FAILURES, &refused).await, 1.0);
     assert_eq!(server.number(AGE, &[]).await, 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_stuck_shows_beside_an_endpoint_that_fails_for_days() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let (store, env, world) = World::virtual_time().await;
+    world.chunk_webhook("https://failing.test/").await;
+    let unavailable = FaultRates {
+        unavailable: 1.0,
+        ..FaultRates::default()
+    };
+    let faults = Arc::new(FaultStore::new(store, FaultPlan::seeded(1, unavailable)));
+    faults.heal();
+    let service = open(faults.clone(), env).await;
+    let sender = FakeSender::new(async |_, _| failed(DeliveryFailureCode::TimedOut));
+    let deliveries = Deliveries::through(sender.clone()).poll_every(Duration::from_secs(60));
+    let server = Serving::start(&service, deliveries).await;
+    world.ingest().await;
+    sender.sends_within(3 * DAY, 9).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let days = server.number(AGE, &[]).await;
+    assert!(days > DAY.as_secs_f64(), "{days}");
+    assert_eq!(server.number(OVERDUE, &[]).await, 0.0);
+
+    // From here on nothing can be claimed.
+    faults.relapse();
+    world.chunk_webhook(URL).await;
+    world.ingest().await;
+    let now = world.service.env().now();
+    let expanded = world.service.expand_events(now).await;
+    assert!(expanded.expect("expanded").deliveries > 0);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let overdue = server.number(OVERDUE, &[]).await;
+    assert!((600.0..700.0).contains(&overdue), "{overdue}");
+    faults.heal();
+    server
+        .number_becomes(OVERDUE, &[], |overdue| overdue == 0.0)
+        .await;
 }

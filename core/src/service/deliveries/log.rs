@@ -48,6 +48,9 @@ pub struct OutboxStatus {
     pub undelivered: u64,
     /// When the oldest event of these two happened.
     pub oldest: Option<Timestamp>,
+    /// Since when the endpoint that has waited longest has had a turn that nobody takes. One that waits for its next
+    /// attempt, or for the end of one, has none.
+    pub overdue_since: Option<Timestamp>,
     /// Endpoints that the service switched off.
     pub disabled_endpoints: u64,
 }
@@ -249,6 +252,12 @@ impl KnowledgeService {
             .store()
             .scan(&undelivered, 1, Direction::Forward)
             .await?;
+        let turns = keys::endpoints_due();
+        let turns = self.store().scan(&turns, 1, Direction::Forward).await?;
+        let turn = turns
+            .first()
+            .and_then(|found| keys::parse_endpoint_due(&found.key));
+        let now = self.env().now();
         let unexpanded_since = unexpanded
             .first()
             .and_then(|found| keys::last_id(&found.key));
@@ -260,6 +269,7 @@ impl KnowledgeService {
             unexpanded: unexpanded.len() as u64,
             undelivered: counter(0),
             oldest: oldest.map(time_of).min(),
+            overdue_since: turn.map(|(at, ..)| at).filter(|at| *at <= now),
             disabled_endpoints: counter(1),
         })
     }
