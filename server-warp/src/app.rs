@@ -24,9 +24,11 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use knowledge_core::Error;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
@@ -262,7 +264,10 @@ async fn maintain(service: KnowledgeService, interval: Duration, metrics: Arc<Me
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let outcome = maintain_until_done(&service, metrics.maintenance()).await;
+        let turn = maintain_until_done(&service, metrics.maintenance());
+        // A defect that panics ends the turn and no more.
+        let turn = AssertUnwindSafe(turn).catch_unwind().await;
+        let outcome = turn.unwrap_or_else(|_| Err(Error::internal("maintenance panicked")));
         let now = service.env().now();
         metrics.maintenance().ended(outcome.is_ok(), now);
         if let Err(error) = outcome {
@@ -299,5 +304,68 @@ async fn maintain_until_done(
         }
         // Requests come first where there is much to do.
         tokio::task::yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use knowledge_core::service::SealingKey;
+    use knowledge_core::store::{
+        Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, MemoryStore, StoreError,
+    };
+
+    use super::*;
+    use crate::system::system_env;
+
+    /// A store of which one scan panics when a test wants it.
+    #[derive(Default)]
+    struct PanickingStore {
+        store: MemoryStore,
+        panics: AtomicBool,
+    }
+
+    #[async_trait]
+    impl Store for PanickingStore {
+        async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+            self.store.get(keys).await
+        }
+
+        async fn scan(
+            &self,
+            range: &KeyRange,
+            limit: usize,
+            direction: Direction,
+        ) -> Result<Vec<KeyEntry>, StoreError> {
+            let panics = self.panics.swap(false, Ordering::SeqCst);
+            assert!(!panics, "as the test wanted");
+            self.store.scan(range, limit, direction).await
+        }
+
+        async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+            self.store.commit(commit).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn maintenance_goes_on_after_a_panic() {
+        let (env, store) = (system_env(), Arc::new(PanickingStore::default()));
+        let options = Options::new(SealingKey::generate(&env));
+        let service = KnowledgeService::open(store.clone(), env, options).await;
+        store.panics.store(true, Ordering::SeqCst);
+        let metrics = Metrics::new();
+        let interval = MAINTENANCE_INTERVAL_DEFAULT;
+        let maintaining = maintain(service.unwrap(), interval, Arc::clone(&metrics));
+        let some_turns = tokio::time::timeout(3 * interval, maintaining);
+        assert!(some_turns.await.is_err(), "it never ends by itself");
+        let shown = metrics.render();
+        let runs = |outcome| format!("knowledge_maintenance_runs_total{{outcome=\"{outcome}\"}}");
+        assert!(
+            shown.contains(&format!("{} 1\n", runs("failed"))),
+            "{shown}"
+        );
+        assert!(!shown.contains(&format!("{} 0\n", runs("ok"))), "{shown}");
     }
 }
