@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Deliveries;
 use super::attempt::Attempts;
+use super::clock::ClockWatch;
 use super::in_flight::InFlight;
 use crate::explain::explain;
 use crate::metrics::{DeliveryMetrics, DispatchStep};
@@ -20,7 +21,7 @@ use crate::metrics::{DeliveryMetrics, DispatchStep};
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// How long a step rests that found more to do and could do nothing of it: somebody else is at it.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 /// How long everything rests after a panic.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
@@ -29,6 +30,7 @@ const PANIC_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Dispatcher {
     attempts: Attempts,
     in_flight: InFlight,
+    clock: ClockWatch,
     expanding: Step,
     claiming: Step,
     renewing: Step,
@@ -41,6 +43,7 @@ impl Dispatcher {
         metrics: DeliveryMetrics,
     ) -> Self {
         metrics.set_in_flight_max(deliveries.in_flight_max);
+        let clock = ClockWatch::begin(Instant::now(), service.env().now());
         Self {
             attempts: Attempts {
                 service,
@@ -48,6 +51,7 @@ impl Dispatcher {
                 metrics,
             },
             in_flight: InFlight::default(),
+            clock,
             expanding: Step::new(DispatchStep::Expand),
             claiming: Step::new(DispatchStep::Claim),
             renewing: Step::new(DispatchStep::Renew),
@@ -71,8 +75,13 @@ impl Dispatcher {
 
     /// A turn. A defect that panics ends it and no more: whatever else waits is to be delivered.
     async fn turn_whatever_happens(&mut self) {
-        let turn = AssertUnwindSafe(self.turn()).catch_unwind();
-        if turn.await.is_err() {
+        let turn = AssertUnwindSafe(self.turn()).catch_unwind().await;
+        self.rest_after_panic(turn).await;
+    }
+
+    async fn rest_after_panic(&self, turn: std::thread::Result<()>) {
+        if turn.is_err() {
+            self.attempts.metrics.failed(DispatchStep::Turn);
             tracing::error!("a turn of the dispatcher panicked; the next one begins soon");
             tokio::time::sleep(PANIC_PAUSE).await;
         }
@@ -123,12 +132,13 @@ impl Dispatcher {
         }
         let room = self.attempts.deliveries.in_flight_max;
         let room = room.saturating_sub(self.in_flight.len());
-        // With leases that may lapse meanwhile it would claim what is in flight.
-        let is_late = |at| at <= Instant::now();
-        if room == 0 || self.in_flight.renewal_at().is_some_and(is_late) {
-            return Instant::now() + self.poll_interval();
-        }
         let (since, now) = (Instant::now(), self.now());
+        self.look_at_clock(since, now);
+        // With leases that may have lapsed it would claim what is in flight.
+        let is_late = |at| at <= since;
+        if room == 0 || self.in_flight.renewal_at().is_some_and(is_late) {
+            return since + self.poll_interval();
+        }
         let in_flight = self.in_flight.by_endpoint();
         let result = self.service().claim_deliveries(now, room, in_flight).await;
         let Some(claimed) = self.claiming.came_to(result, &self.attempts.metrics) else {
@@ -165,6 +175,7 @@ impl Dispatcher {
     /// Renews the leases for which it is time.
     async fn renew(&mut self) {
         let now = Instant::now();
+        self.look_at_clock(now, self.now());
         let leases = self.in_flight.renewals(now);
         if leases.is_empty() || self.renewing.rests_until().is_some() {
             return;
@@ -178,6 +189,16 @@ impl Dispatcher {
         }
     }
 
+    /// The leases are kept by the clock, and renewed by the timer.
+    fn look_at_clock(&mut self, timer: Instant, clock: Timestamp) {
+        if self.clock.has_run_ahead(timer, clock) {
+            tracing::warn!(
+                "the clock was set forward: the leases of what is in flight are renewed"
+            );
+            self.in_flight.renew_all(timer);
+        }
+    }
+
     /// Lets the exchanges in flight end.
     async fn drain(mut self, drain_timeout: Duration) {
         self.in_flight.forget_ended();
@@ -187,8 +208,12 @@ impl Dispatcher {
         }
         let ended = async {
             while !self.in_flight.is_empty() {
-                self.renew().await;
-                self.rest(Instant::now() + self.poll_interval()).await;
+                let turn = async {
+                    self.renew().await;
+                    self.rest(Instant::now() + self.poll_interval()).await;
+                };
+                let turn = AssertUnwindSafe(turn).catch_unwind().await;
+                self.rest_after_panic(turn).await;
             }
         };
         if timeout(drain_timeout, ended).await.is_err() {
@@ -259,6 +284,12 @@ impl Step {
                 self.rests_until = None;
                 return Some(done);
             }
+            // Nothing is wrong: another dispatcher was faster, or requests were.
+            Err(Error::Conflict) => {
+                self.rests_until = Some(Instant::now() + PAUSE);
+                tracing::debug!(step = self.step.label(), "others were faster");
+                return None;
+            }
             Err(error) => error,
         };
         let wait = RETRY_MAX.min(RETRY_MIN * 2_u32.saturating_pow(self.failures));
@@ -266,11 +297,7 @@ impl Step {
         self.rests_until = Some(Instant::now() + wait);
         metrics.failed(self.step);
         let (step, detail) = (self.step.label(), explain(&error));
-        if matches!(error, Error::Conflict) {
-            tracing::debug!(step, "another dispatcher was faster");
-        } else {
-            tracing::warn!(step, detail, retry_in = ?wait, "delivering stands still");
-        }
+        tracing::warn!(step, detail, retry_in = ?wait, "delivering stands still");
         None
     }
 }

@@ -25,8 +25,8 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 struct Held {
     lease: DeliveryLease,
-    /// Since when it holds; `None` once it is lost. The exchange goes on: its receiver may have it already.
-    since: Option<Instant>,
+    /// When it has to be renewed; `None` once it is lost. The exchange goes on: its receiver may have it already.
+    renew_at: Option<Instant>,
 }
 
 impl InFlight {
@@ -51,8 +51,8 @@ impl InFlight {
         exchange: impl Future<Output = ()> + Send + 'static,
     ) {
         let id = self.exchanges.spawn(exchange).id();
-        let since = Some(since);
-        self.leases.insert(id, Held { lease, since });
+        let renew_at = Some(since + RENEW_INTERVAL);
+        self.leases.insert(id, Held { lease, renew_at });
         *self.by_endpoint.entry(lease.endpoint()).or_default() += 1;
     }
 
@@ -94,8 +94,14 @@ impl InFlight {
 
     /// When the next lease has to be renewed.
     pub(super) fn renewal_at(&self) -> Option<Instant> {
-        let since = self.leases.values().filter_map(|held| held.since);
-        since.min().map(|since| since + RENEW_INTERVAL)
+        self.leases.values().filter_map(|held| held.renew_at).min()
+    }
+
+    /// Has all leases renewed now: they may have lapsed by the clock that they are kept by.
+    pub(super) fn renew_all(&mut self, now: Instant) {
+        for held in self.leases.values_mut() {
+            held.renew_at = held.renew_at.map(|at| at.min(now));
+        }
     }
 
     /// The leases to renew, where one has to be.
@@ -103,9 +109,9 @@ impl InFlight {
         if self.renewal_at().is_none_or(|at| at > now) {
             return Vec::new();
         }
-        let is_due = |since: Instant| since + RENEW_INTERVAL <= now + RENEW_EARLIER;
+        let is_due = |at: Instant| at <= now + RENEW_EARLIER;
         let due = self.leases.values();
-        due.filter(|held| held.since.is_some_and(is_due))
+        due.filter(|held| held.renew_at.is_some_and(is_due))
             .map(|held| held.lease)
             .collect()
     }
@@ -124,8 +130,9 @@ impl InFlight {
             if !asked.contains(&held.lease) {
                 continue;
             }
-            held.since = kept.contains(&held.lease).then_some(now);
-            lost += usize::from(held.since.is_none());
+            let is_kept = kept.contains(&held.lease);
+            held.renew_at = is_kept.then_some(now + RENEW_INTERVAL);
+            lost += usize::from(!is_kept);
         }
         lost
     }

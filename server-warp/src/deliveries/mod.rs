@@ -9,6 +9,7 @@
 mod answer;
 mod attempt;
 mod client;
+mod clock;
 mod dispatcher;
 mod failure;
 mod in_flight;

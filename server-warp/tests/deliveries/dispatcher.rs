@@ -1,16 +1,12 @@
 //! The loop, in virtual time: what it claims, renews and records, and what it does when something fails.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus};
 use knowledge_core::service::{
     Attempt, DELIVERY_LEASE, DELIVERY_TIMEOUT, DeliveryRequest, IN_FLIGHT_PER_ENDPOINT_MAX,
-};
-use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
 };
 use knowledge_core::testing::faults::{FaultPlan, FaultStore};
 use knowledge_server::deliveries::{Deliveries, Wake};
@@ -182,25 +178,6 @@ async fn what_a_dead_dispatcher_had_in_flight_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exchange_that_panics_is_made_again_and_the_others_go_on() {
-    let (_, _, world) = World::virtual_time().await;
-    world.chunk_webhook(URL).await;
-    let sender = FakeSender::new(async |number, _| match number {
-        0 => panic!("as the test wanted"),
-        _ => answered(200),
-    });
-    let server = Serving::start(&world.service, often(&sender)).await;
-    world.ingest().await;
-    let sent = sender.sends(2).await;
-    assert_eq!(sent[0].id, sent[1].id);
-    world.ingest().await;
-    sender.sends(3).await;
-    world.is_idle().await;
-    let in_flight = server.number("knowledge_deliveries_in_flight", &[]).await;
-    assert_eq!(in_flight, 0.0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_store_that_fails_is_waited_for_without_haste() {
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
@@ -220,52 +197,6 @@ async fn a_store_that_fails_is_waited_for_without_haste() {
         assert!(failures >= 3.0, "{step}: {failures}");
         assert!(failures <= 20.0, "{step}: {failures} within a minute");
     }
-}
-
-/// A store of which one scan panics when a test wants it.
-struct PanickingStore {
-    store: Arc<dyn Store>,
-    panics: AtomicBool,
-}
-
-#[async_trait::async_trait]
-impl Store for PanickingStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        self.store.get(keys).await
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        let panics = self.panics.swap(false, Ordering::SeqCst);
-        assert!(!panics, "as the test wanted");
-        self.store.scan(range, limit, direction).await
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
-        self.store.commit(commit).await
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_within_the_loop_ends_nothing() {
-    let (store, env, world) = World::virtual_time().await;
-    world.chunk_webhook(URL).await;
-    let store = Arc::new(PanickingStore {
-        store,
-        panics: AtomicBool::new(false),
-    });
-    let sender = taking();
-    let panicking = open(store.clone(), env).await;
-    let _server = Serving::start(&panicking, often(&sender)).await;
-    store.panics.store(true, Ordering::SeqCst);
-    until("the panic", async || !store.panics.load(Ordering::SeqCst)).await;
-    world.ingest().await;
-    sender.sends(1).await;
-    world.is_idle().await;
 }
 
 #[tokio::test(start_paused = true)]

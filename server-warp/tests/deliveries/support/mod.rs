@@ -1,6 +1,7 @@
 //! A store with an organisation in it, servers that deliver from it, and those who are sent to.
 
 mod fake;
+mod hooked;
 pub(crate) mod peer;
 mod receiver;
 mod serving;
@@ -28,9 +29,10 @@ use knowledge_server::deliveries::DeliveryClient;
 
 pub(crate) use self::client::Call;
 pub(crate) use self::fake::{FakeSender, answered, failed};
+pub(crate) use self::hooked::{Asked, HookedStore, of_lease};
 pub(crate) use self::receiver::{Received, Receiver};
 pub(crate) use self::serving::Serving;
-pub(crate) use self::world::{EVENTS_PER_INGEST, World, addresses, open};
+pub(crate) use self::world::{EVENTS_PER_INGEST, VirtualClock, World, addresses, open};
 
 /// Ends a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(120);

@@ -1,6 +1,6 @@
 //! A store with one organisation in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,11 +23,12 @@ use super::until;
 /// How many events an ingest makes: `chunk.created` and `ingest.completed`.
 pub(crate) const EVENTS_PER_INGEST: u32 = 2;
 
-/// A clock that goes as tokio's does, which a test can pause.
-#[derive(Clone, Copy, Debug)]
+/// A clock that goes as tokio's does, which a test can pause, and that can be set forward.
+#[derive(Clone, Debug)]
 pub(crate) struct VirtualClock {
     began: Instant,
     base: Timestamp,
+    ahead: Arc<Mutex<Duration>>,
 }
 
 impl VirtualClock {
@@ -35,14 +36,20 @@ impl VirtualClock {
         Self {
             began: Instant::now(),
             base: SystemClock.now(),
+            ahead: Arc::default(),
         }
+    }
+
+    pub(crate) fn set_forward(&self, by: Duration) {
+        *self.ahead.lock().expect("no panic") += by;
     }
 }
 
 #[async_trait]
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        self.base.plus(self.began.elapsed())
+        let ahead = *self.ahead.lock().expect("no panic");
+        self.base.plus(self.began.elapsed() + ahead)
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -80,8 +87,13 @@ pub(crate) struct World {
 impl World {
     /// One in memory, whose clock is tokio's.
     pub(crate) async fn virtual_time() -> (Arc<dyn Store>, Env, Self) {
+        Self::by_clock(VirtualClock::new()).await
+    }
+
+    /// The same by a clock that the test sets.
+    pub(crate) async fn by_clock(clock: VirtualClock) -> (Arc<dyn Store>, Env, Self) {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let env = Env::new(VirtualClock::new(), OsRandomness);
+        let env = Env::new(clock, OsRandomness);
         let world = Self::seeded(open(Arc::clone(&store), env.clone()).await).await;
         (store, env, world)
     }

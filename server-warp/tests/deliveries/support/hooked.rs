@@ -1,0 +1,70 @@
+//! A store of which a test says what happens before each call.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+};
+
+/// What is asked of the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    Get(Vec<Key>),
+    Scan(KeyRange),
+    Commit,
+}
+
+type Hook = dyn Fn(Asked) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync;
+
+/// Calls the hook before the store behind it; an error of the hook is the answer.
+pub(crate) struct HookedStore {
+    store: Arc<dyn Store>,
+    hook: Box<Hook>,
+}
+
+impl HookedStore {
+    pub(crate) fn new<F>(
+        store: Arc<dyn Store>,
+        hook: impl Fn(Asked) -> F + Send + Sync + 'static,
+    ) -> Arc<Self>
+    where
+        F: Future<Output = Result<(), StoreError>> + Send + 'static,
+    {
+        Arc::new(Self {
+            store,
+            hook: Box::new(move |asked| Box::pin(hook(asked))),
+        })
+    }
+}
+
+/// Whether these are read to renew leases or to end them: endpoints, and deliveries to them.
+pub(crate) fn of_lease(keys: &[Key]) -> bool {
+    let is_of = |key: &Key, family: &str| key.to_string().starts_with(family);
+    let first = keys.first().is_some_and(|key| is_of(key, "endpoint/"));
+    first && keys.iter().any(|key| is_of(key, "delivery/"))
+}
+
+#[async_trait]
+impl Store for HookedStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        (self.hook)(Asked::Get(keys.to_vec())).await?;
+        self.store.get(keys).await
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        (self.hook)(Asked::Scan(range.clone())).await?;
+        self.store.scan(range, limit, direction).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        (self.hook)(Asked::Commit).await?;
+        self.store.commit(commit).await
+    }
+}
