@@ -13,7 +13,9 @@ use knowledge_core::model::{
     DeliveryFailureCode, EventType, McpClient, MemberKind, ReviewStatus, SPECIAL_RANGES,
     SensitivityLabel, SpecialRange,
 };
-use knowledge_core::service::{AuditAction, IngestOutcome, ResourceKind};
+use knowledge_core::service::{
+    ANSWER_BYTES_MAX, AuditAction, DELIVERY_TIMEOUT, IngestOutcome, ResourceKind,
+};
 use knowledge_core::store::{
     COMMIT_BYTES_MAX, COMMIT_MUTATIONS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX,
 };
@@ -234,6 +236,18 @@ fn limits() -> String {
         (
             "entries of the audit log kept",
             format!("{} days", limits::AUDIT_RETENTION.as_secs() / 86_400),
+        ),
+        (
+            "events and their deliveries kept",
+            format!("{} days", limits::DELIVERY_RETENTION.as_secs() / 86_400),
+        ),
+        (
+            "exchange of a delivery",
+            format!("{} seconds", DELIVERY_TIMEOUT.as_secs()),
+        ),
+        (
+            "answer to a delivery that is read",
+            format!("{ANSWER_BYTES_MAX} bytes"),
         ),
         (
             "old signing secret beside the new one",

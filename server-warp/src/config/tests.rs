@@ -123,6 +123,24 @@ fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
 }
 
 #[test]
+fn the_authorities_of_webhooks_are_looked_up_by_a_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("authorities.pem");
+    let inspected = |file: &Path| {
+        let sources = Sources {
+            environment: vec![("KNOWLEDGE_WEBHOOKS__CA_FILE".into(), file.into())],
+            ..Sources::default()
+        };
+        sources.load().unwrap().inspect()
+    };
+    let told = inspected(&file).unwrap_err().to_string();
+    assert!(told.contains("webhooks.ca_file cannot be used"), "{told}");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&file, made.cert.pem()).unwrap();
+    inspected(&file).unwrap();
+}
+
+#[test]
 fn ranges_are_told_in_a_variable_with_commas_between() {
     let allowed = |text: &str| {
         let sources = Sources {

@@ -66,6 +66,11 @@ async fn a_whole_answer_is_its_status() {
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
             "200",
         ),
+        // Of no use to who asked for nothing of the kind.
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+            "101",
+        ),
         ("HTTP/1.1 304 Not Modified\r\n\r\n", "304"),
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404"),
         ("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", "410"),
