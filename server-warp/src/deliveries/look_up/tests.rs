@@ -210,6 +210,7 @@ async fn a_look_up_that_is_late_gives_its_place_to_another() {
     let servers = NameServers::hanging(&["new.dead"]);
     let (look_up, _release) = desk(&servers, 1, Duration::ZERO);
     ask_and_leave(&look_up, "new.dead");
+    until("it hangs", || servers.blocked() == 1).await;
     found(&look_up, "live.example").await;
     assert_eq!(servers.blocked(), 1);
 }
