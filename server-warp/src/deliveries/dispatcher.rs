@@ -129,7 +129,7 @@ impl Dispatcher {
             return Instant::now() + self.poll_interval();
         }
         let (since, now) = (Instant::now(), self.now());
-        let in_flight = self.in_flight.by_endpoint();
+        let in_flight = self.in_flight.counted();
         let result = self.service().claim_deliveries(now, room, in_flight).await;
         let Some(claimed) = self.claiming.came_to(result, &self.attempts.metrics) else {
             return self.claiming.next();
