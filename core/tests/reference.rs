@@ -9,8 +9,9 @@ use knowledge_core::access::{Action, BaseRole, BuiltInRole, NEEDS, Place};
 use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin};
 use knowledge_core::limits;
 use knowledge_core::model::{
-    AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus, EventType,
-    McpClient, MemberKind, ReviewStatus, SPECIAL_RANGES, SensitivityLabel, SpecialRange,
+    AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus,
+    DeliveryFailureCode, EventType, McpClient, MemberKind, ReviewStatus, SPECIAL_RANGES,
+    SensitivityLabel, SpecialRange,
 };
 use knowledge_core::service::{
     ANSWER_BYTES_MAX, AuditAction, DELIVERY_TIMEOUT, IngestOutcome, ResourceKind,
@@ -271,6 +272,34 @@ fn special_ranges() -> String {
     table
 }
 
+fn delivery_failures() -> String {
+    use DeliveryFailureCode as Code;
+    let mut table = String::from("| code | meaning |\n| --- | --- |\n");
+    for code in DeliveryFailureCode::ALL {
+        let meaning = match code {
+            Code::AddressRefused => {
+                "deliveries may not go to the URL, or to any address that its name resolves to"
+            }
+            Code::DnsFailed => "the name could not be looked up, or not within 5 seconds",
+            Code::ConnectionFailed => "no connection came about",
+            Code::TlsFailed => {
+                "who answered could not prove to be the host of the URL, or spoke no TLS"
+            }
+            Code::TimedOut => "the exchange took longer than 15 seconds",
+            Code::AnswerBroken => {
+                "the answer was no HTTP, had too large a header, or broke off before its end"
+            }
+            Code::EndpointOff => "nothing was sent: the endpoint is switched off",
+            Code::EventUnreadable => {
+                "nothing was sent: the event cannot be read any more, which is for the operator of the service to look into"
+            }
+            code => panic!("{code} is to be explained here"),
+        };
+        let _ = writeln!(table, "| `{code}` | {meaning} |");
+    }
+    table
+}
+
 /// `text` with what stands between the markers of `name` replaced.
 fn with_table(text: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- table {name} -->\n");
@@ -297,7 +326,13 @@ fn the_tables_are_those_of_the_code() {
             ("limits", limits()),
         ],
     );
-    assert_written("docs/webhooks.md", &[("special ranges", special_ranges())]);
+    assert_written(
+        "docs/webhooks.md",
+        &[
+            ("special ranges", special_ranges()),
+            ("delivery failures", delivery_failures()),
+        ],
+    );
 }
 
 /// Asserts that the tables of a file are these, or writes them so where that is asked for.

@@ -50,6 +50,14 @@ string_enum! {
     }
 }
 
+impl DeliveryFailureCode {
+    /// Whether it is of what was not sent at all. No exchange ends so.
+    #[must_use]
+    pub const fn is_unsent(self) -> bool {
+        matches!(self, Self::EndpointOff | Self::EventUnreadable)
+    }
+}
+
 /// Why an attempt failed without a status that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]

@@ -57,6 +57,11 @@ impl Occasion {
         })
     }
 
+    /// Whether there ever was an endpoint that could hear of it.
+    pub(super) fn is_heard(self) -> bool {
+        self.endpoints > 0
+    }
+
     /// Puts an event into the outbox, unless there never was an endpoint that could hear of it.
     pub(super) fn emit(
         self,
@@ -65,7 +70,7 @@ impl Occasion {
         event_type: EventType,
         data: Value,
     ) {
-        if self.endpoints == 0 {
+        if !self.is_heard() {
             return;
         }
         let id = EventId(env.uuid_at(self.at));
@@ -91,7 +96,7 @@ impl Occasion {
         operation: OperationId,
         memories: &[MemoryId],
     ) {
-        if memories.is_empty() || self.endpoints == 0 {
+        if memories.is_empty() || !self.is_heard() {
             return;
         }
         let data = json!({

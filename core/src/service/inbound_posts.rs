@@ -4,8 +4,10 @@
 //! the member that the webhook acts as, with the actions that it has at that moment.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::KnowledgeService;
+use super::events::Occasion;
 use super::inbound::Stored;
 use super::ingest::{Maker, NewMemory, check_batch};
 use super::maintain::Due;
@@ -16,8 +18,8 @@ use crate::error::{Error, ProblemCode};
 use crate::limits::INBOUND_MESSAGE_RETENTION;
 #[cfg(feature = "openapi")]
 use crate::limits::INGEST_MEMORIES_MAX;
-use crate::model::{InboundWebhookId, OrgId, Timestamp, WorkspaceId};
-use crate::store::{Transaction, keys};
+use crate::model::{EventType, InboundWebhookId, OrgId, Timestamp, WorkspaceId};
+use crate::store::{Key, Transaction, keys};
 
 /// The longest identifier of a message, in characters.
 const MESSAGE_ID_CHARS_MAX: usize = 255;
@@ -42,10 +44,13 @@ pub struct VerifiedMessage {
     secret: Sealed,
 }
 
-/// That a message was taken in.
+/// That a message was taken in, or that its refusal was announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TakenMessage {
     pub(super) expires_at: Timestamp,
+    /// Whether it was refused: then it may still be taken in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_refused: bool,
 }
 
 const NO_SUCH_WEBHOOK: Error = Error::NotFound {
@@ -97,13 +102,86 @@ impl KnowledgeService {
 
     /// Takes in the memories of a message, all or none, as [`KnowledgeService::ingest`] does: from the source of the
     /// inbound webhook, by the member that it acts as. A message that was taken in within the last seven days has no
-    /// effect any more, whatever it says now; that is no error.
+    /// effect any more, whatever it says now; that is no error. What is refused for what it says is announced, see
+    /// [`KnowledgeService::refuse_message`].
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for bad values; [`Error::NotFound`] and [`Error::Unauthenticated`] where the webhook or
     /// its secret went meanwhile; [`Error::Forbidden`] where the member is gone, or lacks `memory:create` there, or
     /// `memory:update` where a memory changes.
     pub async fn take_message(
+        &self,
+        message: &VerifiedMessage,
+        memories: &[NewMemory],
+    ) -> Result<(), Error> {
+        let taken = self.take_once(message, memories).await;
+        if let Err(refusal) = &taken {
+            self.refuse_message(message, refusal).await?;
+        }
+        taken
+    }
+
+    /// Announces (`ingest.failed`) that a message was refused for what it says, to those who were there: which message, and
+    /// the code of the refusal. What it says is kept nowhere. Its repetitions within seven days are not announced again, and
+    /// one that says something better is taken in. What is refused for another reason than [`Error::InvalidRequest`] is not
+    /// announced.
+    ///
+    /// # Errors
+    /// Those of the store. That the webhook is gone meanwhile is none.
+    pub async fn refuse_message(
+        &self,
+        message: &VerifiedMessage,
+        refusal: &Error,
+    ) -> Result<(), Error> {
+        if !matches!(refusal, Error::InvalidRequest { .. }) {
+            return Ok(());
+        }
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let found = read_webhook(&mut transaction, message.org, message.webhook).await;
+            let (workspace, webhook) = match found {
+                Ok((workspace, stored)) => (workspace, stored.record),
+                Err(Error::NotFound { .. }) => return transaction.done(()),
+                Err(error) => return Err(error),
+            };
+            let key = keys::inbound_message(message.org, message.webhook, &message.id);
+            let before = transaction.read::<TakenMessage>(&key).await?;
+            let occasion = Occasion::begin(&mut transaction, message.org, workspace, now).await?;
+            if before.is_some_and(|before| now < before.expires_at) || !occasion.is_heard() {
+                return transaction.done(());
+            }
+            let data = json!({
+                "workspace_id": workspace,
+                "source_id": webhook.source_id,
+                "inbound_webhook_id": webhook.id,
+                "message_id": message.id,
+                "error": refusal.code(),
+            });
+            occasion.emit(&mut transaction, self.env(), EventType::IngestFailed, data);
+            self.mark_message(&mut transaction, key, true, now);
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Remembers a message for as long as its sender may repeat it.
+    fn mark_message(
+        &self,
+        transaction: &mut Transaction,
+        key: Key,
+        is_refused: bool,
+        now: Timestamp,
+    ) {
+        let expires_at = now.plus(INBOUND_MESSAGE_RETENTION);
+        Due::record(key.clone()).schedule(transaction, expires_at, self.env());
+        let taken = TakenMessage {
+            expires_at,
+            is_refused,
+        };
+        transaction.put(key, &taken);
+    }
+
+    async fn take_once(
         &self,
         message: &VerifiedMessage,
         memories: &[NewMemory],
@@ -122,7 +200,7 @@ impl KnowledgeService {
             }
             let taken = keys::inbound_message(message.org, message.webhook, &message.id);
             let before = transaction.read::<TakenMessage>(&taken).await?;
-            if before.is_some_and(|before| now < before.expires_at) {
+            if before.is_some_and(|before| !before.is_refused && now < before.expires_at) {
                 return transaction.done(());
             }
             let webhook = &stored.record;
@@ -136,10 +214,7 @@ impl KnowledgeService {
                 source: webhook.source_id,
             };
             self.take_in(&mut transaction, maker, memories, now).await?;
-            let expires_at = now.plus(INBOUND_MESSAGE_RETENTION);
-            let due = Due::record(taken.clone());
-            due.schedule(&mut transaction, expires_at, self.env());
-            transaction.put(taken, &TakenMessage { expires_at });
+            self.mark_message(&mut transaction, taken, false, now);
             transaction.done(())
         })
         .await

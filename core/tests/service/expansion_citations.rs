@@ -14,13 +14,17 @@ use crate::world::World;
 
 impl World {
     /// Registers a recall of these memories.
-    async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
+    pub(crate) async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
         let (new, workspace) = (new_recall(memories), self.workspace.id);
         let made = self.service.create_recall(&self.owner, workspace, &new);
         made.await.unwrap().id
     }
 
-    async fn subscribe(&self, by: &Credential, recall: RecallId) -> CitationSubscription {
+    pub(crate) async fn subscribe(
+        &self,
+        by: &Credential,
+        recall: RecallId,
+    ) -> CitationSubscription {
         let new = NewCitationSubscription {
             recall_id: recall,
             webhook_url: "https://example.com/citations".parse().unwrap(),

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, StatusCode};
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
+use knowledge_core::api::Api;
 use knowledge_core::model::{
     EventType, InboundWebhookId, MemberId, MemoryContent, MemoryId, MemoryLabels,
     NewInboundWebhook, OrgId, ReviewStatus, SourceId, Timestamp,
@@ -501,6 +504,113 @@ async fn a_broken_batch_is_kept_nowhere() {
         .await
         .unwrap();
     assert_eq!(titles(&world, &sender).await, ["One"]);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_announced_once_and_kept_nowhere() {
+    let world = World::new().await;
+    let webhook = world.webhook(EventType::IngestFailed).await;
+    let sender = Sender::new(&world).await;
+    let broken = |title: &str| [new_memory(title), new_memory("")];
+    for title in ["Quokka", "Quokka once more"] {
+        let refused = sender.post(&world, "msg_1", &broken(title)).await;
+        assert_eq!(problem(refused), "memories[1].title too_small");
+    }
+    let failed = world.events_of(EventType::IngestFailed).await;
+    let told = serde_json::json!({
+        "workspace_id": world.workspace.id,
+        "source_id": sender.source,
+        "inbound_webhook_id": sender.webhook,
+        "message_id": "msg_1",
+        "error": "invalid_request",
+    });
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].data, told);
+    world.expand().await;
+    assert_eq!(world.heard_by(webhook.id).await, failed);
+    for (key, value) in world.contents().await {
+        let text = format!("{key} {}", String::from_utf8_lossy(&value)).to_lowercase();
+        assert!(!text.contains("quokka"), "{text}");
+    }
+    world.assert_whole().await;
+
+    // The message may say something better; then it is done with.
+    sender
+        .post(&world, "msg_1", &[new_memory("One")])
+        .await
+        .unwrap();
+    let refused = sender.post(&world, "msg_1", &broken("Quokka")).await;
+    refused.unwrap_err();
+    assert_eq!(titles(&world, &sender).await, ["One"]);
+    assert_eq!(world.events_of(EventType::IngestFailed).await, []);
+    world.time.pass(7 * DAY);
+    world.maintain().await;
+    world.assert_whole().await;
+    let refused = sender.post(&world, "msg_1", &broken("Quokka")).await;
+    refused.unwrap_err();
+    assert_eq!(world.events_of(EventType::IngestFailed).await.len(), 1);
+}
+
+/// Posts a body over HTTP, signed or not.
+async fn post_bytes(
+    world: &World,
+    sender: &Sender,
+    id: &str,
+    body: &'static str,
+    is_signed: bool,
+) -> StatusCode {
+    let seconds = world.time.now().as_millis() / 1_000;
+    let signed = if is_signed { body } else { "something else" };
+    let signer = Signer::new(&sender.secret).unwrap();
+    let signature = signer.sign(id, seconds, signed.as_bytes()).unwrap();
+    let request = Request::post(format!("/v1/inbound/{}/{}", sender.org, sender.webhook))
+        .header("content-type", "application/json")
+        .header("webhook-id", id)
+        .header("webhook-timestamp", seconds)
+        .header("webhook-signature", signature)
+        .body(Bytes::from_static(body.as_bytes()));
+    let api = Api::new(world.service.clone());
+    api.handle(request.unwrap()).await.status()
+}
+
+#[tokio::test]
+async fn a_payload_that_cannot_be_read_is_announced_only_when_it_is_signed() {
+    let world = World::new().await;
+    world.webhook(EventType::IngestFailed).await;
+    let sender = Sender::new(&world).await;
+    let broken = [
+        r#"{"memories": [{"title": "Quokka", "#,
+        r#"{"memories": [{"title": "Quokka", "content": 7}]}"#,
+        r#"{"quokka": []}"#,
+        "",
+    ];
+    for (number, body) in broken.into_iter().enumerate() {
+        let id = format!("msg_{number}");
+        let posted = async |is_signed| post_bytes(&world, &sender, &id, body, is_signed).await;
+        assert_eq!(posted(false).await, StatusCode::UNAUTHORIZED);
+        assert_eq!(world.events().await.len(), number);
+        for _ in 0..2 {
+            assert_eq!(posted(true).await, StatusCode::BAD_REQUEST);
+            assert_eq!(world.events().await.len(), number + 1);
+        }
+    }
+    world.expand().await;
+    for (key, value) in world.contents().await {
+        let text = format!("{key} {}", String::from_utf8_lossy(&value)).to_lowercase();
+        assert!(!text.contains("quokka"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_for_its_sender_is_not_announced() {
+    let world = World::new().await;
+    world.webhook(EventType::IngestFailed).await;
+    let admin = world.member(ADMIN).await;
+    let sender = Sender::registered_by(&world, &world.trusted(admin)).await;
+    world.assign(admin, VIEWER).await.unwrap();
+    let refused = sender.post(&world, "msg_1", &[new_memory("One")]).await;
+    assert_eq!(refused.unwrap_err().code(), "forbidden");
+    assert_eq!(world.events().await, []);
 }
 
 #[tokio::test]

@@ -8,9 +8,10 @@ use knowledge_core::model::{
     EventType, InboundWebhookUpdate, MemoryUpdate, NewInboundWebhook, NewWebhook, ReviewStatus,
     RoleId, WebhookUpdate,
 };
-use knowledge_core::service::{ConnectorUpdate, DeleteRole, MemberUpdate};
+use knowledge_core::service::{ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate};
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
+use crate::dispatching::answer;
 use crate::inbound_posts::Sender;
 use crate::make::{
     ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
@@ -29,6 +30,8 @@ struct Stage {
     subscription: knowledge_core::model::SubscriptionId,
     mcp_key: knowledge_core::model::CredentialId,
     webhook: knowledge_core::model::WebhookId,
+    /// A dead letter.
+    delivery: knowledge_core::model::DeliveryId,
     sender: Sender,
 }
 
@@ -58,6 +61,11 @@ impl Stage {
             url: "https://example.com/".parse().unwrap(),
         };
         let webhook = service.create_webhook(owner, workspace, &webhook).await;
+        let webhook = webhook.unwrap().id;
+        let endpoint = Endpoint::Webhook(workspace, webhook);
+        let ping = service.ping(owner, endpoint).await.unwrap();
+        let claimed = world.claim_one().await;
+        world.finish(&claimed, &answer(500)).await;
         let sender = Sender::new(&world).await;
         world
             .assign_in(member, workspace, Some(MEMBER))
@@ -65,7 +73,8 @@ impl Stage {
             .unwrap();
         Self {
             mcp_key: mcp_key.unwrap().summary.id,
-            webhook: webhook.unwrap().id,
+            webhook,
+            delivery: ping.id,
             sender,
             memories,
             member,
@@ -290,6 +299,21 @@ impl Stage {
                     .report_sync(owner, workspace, self.connector, &SUCCESS)
                     .await
             }
+            "ping" => {
+                let pinged = provisioning.ping(world.org.id, self.webhook.into());
+                pinged.await.map(drop)
+            }
+            "redeliver" => {
+                let endpoint = Endpoint::Webhook(workspace, self.webhook);
+                let redelivered = service.redeliver(owner, endpoint, self.delivery);
+                redelivered.await.map(drop)
+            }
+            "redeliver_dead" => {
+                let endpoint = Endpoint::Webhook(workspace, self.webhook);
+                let redelivered = service.redeliver_dead(owner, endpoint).await?;
+                assert_eq!(redelivered.redelivered, 1);
+                Ok(())
+            }
             other => panic!("{other}"),
         }
     }
@@ -322,6 +346,9 @@ const OPERATIONS: &[&str] = &[
     "update_webhook",
     "delete_webhook",
     "rotate_webhook_secret",
+    "ping",
+    "redeliver",
+    "redeliver_dead",
     "update_inbound_webhook",
     "delete_inbound_webhook",
     "rotate_inbound_webhook_secret",

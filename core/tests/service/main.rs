@@ -15,6 +15,7 @@ mod connectors;
 mod credentials;
 mod dashboard;
 mod delivery_docs;
+mod delivery_history;
 mod dispatch_claims;
 mod dispatch_faults;
 mod dispatch_leases;

@@ -21,12 +21,12 @@ use crate::app::App;
 use crate::config::Config;
 use crate::config::WebhookSettings;
 use crate::data::{Data, DataConfig};
-use crate::deliveries::{Deliveries, DeliveryClient, Wake};
+use crate::deliveries::{Deliveries, DeliveryClient, IN_FLIGHT_MAX_DEFAULT, Wake, open_files_max};
 use crate::demo::{
     self, Demo, DemoState, Plan, Screen, StateError, read_state, state_path, write_state,
 };
 use crate::logging::{self, LogConfig};
-use crate::net::{ADDRESS_DEFAULT, NetConfig};
+use crate::net::{ADDRESS_DEFAULT, NetConfig, OPEN_FILES_RESERVED};
 use crate::system::system_env;
 
 /// What the texts of the demo follow from.
@@ -81,6 +81,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let wake = prepared.wake.clone();
     let net = NetConfig {
         address: args.listen,
+        open_files_reserved: OPEN_FILES_RESERVED + open_files_max(IN_FLIGHT_MAX_DEFAULT),
         ..NetConfig::default()
     };
     // Before the work, so that an address that is taken is told at once.

@@ -29,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// What is shown of a count that went as far as deliveries are counted.
 const COUNTED_MAX: usize = 1_000;
 
-/// See where events are delivered to and what became of them; redeliver, try out
+/// See where events are delivered to and what became of them; redeliver, try out, receive
 ///
 /// An endpoint is an outbound webhook or a citation subscription; both are named by their identifier. They are registered
 /// over the API, with tokens of the members who are told.

@@ -65,7 +65,7 @@ pub use self::webhooks::WebhookSettings;
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
 use crate::data::DataConfig;
-use crate::deliveries::IN_FLIGHT_MAX_DEFAULT;
+use crate::deliveries::{IN_FLIGHT_MAX_DEFAULT, open_files_max};
 use crate::logging::LogConfig;
 use crate::net::NetConfig;
 use crate::telemetry::TelemetryConfig;
@@ -145,8 +145,18 @@ impl Config {
             cors: self.cors.part(),
             compression: self.compression.part(),
             rate_limit: self.rate_limit.part(),
+            open_files_reserved: self.open_files_reserved(),
             ..self.net.clone()
         }
+    }
+
+    fn open_files_reserved(&self) -> usize {
+        let for_deliveries = if self.delivers {
+            open_files_max(self.deliveries_in_flight_max)
+        } else {
+            0
+        };
+        self.net.open_files_reserved + for_deliveries
     }
 }
 

@@ -295,3 +295,18 @@ fn the_example_without_its_signs_says_what_is_in_force_anyway() {
         assert!(matches!(origin, super::Origin::File(_)), "{}", setting.path);
     }
 }
+
+#[test]
+fn the_files_of_the_deliveries_are_kept_back_from_the_connections() {
+    let reserved = |delivers, deliveries_in_flight_max| {
+        let config = Config {
+            delivers,
+            deliveries_in_flight_max,
+            ..Config::default()
+        };
+        config.net().open_files_reserved
+    };
+    assert_eq!(reserved(true, 256), 256 + 2 * 256);
+    assert_eq!(reserved(true, 1_000), 256 + 2 * 1_000);
+    assert_eq!(reserved(false, 1_000), 128);
+}

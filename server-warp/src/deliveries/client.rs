@@ -14,17 +14,20 @@ use reqwest::{Client, redirect, retry};
 
 use super::answer::retry_after;
 use super::failure::{before_the_answer, in_the_answer, refused_url, timed_out};
-use super::resolver::{LookUp, PermittedAddresses, SystemLookUp};
+use super::look_up::SystemLookUp;
+use super::resolver::{LookUp, PermittedAddresses};
 use crate::config::WebhookSettings;
 use crate::http_client::{roots_of, roots_of_the_system, tls_config};
 
 const USER_AGENT: &str = concat!("knowledge/", env!("CARGO_PKG_VERSION"));
 
 /// Time for which a connection is kept for the next delivery to its host.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many connections are kept so for one host.
-const IDLE_PER_HOST_MAX: usize = 4;
-/// How many headers an answer may have. Their size is bounded by hyper, at some 400 KiB together.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many connections are kept so for one host. Together they are those of the exchanges that ended a moment ago, see
+/// [`open_files_max`](super::open_files_max).
+const IDLE_PER_HOST_MAX: usize = 2;
+/// How many headers an answer may have. Their size is bounded by hyper, at some 400 KiB together, and by nothing that
+/// could be set here.
 const ANSWER_HEADERS_MAX: usize = 100;
 
 /// Makes the exchanges with endpoints, as [`DeliverySender`] asks for.

@@ -6,7 +6,7 @@ use std::io;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode as Code, RefusedUrl};
 use tokio_rustls::rustls::{self, CertificateError};
 
-use super::resolver::NamedAddressRefused;
+use super::resolver::{NamedAddressRefused, NotResolvedInTime};
 
 pub(super) fn failure(code: Code, message: impl Into<String>) -> DeliveryFailure {
     DeliveryFailure {
@@ -28,6 +28,9 @@ pub(super) fn timed_out() -> DeliveryFailure {
 pub(super) fn before_the_answer(error: &reqwest::Error) -> DeliveryFailure {
     if let Some(refused) = cause::<NamedAddressRefused>(error) {
         return failure(Code::AddressRefused, refused.to_string());
+    }
+    if let Some(late) = cause::<NotResolvedInTime>(error) {
+        return failure(Code::DnsFailed, late.to_string());
     }
     if error.is_dns() {
         return failure(Code::DnsFailed, "the name could not be looked up");

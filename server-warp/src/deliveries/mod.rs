@@ -12,6 +12,7 @@ mod client;
 mod dispatcher;
 mod failure;
 mod in_flight;
+mod look_up;
 mod resolver;
 mod wake;
 
@@ -23,12 +24,20 @@ use knowledge_core::service::DeliverySender;
 
 pub use self::client::{DeliveryClient, DeliveryClientError};
 pub(crate) use self::dispatcher::Dispatcher;
-pub use self::resolver::{LookUp, SystemLookUp};
+pub use self::look_up::SystemLookUp;
+pub use self::resolver::LookUp;
 pub use self::wake::Wake;
 use crate::telemetry::DeliveryTracer;
 
 /// How many exchanges are under way at once, with all endpoints together.
 pub const IN_FLIGHT_MAX_DEFAULT: usize = 256;
+
+/// Files that deliveries have open at once: a connection for each exchange, as many that are kept for the next ones, and
+/// the look-ups of names.
+#[must_use]
+pub const fn open_files_max(in_flight_max: usize) -> usize {
+    2 * in_flight_max + look_up::LOOK_UPS_MAX
+}
 
 /// Time between two looks at the store where nobody gives a signal: what another process has put there is found so.
 pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);

@@ -104,8 +104,9 @@ impl DeliveryMetrics {
         for outcome in Recorded::LABELS {
             metrics.attempts.with_label_values(&[outcome]);
         }
-        let codes = DeliveryFailureCode::ALL.iter().map(|code| code.as_str());
-        for reason in codes.chain(STATUS_CLASSES) {
+        let codes = DeliveryFailureCode::ALL.iter();
+        let codes = codes.filter(|code| !code.is_unsent());
+        for reason in codes.map(|code| code.as_str()).chain(STATUS_CLASSES) {
             metrics.failures.with_label_values(&[reason]);
         }
         for step in DispatchStep::ALL {
@@ -253,6 +254,8 @@ fn show(outbox: &Mutex<Option<Outbox>>, readings: &mut Readings) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use knowledge_core::model::DeliveryFailure;
     use knowledge_core::service::DeliveryAnswer;
 
@@ -310,6 +313,25 @@ mod tests {
         let after = (series(&metrics.attempts), series(&metrics.failures));
         assert_eq!(after, before);
         assert_eq!(before.0, recorded.len());
+    }
+
+    /// Those of what was never sent are no reasons of attempts.
+    #[test]
+    fn the_reasons_of_failures_are_those_of_the_documentation() {
+        use prometheus::core::Collector;
+        let families = DeliveryMetrics::new().failures.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        let reasons: BTreeSet<_> = series
+            .map(|metric| metric.get_label()[0].value().to_owned())
+            .collect();
+        let operations = include_str!("../../../docs/operations.md");
+        let text = operations.split_once("Reasons of\n`knowledge_delivery_failures_total`:");
+        let (text, _) = text
+            .and_then(|(_, text)| text.split_once("Steps of"))
+            .expect("the documentation has them");
+        let documented = text.split('`').skip(1).step_by(2).map(str::to_owned);
+        assert_eq!(reasons, documented.collect());
+        assert!(!reasons.contains("endpoint_off"));
     }
 
     fn series(counters: &IntCounterVec) -> usize {

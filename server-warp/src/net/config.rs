@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::compression::CompressionConfig;
 use super::cors::CorsConfig;
+use super::open_files::OPEN_FILES_RESERVED;
 use super::rate_limit::RateLimitConfig;
 use super::tls::TlsConfig;
 
@@ -77,6 +78,9 @@ pub struct NetConfig {
     /// Connections open at once. It is lowered where the process may open fewer files. Further clients wait in the
     /// kernel's backlog until a connection closes.
     pub connections_max: usize,
+    /// Files kept back for everything that is not a client's connection; half of what the process may open where that
+    /// is less.
+    pub open_files_reserved: usize,
     /// Requests that are being answered at once; each counts from the arrival of its last byte. Further requests are
     /// refused with 503. Health checks are not counted.
     pub requests_in_work_max: usize,
@@ -126,6 +130,7 @@ impl Default for NetConfig {
             address: ADDRESS_DEFAULT,
             accept_backlog: ACCEPT_BACKLOG_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
+            open_files_reserved: OPEN_FILES_RESERVED,
             requests_in_work_max: REQUESTS_IN_WORK_MAX_DEFAULT,
             header_read_timeout: HEADER_READ_TIMEOUT_DEFAULT,
             header_bytes_max: HEADER_BYTES_MAX_DEFAULT,

@@ -1,19 +1,17 @@
 //! How many files the process may open: a connection is one.
 
-/// Files kept back for everything that is not a client's connection: deliveries in flight and the connections that are
-/// kept for the next ones, the database, the log, the runtime. Where the process may open fewer than twice as many, half
-/// of what it may open.
-pub const OPEN_FILES_RESERVED: usize = 512;
+/// Files kept back for what every server has open that is not a client's connection: the database, the log, the runtime.
+/// What deliveries need comes on top, see [`open_files_max`](crate::deliveries::open_files_max).
+pub const OPEN_FILES_RESERVED: usize = 128;
 
-/// The connections that can be held at once: `wanted`, or fewer where the process may not open as many files.
+/// The connections that can be held at once beside `reserved` other files: `wanted`, or fewer where the process may not
+/// open as many. Where it may open fewer than twice what is reserved, half of them are for connections.
 ///
 /// The process's soft limit is raised first, as far as needed and as its hard limit lets it.
-pub(super) fn connections_max(wanted: usize) -> usize {
-    match raise_soft_limit(wanted.saturating_add(OPEN_FILES_RESERVED)) {
+pub(super) fn connections_max(wanted: usize, reserved: usize) -> usize {
+    match raise_soft_limit(wanted.saturating_add(reserved)) {
         None => wanted,
-        Some(files) => wanted
-            .min(files - OPEN_FILES_RESERVED.min(files / 2))
-            .max(1),
+        Some(files) => wanted.min(files - reserved.min(files / 2)).max(1),
     }
 }
 

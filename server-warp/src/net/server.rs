@@ -122,7 +122,8 @@ impl<R: Responder> Server<R> {
         let refused = |source| BindError::Address { address, source };
         let listener = listen(address, config.accept_backlog).map_err(refused)?;
         let local_addr = listener.local_addr().map_err(refused)?;
-        let connections_max = open_files::connections_max(config.connections_max);
+        let connections_max =
+            open_files::connections_max(config.connections_max, config.open_files_reserved);
         if connections_max < config.connections_max {
             let wanted = config.connections_max;
             tracing::warn!(

@@ -218,6 +218,16 @@ async fn a_name_without_addresses_is_told_from_one_that_is_refused() {
     );
 }
 
+/// Long before the exchange has taken too long; on a clock that goes ahead by itself.
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_takes_too_long_is_given_up() {
+    let client = client_with(&loopback_allowed(), Arc::new(Silent));
+    assert_eq!(
+        outcome(&client, "http://hooks.example.com:9/").await,
+        "dns_failed: the name was not resolved in time"
+    );
+}
+
 /// The system's own look-up, of the one name that needs no name server.
 #[tokio::test]
 async fn names_are_looked_up_by_the_system_and_judged_too() {

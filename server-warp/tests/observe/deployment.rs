@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use knowledge_server::deliveries::{IN_FLIGHT_MAX_DEFAULT, open_files_max};
 use knowledge_server::net::{
     CONNECTIONS_MAX_DEFAULT, OPEN_FILES_RESERVED, SHUTDOWN_TIMEOUT_DEFAULT,
 };
@@ -136,7 +137,8 @@ fn the_unit_leaves_the_server_its_time_and_its_files() {
     let number = |key: &str| -> u64 { of_unit(key).concat().parse().expect("a number") };
     let needed = SHUTDOWN_TIMEOUT_DEFAULT + FLUSH_TIMEOUT_DEFAULT;
     assert!(number("TimeoutStopSec") > needed.as_secs());
-    let files = CONNECTIONS_MAX_DEFAULT + OPEN_FILES_RESERVED;
+    let deliveries = open_files_max(IN_FLIGHT_MAX_DEFAULT);
+    let files = CONNECTIONS_MAX_DEFAULT + OPEN_FILES_RESERVED + deliveries;
     assert!(number("LimitNOFILE") >= files as u64);
 }
 

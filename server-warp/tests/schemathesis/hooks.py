@@ -16,7 +16,14 @@ with open(os.environ["KNOWLEDGE_DEMO"], encoding="utf-8") as file:
 STATE = {"not_found", "limit_reached"}
 
 # What no pattern says of a URL.
-URL_RULES = ("must be an absolute URL", "must have at most 2048 characters")
+URL_RULES = (
+    "must be an absolute URL",
+    "must have at most 2048 characters",
+    "must name a host that can be looked up",
+    "must not name an address that is not public",
+    "must not name localhost",
+    "must not have port 0",
+)
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

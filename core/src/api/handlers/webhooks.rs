@@ -10,8 +10,9 @@ use crate::api::body::Body;
 use crate::api::headers;
 use crate::api::query::Query;
 use crate::api::response::Answer;
+use crate::error::Error;
 use crate::model::{InboundWebhookUpdate, NewInboundWebhook, NewWebhook, WebhookUpdate};
-use crate::service::Tagged;
+use crate::service::{NewMemory, Tagged};
 
 impl Call<'_> {
     pub(super) async fn create_webhook(&self, credential: &Credential) -> Handled {
@@ -154,10 +155,20 @@ impl Call<'_> {
         let (org, webhook) = (self.id("org"), self.id("id"));
         let message = self.service.verify_message(org, webhook, &message).await?;
         headers::require_json(headers, !body.is_empty())?;
-        let mut body = Body::parse(body)?;
-        let memories = new_memories(&mut body, self.service.limits());
-        let memories = body.finish(memories)?;
+        let memories = match self.inbound_batch() {
+            Ok(memories) => memories,
+            Err(refusal) => {
+                self.service.refuse_message(&message, &refusal).await?;
+                return Err(refusal);
+            }
+        };
         self.service.take_message(&message, &memories).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
+    }
+
+    fn inbound_batch(&self) -> Result<Vec<NewMemory>, Error> {
+        let mut body = Body::parse(self.request.body())?;
+        let memories = new_memories(&mut body, self.service.limits());
+        body.finish(memories)
     }
 }

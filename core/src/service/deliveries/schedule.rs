@@ -41,8 +41,9 @@ pub(super) fn retry_delay(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::DELIVERY_RETENTION_MIN;
+    use crate::limits::{DELIVERY_RETENTION_MIN, INBOUND_MESSAGE_RETENTION};
     use crate::model::Timestamp;
+    use crate::service::DELIVERY_TIMEOUT;
 
     fn env(byte: u8) -> Env {
         Env::new(
@@ -79,6 +80,8 @@ mod tests {
             .map(|tries| retry_delay(tries, Some(Duration::MAX), &env(0)).unwrap())
             .sum();
         assert!(longest < DELIVERY_RETENTION_MIN);
+        // A receiver such as this service knows for longer than that what it took in, each attempt as long as it may be.
+        assert!(longest + 10 * DELIVERY_TIMEOUT < INBOUND_MESSAGE_RETENTION);
         let each = |tries| retry_delay(tries, Some(Duration::MAX), &env(0)).unwrap();
         assert_eq!((1..=9).map(each).max(), Some(RETRY_DELAY_MAX));
     }

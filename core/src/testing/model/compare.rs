@@ -247,7 +247,7 @@ impl Stored<'_> {
 }
 
 /// What an event says.
-fn announcement(event: &Event) -> Announcement {
+pub(super) fn announcement(event: &Event) -> Announcement {
     let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
     let count = |name: &str| field(name).as_u64().unwrap_or(u64::MAX) as usize;
     match event.event_type {

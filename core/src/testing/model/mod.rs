@@ -26,6 +26,7 @@ mod access;
 mod call;
 mod compare;
 mod dashboard;
+mod deliveries;
 mod endpoints;
 mod memories;
 mod roles;

@@ -256,8 +256,18 @@ impl Crowd {
         let wrong = |error: String| self.diverged(error);
         let differences = self.model.differences(&*store).await;
         let mut differences = differences.map_err(|error| wrong(error.to_string()))?;
-        let service = service(store, self.shared.time.env(0)).await;
-        let verified = service.map_err(wrong)?.verify().await;
+        let service = service(Arc::clone(&store), self.shared.time.env(0)).await;
+        let service = service.map_err(wrong)?;
+        let now = self.shared.time.now();
+        let expanding = (0..2).map(|_| async {
+            while service.expand_events(now).await?.has_more {}
+            Ok::<_, crate::Error>(())
+        });
+        let expanded = futures::future::try_join_all(expanding).await;
+        expanded.map_err(|error| wrong(format!("expand: {error:?}")))?;
+        let unheard = self.model.delivery_differences(&*store).await;
+        differences.extend(unheard.map_err(|error| wrong(error.to_string()))?);
+        let verified = service.verify().await;
         let verified = verified.map_err(|error| wrong(format!("{error:?}")))?;
         differences.extend(verified.differences.iter().map(ToString::to_string));
         if differences.is_empty() {

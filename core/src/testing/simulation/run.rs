@@ -13,7 +13,7 @@ use super::resolve::Step;
 use super::world::World;
 use crate::limits::Limits;
 use crate::model::Timestamp;
-use crate::service::{KnowledgeService, Options, SealingKey};
+use crate::service::{ExpansionLimits, KnowledgeService, Options, SealingKey};
 use crate::store::{Key, KeyRange, Store, StoreError, StoreExt};
 use crate::testing::faults::{FaultPlan, FaultRates, FaultStore};
 use crate::testing::model::{Call, Model, Outcome, Refusal, agrees};
@@ -23,6 +23,8 @@ use crate::testing::strategies::Op;
 const SHOWN_CHARS_MAX: usize = 1_000;
 /// How often maintenance is called until it has to be done.
 const MAINTAIN_CALLS_MAX: usize = 50;
+/// How often expansion is.
+const EXPAND_CALLS_MAX: usize = 12;
 
 /// Where the service and the model part, with all that led there.
 #[derive(Clone, Debug)]
@@ -286,12 +288,12 @@ impl Simulation {
     }
 
     /// Compares everything that is stored with the model, and every counter and index with a recount; lets
-    /// maintenance finish and compares again.
+    /// maintenance finish and compares again; expands the events, and compares who hears of what.
     ///
     /// # Errors
     /// A [`Divergence`] where anything differs.
     pub async fn finish(&mut self) -> Result<(), Divergence> {
-        self.is_faulty = false;
+        let was_faulty = std::mem::take(&mut self.is_faulty);
         self.settle().await?;
         self.compare().await?;
         for _ in 0..MAINTAIN_CALLS_MAX {
@@ -301,16 +303,56 @@ impl Simulation {
             applied.map_err(|refusals| self.diverged(format!("maintain: {refusals:?}")))?;
             match done {
                 Ok(done) if done.has_more => {}
-                Ok(_) => return self.compare().await,
+                Ok(_) => {
+                    self.compare().await?;
+                    return self.announce(was_faulty).await;
+                }
                 Err(error) => return Err(self.diverged(format!("maintain: {error:?}"))),
             }
         }
         Err(self.diverged("maintenance has more to do for ever".to_owned()))
     }
 
+    /// Expands what was announced, at first over the failing store in steps of all sizes, and compares who hears of what.
+    async fn announce(&self, is_faulty: bool) -> Result<(), Divergence> {
+        let now = self.time.now();
+        if is_faulty {
+            self.store.relapse();
+            for deliveries in 1..EXPAND_CALLS_MAX {
+                let part = ExpansionLimits {
+                    steps: 2,
+                    deliveries,
+                    ..ExpansionLimits::default()
+                };
+                // Whatever goes wrong is found out by those who come after.
+                drop(self.service.expand_within(now, part).await);
+            }
+            self.settle().await?;
+        }
+        for _ in 0..EXPAND_CALLS_MAX {
+            let done = self.service.expand_events(now).await;
+            let done = done.map_err(|error| self.diverged(format!("expand: {error:?}")))?;
+            if !done.has_more {
+                return self.compare_deliveries().await;
+            }
+        }
+        Err(self.diverged("events have more to be expanded for ever".to_owned()))
+    }
+
+    async fn compare_deliveries(&self) -> Result<(), Divergence> {
+        let differences = self.model.delivery_differences(&**self.store.inner());
+        let differences = differences.await.map_err(|error| self.broken(&error))?;
+        self.verified(differences).await
+    }
+
     async fn compare(&self) -> Result<(), Divergence> {
         let differences = self.model.differences(&**self.store.inner()).await;
-        let mut differences = differences.map_err(|error| self.broken(&error))?;
+        let differences = differences.map_err(|error| self.broken(&error))?;
+        self.verified(differences).await
+    }
+
+    /// Refuses these differences and those that verification finds.
+    async fn verified(&self, mut differences: Vec<String>) -> Result<(), Divergence> {
         let verified = self.service.verify().await;
         let verified = verified.map_err(|error| self.diverged(format!("verify: {error:?}")))?;
         let recounted = verified.differences.iter().map(ToString::to_string);

@@ -8,8 +8,8 @@ use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
 use crate::http_client::trusting;
 
-/// The most deliveries at once: each has a connection, beside those of clients.
-const IN_FLIGHT_MAX: u64 = 4_096;
+/// The most deliveries at once: each has a connection, beside those of clients, and up to some 400 KiB of memory.
+const IN_FLIGHT_MAX: u64 = 1_024;
 const CA_FILE: &str = "webhooks.ca_file";
 
 pub(super) static SECTION: Section = Section {
@@ -29,7 +29,8 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: IN_FLIGHT_MAX,
             },
-            "Deliveries that are being sent at once, to all endpoints together",
+            "Deliveries that are being sent at once, to all endpoints together; each has a connection, and its answer a header \
+             of up to 400 KiB",
         ),
         Setting::new(
             "webhooks.allow",

@@ -92,3 +92,47 @@ pub(super) fn citation(
         ..cause.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{OrgId, Timestamp, WorkspaceId};
+
+    #[test]
+    fn what_is_derived_is_of_the_time_of_its_cause_and_always_the_same() {
+        let millis = 1_700_000_000_123;
+        let cause = uuid::Builder::from_unix_timestamp_millis(millis, &[9; 10]).into_uuid();
+        let event = Event {
+            id: EventId(cause),
+            org_id: OrgId(Uuid::nil()),
+            workspace_id: WorkspaceId(Uuid::nil()),
+            event_type: EventType::MemoryUpdated,
+            timestamp: Timestamp::UNIX_EPOCH,
+            data: json!({ "memory_ids": vec![Uuid::nil(); 1_000] }),
+            endpoints: 1,
+        };
+        let memories = memories_of(&event);
+        assert_eq!(parts(memories.len()), 3);
+        let recall = |number| RecallId(Uuid::from_u128(number));
+        let after = [None, Some(EndpointId(Uuid::from_u128(1)))];
+        let derive = || {
+            let told = after.into_iter().flat_map(|after| {
+                let parts = (0..3).map(move |number| (number, after));
+                let parts = parts.map(|(number, after)| part(&event, &memories, number, after).id);
+                let recalls = (1..3).map(move |number| (recall(number), after));
+                let recalls =
+                    recalls.map(|(recall, after)| citation(&event, recall, &[], after).id);
+                parts.chain(recalls).collect::<Vec<_>>()
+            });
+            told.collect::<Vec<_>>()
+        };
+        let ids = derive();
+        assert_eq!(ids, derive());
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), 10);
+        for id in &ids {
+            assert_eq!(id.0.as_u128() >> 80, u128::from(millis));
+            assert_eq!(id.0.get_version_num(), 7);
+        }
+    }
+}
