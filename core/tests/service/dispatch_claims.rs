@@ -6,13 +6,13 @@ use knowledge_core::model::{
     DeliveryFailureCode, DeliveryStatus, EndpointId, EventType, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ClaimedDelivery, DELIVERY_LEASE, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, PageRequest,
+    ClaimedDelivery, DELIVERY_LEASE, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, PageRequest,
 };
 use knowledge_core::store::{Key, keys};
 use knowledge_core::testing::faults::CallCounts;
 use serde_json::Value;
 
-use crate::dispatching::{answer, endpoint, signed_with, webhook};
+use crate::dispatching::{answer, endpoint, signed_with, under_way, webhook};
 use crate::make::{MILLISECOND, MINUTE};
 use crate::world::World;
 
@@ -58,14 +58,14 @@ async fn an_endpoint_has_eight_under_way_at_most() {
     world.announce(&webhook, 20).await;
     let claimed = world.claim().await.deliveries;
     assert_eq!(claimed.len(), IN_FLIGHT_PER_ENDPOINT_MAX);
-    let mut in_flight = BTreeMap::from([(webhook.id.into(), IN_FLIGHT_PER_ENDPOINT_MAX)]);
+    let mut in_flight = under_way(&claimed);
     world.time.pass(MILLISECOND);
     let none = world.claim_beside(&in_flight).await;
     assert_eq!((none.deliveries, none.has_more), (Vec::new(), false));
     for ended in &claimed[..3] {
         world.finish(ended, &answer(200)).await;
+        in_flight.end(&ended.lease);
     }
-    in_flight.insert(webhook.id.into(), 5);
     assert_eq!(world.claim_beside(&in_flight).await.deliveries.len(), 3);
     world.assert_whole().await;
 }
@@ -76,15 +76,12 @@ async fn an_endpoint_that_fails_has_one_under_way() {
     let webhook = webhook(&world).await;
     world.announce(&webhook, 20).await;
     let mut claimed = world.claim().await.deliveries;
-    let mut under_way = claimed.len();
-    for failed in claimed.drain(..) {
+    while let Some(failed) = claimed.pop() {
         let finished = world.finish(&failed, &answer(500)).await;
         assert!(matches!(finished, Finished::Retry(_)));
-        under_way -= 1;
-        let beside = BTreeMap::from([(webhook.id.into(), under_way)]);
         world.time.pass(MILLISECOND);
-        let more = world.claim_beside(&beside).await.deliveries.len();
-        assert_eq!(more, usize::from(under_way == 0));
+        let more = world.claim_beside(&under_way(&claimed)).await;
+        assert_eq!(more.deliveries.len(), usize::from(claimed.is_empty()));
     }
     // That one succeeds: the others come again, several at once.
     world.time.pass(DELIVERY_LEASE);
@@ -104,7 +101,7 @@ async fn a_claim_takes_no_more_than_there_is_room_for() {
         world.announce(&webhook, 5).await;
     }
     let claim = async |room: usize| {
-        let (now, nobody) = (world.time.now(), BTreeMap::new());
+        let (now, nobody) = (world.time.now(), InFlight::default());
         let claimed = world.service.claim_deliveries(now, room, &nobody);
         claimed.await.unwrap()
     };
@@ -136,7 +133,7 @@ async fn each_of_a_hundred_endpoints_has_its_turn_before_any_has_two() {
     }
     let mut turns: BTreeMap<EndpointId, u32> = BTreeMap::new();
     for round in 0..100 {
-        let (now, nobody) = (world.time.now(), BTreeMap::new());
+        let (now, nobody) = (world.time.now(), InFlight::default());
         let claimed = world.service.claim_deliveries(now, 3, &nobody);
         let claimed = claimed.await.unwrap().deliveries;
         assert_eq!(claimed.len(), 3);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use knowledge_core::Error;
 use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
-use knowledge_core::service::{Attempt, ClaimedDelivery, Finished};
+use knowledge_core::service::{Attempt, ClaimedDelivery, Finished, InFlight};
 use knowledge_core::store::keys;
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 
@@ -42,7 +42,7 @@ async fn run(
 ) -> BTreeMap<DeliveryId, (Finished, u32)> {
     let mut ended = BTreeMap::new();
     for _ in 0..100 {
-        let (now, nobody) = (world.time.now(), BTreeMap::new());
+        let (now, nobody) = (world.time.now(), InFlight::default());
         let claimed = world.service.claim_deliveries(now, ROOM, &nobody).await;
         let claimed = match claimed {
             Ok(claimed) => claimed,

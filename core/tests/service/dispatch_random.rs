@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
-use knowledge_core::service::{Claimed, ClaimedDelivery, DeliveryLease, Finished};
+use knowledge_core::model::{DeliveryId, DeliveryStatus, Webhook};
+use knowledge_core::service::{Claimed, ClaimedDelivery, DeliveryLease, Finished, InFlight};
 use knowledge_core::testing::faults::{FaultPlan, FaultRates};
 
-use crate::dispatching::{answer, webhook};
+use crate::dispatching::{answer, under_way, webhook};
 use crate::make::{HOUR, MILLISECOND};
 use crate::world::World;
 
@@ -34,12 +34,8 @@ struct Dispatcher {
 }
 
 impl Dispatcher {
-    fn in_flight(&self) -> BTreeMap<EndpointId, usize> {
-        let mut in_flight = BTreeMap::new();
-        for held in &self.held {
-            *in_flight.entry(held.lease.endpoint()).or_default() += 1;
-        }
-        in_flight
+    fn in_flight(&self) -> InFlight {
+        under_way(&self.held)
     }
 }
 

@@ -14,6 +14,7 @@ use knowledge_core::service::{
 };
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::dispatching::{answer, endpoint, signed_with};
 use crate::make::{MILLISECOND, code, new_recall, sensitivity};
@@ -179,6 +180,55 @@ async fn what_fails_is_due_again_by_the_schedule() {
     let ids: Vec<_> = failing.received().iter().map(|one| one.id).collect();
     assert!(ids.iter().all(|id| *id == ids[0]));
     assert_eq!(world.undelivered().await, 0);
+    world.assert_whole().await;
+}
+
+/// Who answers the first request once it has received all the others.
+struct Hesitant {
+    first: Semaphore,
+    received: Mutex<Vec<DeliveryId>>,
+    wanted: usize,
+}
+
+#[async_trait]
+impl DeliverySender for Hesitant {
+    async fn send(&self, request: &DeliveryRequest) -> Attempt {
+        let received = {
+            let mut received = self.received.lock().unwrap();
+            received.push(request.id);
+            received.len()
+        };
+        if received == self.wanted {
+            self.first.add_permits(1);
+        }
+        if received == 1 {
+            self.first.acquire().await.unwrap().forget();
+        }
+        answer(200)
+    }
+}
+
+#[tokio::test]
+async fn one_slow_endpoint_holds_up_nobody_else() {
+    let world = World::new().await;
+    let slow = webhook(&world, EventType::ChunkCreated).await;
+    world.announce(&slow, 1).await;
+    world.time.pass(MILLISECOND);
+    // More than is under way at once, of as many endpoints.
+    let others = 80;
+    for _ in 0..10 {
+        let other = webhook(&world, EventType::ChunkCreated).await;
+        world.announce(&other, others / 10).await;
+    }
+    let sender = Hesitant {
+        first: Semaphore::new(0),
+        received: Mutex::default(),
+        wanted: others + 1,
+    };
+    let now = world.time.now();
+    let done = world.service.dispatch(&sender, now).await.unwrap();
+    assert_eq!((done.attempts, done.delivered), (81, 81));
+    assert_eq!((done.has_more, done.next_due), (false, None));
     world.assert_whole().await;
 }
 

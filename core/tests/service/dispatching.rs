@@ -1,6 +1,5 @@
 //! Deliveries on the stage: endpoints, events for them, and what an endpoint would say of a request.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use knowledge_core::model::{
@@ -9,6 +8,7 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{
     Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
+    InFlight,
 };
 use knowledge_core::store::{Commit, Key, Store, StoreExt, keys};
 use serde_json::{Value, json};
@@ -70,6 +70,11 @@ pub(crate) fn silence() -> Attempt {
     }
 }
 
+/// Exchanges that are under way.
+pub(crate) fn under_way(claimed: &[ClaimedDelivery]) -> InFlight {
+    claimed.iter().map(|one| &one.lease).collect()
+}
+
 /// With which of these secrets a request is signed, as the library of the standard signs. It verifies against the clock of
 /// the machine, which no test stops: so what it would sign is looked for.
 pub(crate) fn signed_with(request: &DeliveryRequest, secrets: &[&str]) -> Vec<bool> {
@@ -88,11 +93,11 @@ pub(crate) fn signed_with(request: &DeliveryRequest, secrets: &[&str]) -> Vec<bo
 impl World {
     /// Claims what is due, with nothing under way.
     pub(crate) async fn claim(&self) -> Claimed {
-        self.claim_beside(&BTreeMap::new()).await
+        self.claim_beside(&InFlight::default()).await
     }
 
     /// Claims what is due beside these exchanges.
-    pub(crate) async fn claim_beside(&self, in_flight: &BTreeMap<EndpointId, usize>) -> Claimed {
+    pub(crate) async fn claim_beside(&self, in_flight: &InFlight) -> Claimed {
         let now = self.time.now();
         let claimed = self.service.claim_deliveries(now, ROOM, in_flight).await;
         claimed.unwrap()

@@ -2,11 +2,13 @@
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, Credential};
-use knowledge_core::model::{Delivery, DeliveryId, DeliveryStatus, Webhook, WebhookUpdate};
+use knowledge_core::model::{
+    Delivery, DeliveryId, DeliveryStatus, EventId, NewCitationSubscription, Webhook, WebhookUpdate,
+};
 use knowledge_core::service::{
     AuditAction, AuditEntry, AuditFilter, Endpoint, Finished, OutboxStatus, Page, PageRequest,
 };
-use knowledge_core::store::keys;
+use knowledge_core::store::{StoreExt, keys};
 use uuid::Uuid;
 
 use crate::dispatching::{answer, endpoint, webhook};
@@ -150,7 +152,7 @@ async fn a_delivery_is_found_at_its_own_endpoint() {
 async fn who_may_manage_the_one_kind_does_not_see_the_other() {
     let world = World::new().await;
     let webhook = endpoint(&webhook(&world).await);
-    let subscription = Endpoint::Subscription(world.subscription().await);
+    let of_owner = Endpoint::Subscription(world.subscription().await);
     let may = async |caller: &Credential, endpoint| {
         let page = PageRequest::default();
         let listed = world
@@ -162,11 +164,82 @@ async fn who_may_manage_the_one_kind_does_not_see_the_other() {
     let hooks = world
         .caller_who_may(actions(&[Action::WebhookManage]))
         .await;
-    assert!(may(&hooks, webhook).await && !may(&hooks, subscription).await);
+    assert!(may(&hooks, webhook).await && !may(&hooks, of_owner).await);
     let citations = world
         .caller_who_may(actions(&[Action::CitationSubscriptionManage]))
         .await;
-    assert!(!may(&citations, webhook).await && may(&citations, subscription).await);
+    let request = NewCitationSubscription {
+        recall_id: world.recall().await,
+        webhook_url: "https://example.com/".parse().unwrap(),
+    };
+    let own = world
+        .service
+        .create_citation_subscription(&citations, &request);
+    let own = Endpoint::Subscription(own.await.unwrap().id);
+    assert!(!may(&citations, webhook).await && may(&citations, own).await);
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Option<&'static str> {
+    result.is_err().then(|| code(result))
+}
+
+#[tokio::test]
+async fn what_another_member_subscribed_to_takes_both_actions() {
+    let world = World::new().await;
+    let of_owner = Endpoint::Subscription(world.subscription().await);
+    let delivery = world.announce_to(of_owner, 1).await.remove(0).id;
+    let one = actions(&[Action::CitationSubscriptionManage]);
+    let both = one | actions(&[Action::WebhookManage]);
+    let outcomes = async |caller: &Credential| {
+        let (service, page) = (&world.service, PageRequest::default());
+        [
+            refusal(service.list_deliveries(caller, of_owner, None, &page).await),
+            refusal(service.delivery(caller, of_owner, delivery).await),
+            refusal(service.redeliver(caller, of_owner, delivery).await),
+            refusal(service.redeliver_dead(caller, of_owner).await),
+            refusal(service.ping(caller, of_owner).await),
+        ]
+    };
+    let one = world.caller_who_may(one).await;
+    assert_eq!(outcomes(&one).await, [Some("forbidden"); 5]);
+    let both = world.caller_who_may(both).await;
+    assert_eq!(outcomes(&both).await, [None; 5]);
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_made_again() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 505).await;
+    let gone = world.claim().await.deliveries;
+    for one in gone {
+        world.finish(&one, &answer(410)).await;
+    }
+    while world.undelivered().await > 0 {
+        world.time.pass(MILLISECOND);
+        world.claim().await;
+    }
+    let ping = world.ping(&webhook).await;
+    let on = world.claim_one().await;
+    assert_eq!(on.request.id, ping.id);
+    world.finish(&on, &answer(200)).await;
+    let range = keys::dead_letters(world.org.id, webhook.id.into());
+    let marks = world.faults.inner().scan_all(&range).await.unwrap();
+    assert_eq!(marks.len(), 505);
+    for mark in marks.iter().take(3) {
+        let event = EventId(keys::last_id(&mark.key).unwrap());
+        let key = keys::delivery(world.org.id, webhook.id.into(), event);
+        world.overwrite(key, "\"damaged\"".to_owned()).await;
+    }
+    for (redelivered, has_more) in [(500, true), (2, false), (0, false)] {
+        let (owner, endpoint) = (&world.owner, endpoint(&webhook));
+        let done = world.service.redeliver_dead(owner, endpoint).await;
+        let done = done.unwrap();
+        assert_eq!((done.redelivered, done.has_more), (redelivered, has_more));
+    }
+    assert_eq!(world.undelivered().await, 502);
+    let left = world.faults.inner().scan_all(&range).await.unwrap();
+    assert_eq!(left.len(), 3);
 }
 
 #[tokio::test]

@@ -22,6 +22,8 @@ mod dispatch_leases;
 mod dispatch_random;
 mod dispatch_rounds;
 mod dispatch_schedule;
+mod dispatch_shares;
+mod dispatch_turns;
 mod dispatching;
 mod events;
 mod expansion;

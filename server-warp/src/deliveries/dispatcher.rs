@@ -139,7 +139,7 @@ impl Dispatcher {
         if room == 0 || self.in_flight.renewal_at().is_some_and(is_late) {
             return since + self.poll_interval();
         }
-        let in_flight = self.in_flight.by_endpoint();
+        let in_flight = self.in_flight.counted();
         let result = self.service().claim_deliveries(now, room, in_flight).await;
         let Some(claimed) = self.claiming.came_to(result, &self.attempts.metrics) else {
             return self.claiming.next();

@@ -1,10 +1,9 @@
 //! The exchanges that are under way, with the leases that they are made under.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use knowledge_core::model::EndpointId;
-use knowledge_core::service::{DELIVERY_LEASE, DeliveryLease};
+use knowledge_core::service::{DELIVERY_LEASE, DeliveryLease, InFlight as Counted};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -18,7 +17,7 @@ const RENEW_EARLIER: Duration = RENEW_INTERVAL.checked_div(2).expect("2 is not 0
 pub(super) struct InFlight {
     exchanges: JoinSet<()>,
     leases: HashMap<Id, Held>,
-    by_endpoint: BTreeMap<EndpointId, usize>,
+    counted: Counted,
 }
 
 /// The lease of one exchange.
@@ -38,9 +37,9 @@ impl InFlight {
         self.exchanges.is_empty()
     }
 
-    /// How many there are with each endpoint.
-    pub(super) fn by_endpoint(&self) -> &BTreeMap<EndpointId, usize> {
-        &self.by_endpoint
+    /// How many there are with each endpoint, and for each organisation.
+    pub(super) fn counted(&self) -> &Counted {
+        &self.counted
     }
 
     /// Begins an exchange under a lease that holds since then.
@@ -53,7 +52,7 @@ impl InFlight {
         let id = self.exchanges.spawn(exchange).id();
         let renew_at = Some(since + RENEW_INTERVAL);
         self.leases.insert(id, Held { lease, renew_at });
-        *self.by_endpoint.entry(lease.endpoint()).or_default() += 1;
+        self.counted.begin(&lease);
     }
 
     /// Waits until one ends, and for ever where there is none.
@@ -80,15 +79,8 @@ impl InFlight {
                 error.id()
             }
         };
-        let Some(held) = self.leases.remove(&id) else {
-            return;
-        };
-        let endpoint = held.lease.endpoint();
-        if let Some(count) = self.by_endpoint.get_mut(&endpoint) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_endpoint.remove(&endpoint);
-            }
+        if let Some(held) = self.leases.remove(&id) {
+            self.counted.end(&held.lease);
         }
     }
 

@@ -120,7 +120,7 @@ catalogue! {
     MAINTENANCE_LAG = Gauge "knowledge_maintenance_lag_seconds" []
         "How long the oldest due entry had been due when the last turn began";
     OUTBOX_EVENTS = Gauge "knowledge_outbox_events" []
-        "Events that are not expanded to their endpoints yet, counted up to 1,000";
+        "Events that are not expanded to their endpoints yet, counted up to 100";
     OUTBOX_DELIVERIES = Gauge "knowledge_outbox_deliveries" []
         "Deliveries that are neither made nor given up";
     OUTBOX_AGE = Gauge "knowledge_outbox_oldest_age_seconds" []

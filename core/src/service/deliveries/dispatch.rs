@@ -1,22 +1,24 @@
 //! One round of everything, for hosts that have no process of their own for it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 
-use super::claim::ClaimedDelivery;
+use super::claim::{Claimed, ClaimedDelivery};
 use super::exchange::{DELIVERY_TIMEOUT, DeliverySender};
 use super::finish::Finished;
-use super::lease::DELIVERY_LEASE;
+use super::in_flight::InFlight;
+use super::lease::{DELIVERY_LEASE, DeliveryLease};
 use crate::error::Error;
 use crate::model::Timestamp;
 use crate::service::KnowledgeService;
 
 /// How many exchanges are under way at once.
 const AT_ONCE_MAX: usize = 64;
-/// How many times one call expands, claims and sends.
-const ROUNDS_MAX: usize = 16;
+/// How many attempts one call begins, in round numbers: a claim that goes beyond is made whole.
+const ATTEMPTS_MAX: usize = 1_024;
+/// How many times one call expands and claims.
+const STEPS_MAX: usize = 2 * ATTEMPTS_MAX;
 /// How long the leases hold: nobody renews them meanwhile.
 const LEASE: Duration = DELIVERY_TIMEOUT.saturating_add(DELIVERY_LEASE);
 
@@ -37,7 +39,8 @@ impl KnowledgeService {
     /// One whole round: expands what is in the outbox, and makes what is due, with this sender. For hosts without a
     /// process of their own to do so all the time.
     ///
-    /// The sender has to keep to [`DELIVERY_TIMEOUT`]: the leases hold for little longer.
+    /// The sender has to keep to [`DELIVERY_TIMEOUT`]: the leases hold for little longer. While the call lasts time goes on:
+    /// of `now` and the clock of the service's [`Env`](crate::env::Env) the later one counts.
     ///
     /// # Errors
     /// Those of the store; what was done before stays done.
@@ -47,49 +50,74 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<Dispatched, Error> {
         let mut done = Dispatched::default();
-        for _ in 0..ROUNDS_MAX {
-            let now = now.max(self.env().now());
-            let expanded = self.expand_events(now).await?;
-            let nobody = BTreeMap::new();
-            let claimed = self.claim_for(now, AT_ONCE_MAX, &nobody, LEASE).await?;
-            let exchanges = claimed
-                .deliveries
-                .iter()
-                .map(|delivery| self.exchange(sender, delivery, now));
-            let mut failed = None;
-            for finished in join_all(exchanges).await {
-                done.attempts += 1;
-                match finished {
-                    Ok(Finished::Delivered) => done.delivered += 1,
-                    Ok(_) => {}
-                    Err(error) => failed = failed.or(Some(error)),
+        let mut in_flight = InFlight::default();
+        let mut exchanges = FuturesUnordered::new();
+        let (mut failed, mut begun) = (None, 0);
+        for step in 0.. {
+            let may_begin = failed.is_none() && begun < ATTEMPTS_MAX && step < STEPS_MAX;
+            let (mut is_idle, now) = (true, now.max(self.env().now()));
+            if may_begin {
+                let room = AT_ONCE_MAX - in_flight.len();
+                match self.expand_and_claim(now, room, &in_flight).await {
+                    Ok((claimed, has_more)) => {
+                        is_idle = !has_more && claimed.deliveries.is_empty();
+                        (done.has_more, done.next_due) = (has_more, claimed.next_due);
+                        for delivery in claimed.deliveries {
+                            begun += 1;
+                            in_flight.begin(&delivery.lease);
+                            exchanges.push(self.exchange(sender, delivery, now));
+                        }
+                    }
+                    Err(error) => failed = Some(error),
                 }
+            } else {
+                done.has_more = true;
             }
-            if let Some(error) = failed {
-                return Err(error);
+            let Some((lease, finished)) = exchanges.next().await else {
+                if is_idle {
+                    break;
+                }
+                continue;
+            };
+            in_flight.end(&lease);
+            done.attempts += 1;
+            match finished {
+                Ok(Finished::Delivered) => done.delivered += 1,
+                Ok(_) => {}
+                Err(error) => failed = failed.or(Some(error)),
             }
-            done.has_more = expanded.has_more || claimed.has_more;
-            done.next_due = claimed.next_due;
-            if !done.has_more && claimed.deliveries.is_empty() {
-                break;
-            }
-            // The ends of exchanges may have given their endpoints other turns.
-            done.has_more = true;
         }
         if done.has_more {
             done.next_due = None;
         }
-        Ok(done)
+        failed.map_or(Ok(done), Err)
+    }
+
+    /// What is to be sent now, and whether there is more to do.
+    async fn expand_and_claim(
+        &self,
+        now: Timestamp,
+        room: usize,
+        in_flight: &InFlight,
+    ) -> Result<(Claimed, bool), Error> {
+        let expanded = self.expand_events(now).await?;
+        let mut claimed = Claimed::default();
+        if room > 0 {
+            claimed = self.claim_for(now, room, in_flight, LEASE).await?;
+        }
+        let has_more = expanded.has_more || claimed.has_more;
+        Ok((claimed, has_more))
     }
 
     async fn exchange(
         &self,
         sender: &dyn DeliverySender,
-        delivery: &ClaimedDelivery,
+        delivery: ClaimedDelivery,
         now: Timestamp,
-    ) -> Result<Finished, Error> {
+    ) -> (DeliveryLease, Result<Finished, Error>) {
         let attempt = sender.send(&delivery.request).await;
         let now = now.max(self.env().now());
-        self.finish_delivery(now, &delivery.lease, &attempt).await
+        let finished = self.finish_delivery(now, &delivery.lease, &attempt).await;
+        (delivery.lease, finished)
     }
 }

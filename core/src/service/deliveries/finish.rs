@@ -166,6 +166,10 @@ impl Ending<'_> {
         };
         self.delivery.put(transaction, &self.queue);
         self.next_turn(transaction, turn, lapses).await?;
+        if matches!(finished, Finished::Dead(Some(_))) && self.queue.state.due.is_some() {
+            // The endpoint is off now: what waits for a retry is given up with it.
+            self.queue.wake(self.now);
+        }
         if matches!(finished, Finished::Retry(_)) || self.queue.is_changed() {
             self.queue.settle(transaction);
         }
@@ -267,10 +271,13 @@ impl Ending<'_> {
         let first = others.into_iter().find(|other| Some(*other) != own);
         let first = first.map(|other| other.at).into_iter();
         let next = first.chain(self.delivery.due).min();
-        let next = next.map(|next| next.max(self.now));
         // A turn at the lapse of this very lease has no other reason.
         let earlier = turn.filter(|turn| Some(*turn) != lapses);
-        self.queue.state.due = next.map(|next| earlier.map_or(next, |turn| turn.min(next)));
+        let earlier = earlier.filter(|turn| next.is_some_and(|next| *turn < next.max(self.now)));
+        match earlier {
+            Some(turn) => self.queue.state.due = Some(turn),
+            None => self.queue.wait_until(next, self.now),
+        }
         Ok(())
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::queue::{EndpointQueue, EndpointState};
+use super::queue::{EndpointQueue, EndpointState, Waiting};
 use super::record::StoredDelivery;
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Key, decode, keys};
+use crate::store::{Key, Transaction, decode, keys};
 
 /// How long a claim holds without being renewed: after a crash what was in flight is due again within this time.
 pub const DELIVERY_LEASE: Duration = Duration::from_secs(4);
@@ -52,6 +52,56 @@ impl DeliveryLease {
     /// Whether it is of the epoch that the delivery is in, and no end of the attempt was recorded.
     pub(super) fn is_held(&self, delivery: &StoredDelivery) -> bool {
         delivery.is_pending() && delivery.is_leased && delivery.epoch == self.epoch
+    }
+}
+
+/// The leases of one endpoint that are renewed together.
+struct Renewal {
+    queue: EndpointQueue,
+    /// What they are leases of.
+    events: Vec<EventId>,
+    /// Whether the turn was to come when one of them lapses.
+    is_turn: bool,
+    /// Whether one lapses earlier than it did: the clock was set back.
+    is_earlier: bool,
+}
+
+impl Renewal {
+    fn of(queue: EndpointQueue) -> Self {
+        Self {
+            queue,
+            events: Vec::new(),
+            is_turn: false,
+            is_earlier: false,
+        }
+    }
+
+    fn moved(&mut self, event: EventId, before: Option<Timestamp>, until: Timestamp) {
+        self.events.push(event);
+        self.is_turn |= before == self.queue.state.due;
+        self.is_earlier |= before.is_none_or(|before| until < before);
+    }
+
+    /// A turn at the lapse of one of them would come in vain: it comes for what else waits, or when they lapse now.
+    async fn next_turn(
+        &mut self,
+        transaction: &Transaction,
+        until: Timestamp,
+    ) -> Result<(), Error> {
+        if self.is_turn {
+            let head = self.queue.head(transaction, self.events.len() + 1).await?;
+            let is_other = |waiting: &&Waiting| !self.events.contains(&waiting.event);
+            let first = head.iter().find(is_other).map(|other| other.at);
+            let earliest = first.map_or(until, |first| first.min(until));
+            // While it fails, the others wait for the end of its one attempt.
+            let is_failing = self.queue.state.failing_since.is_some();
+            let not_before = if is_failing { until } else { earliest };
+            self.queue.wait_until(Some(earliest), not_before);
+        }
+        if self.is_earlier {
+            self.queue.wake(until);
+        }
+        Ok(())
     }
 }
 
@@ -104,21 +154,22 @@ impl KnowledgeService {
                     continue;
                 }
                 held.push(*lease);
-                let queue = queues
-                    .entry(lease.endpoint)
-                    .or_insert_with(|| EndpointQueue::of(lease.org, lease.endpoint, state.value));
+                let renewal = queues.entry(lease.endpoint).or_insert_with(|| {
+                    Renewal::of(EndpointQueue::of(lease.org, lease.endpoint, state.value))
+                });
                 if delivery.due == Some(until) {
                     continue;
                 }
-                // A turn that was to come when this lease lapses comes in vain until then.
-                if queue.state.due == delivery.due {
-                    queue.state.due = Some(until);
-                }
-                delivery.renew(&mut transaction, queue, until);
-                delivery.put(&mut transaction, queue);
+                let before = delivery.due;
+                delivery.renew(&mut transaction, &renewal.queue, until);
+                delivery.put(&mut transaction, &renewal.queue);
+                renewal.moved(lease.event, before, until);
             }
-            for queue in queues.into_values().filter(EndpointQueue::is_changed) {
-                queue.settle(&mut transaction);
+            for mut renewal in queues.into_values() {
+                renewal.next_turn(&transaction, until).await?;
+                if renewal.is_earlier || renewal.queue.is_changed() {
+                    renewal.queue.settle(&mut transaction);
+                }
             }
             transaction.done(held)
         })

@@ -16,8 +16,8 @@ use crate::service::audit::Actor;
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, keys};
 
-/// How many events of the outbox are counted.
-const UNEXPANDED_COUNTED_MAX: usize = 1_000;
+/// How many events of the outbox are counted: counting reads them, and one may list thousands of memories.
+const UNEXPANDED_COUNTED_MAX: usize = 100;
 const NO_SUCH_DELIVERY: Error = Error::NotFound { what: "delivery" };
 
 /// An endpoint as callers name it.
@@ -42,7 +42,7 @@ pub struct Redelivered {
 /// What is on its way at present, over the whole store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxStatus {
-    /// Events that are not expanded to their endpoints yet, counted up to 1,000.
+    /// Events that are not expanded to their endpoints yet, counted up to 100.
     pub unexpanded: u64,
     /// Deliveries that wait for an attempt.
     pub undelivered: u64,
@@ -55,8 +55,8 @@ pub struct OutboxStatus {
     pub disabled_endpoints: u64,
 }
 
-/// What an operation needs, on a webhook and on a citation subscription.
-type Needs = (Need, Need);
+/// What an operation needs: on a webhook, on a citation subscription, and besides on that of another member.
+type Needs = (Need, Need, Need);
 
 impl Endpoint {
     /// The identifier that both kinds have.
@@ -106,7 +106,7 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for a wrong page; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown endpoint;
     /// [`Error::Forbidden`] without `webhook:manage` or, for a subscription, `citation_subscription:manage` in its
-    /// workspace.
+    /// workspace, and for a subscription of another member without both.
     pub async fn list_deliveries(
         &self,
         credential: &Credential,
@@ -118,6 +118,7 @@ impl KnowledgeService {
             let needs = (
                 needs::LIST_WEBHOOK_DELIVERIES,
                 needs::LIST_SUBSCRIPTION_DELIVERIES,
+                needs::LIST_OTHERS_SUBSCRIPTION_DELIVERIES,
             );
             let (caller, _) = self
                 .enter_endpoint(&mut reading, credential, endpoint, needs)
@@ -145,6 +146,7 @@ impl KnowledgeService {
             let needs = (
                 needs::READ_WEBHOOK_DELIVERY,
                 needs::READ_SUBSCRIPTION_DELIVERY,
+                needs::READ_OTHERS_SUBSCRIPTION_DELIVERY,
             );
             let (caller, _) = self
                 .enter_endpoint(&mut reading, credential, endpoint, needs)
@@ -170,6 +172,7 @@ impl KnowledgeService {
             let needs = (
                 needs::REDELIVER_TO_WEBHOOK,
                 needs::REDELIVER_TO_SUBSCRIPTION,
+                needs::REDELIVER_TO_OTHERS_SUBSCRIPTION,
             );
             let (caller, recipient) = self
                 .enter_endpoint(&mut transaction, credential, endpoint, needs)
@@ -196,6 +199,7 @@ impl KnowledgeService {
             let needs = (
                 needs::REDELIVER_DEAD_TO_WEBHOOK,
                 needs::REDELIVER_DEAD_TO_SUBSCRIPTION,
+                needs::REDELIVER_DEAD_TO_OTHERS_SUBSCRIPTION,
             );
             let (caller, recipient) = self
                 .enter_endpoint(&mut transaction, credential, endpoint, needs)
@@ -220,7 +224,11 @@ impl KnowledgeService {
         endpoint: Endpoint,
     ) -> Result<Delivery, Error> {
         self.transact(|mut transaction| async move {
-            let needs = (needs::PING_WEBHOOK, needs::PING_SUBSCRIPTION);
+            let needs = (
+                needs::PING_WEBHOOK,
+                needs::PING_SUBSCRIPTION,
+                needs::PING_OTHERS_SUBSCRIPTION,
+            );
             let (caller, recipient) = self
                 .enter_endpoint(&mut transaction, credential, endpoint, needs)
                 .await?;
@@ -280,7 +288,7 @@ impl KnowledgeService {
         transaction: &mut Transaction,
         credential: &Credential,
         endpoint: Endpoint,
-        (webhook, subscription): Needs,
+        (webhook, subscription, of_others): Needs,
     ) -> Result<(Principal, Recipient), Error> {
         if let Endpoint::Webhook(workspace, _) = endpoint {
             let (caller, _) = self
@@ -296,6 +304,11 @@ impl KnowledgeService {
         caller
             .enter(transaction, found.workspace(), subscription)
             .await?;
+        if found.subscriber() != Some(caller.member_id()) {
+            caller
+                .enter(transaction, found.workspace(), of_others)
+                .await?;
+        }
         Ok((caller, found))
     }
 

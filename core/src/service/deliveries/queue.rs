@@ -2,7 +2,11 @@
 //!
 //! What an endpoint waits for stands under `delivery_due`, by time. An endpoint with a queue has one mark under
 //! `endpoint_due`, its turn: so that one with a long queue takes no more room among the others than one with a short
-//! one. Whoever adds to a queue writes the state of the endpoint, so that a claim that has not seen it is a conflict.
+//! one. Whoever adds to a queue, or moves what waits there to an earlier time, writes the state of the endpoint, so that a
+//! claim that has not seen it is a conflict. Who takes away from it or moves it to a later time need not.
+//!
+//! The invariant: while anything waits the turn is set, and it is no later than the earliest of what waits, or than
+//! [`EndpointState::not_before`]. It may be earlier, and come in vain.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +32,10 @@ pub(in crate::service) struct EndpointState {
     pub(in crate::service) sequence: i64,
     /// Its turn: where its mark under `endpoint_due` stands.
     pub(in crate::service) due: Option<Timestamp>,
+    /// Until when what was due had to wait when the turn was set: for the others that are due too, for the end of the
+    /// one attempt that an endpoint gets that fails, or for the repair of what is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::service) not_before: Option<Timestamp>,
     /// Since when every attempt has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) failing_since: Option<Timestamp>,
@@ -66,6 +74,7 @@ impl EndpointQueue {
             place,
             sequence: before + 1,
             due: None,
+            not_before: None,
             failing_since: None,
         };
         transaction.create(keys::endpoint(org, endpoint), &state);
@@ -128,8 +137,32 @@ impl EndpointQueue {
         at: Timestamp,
         event: EventId,
     ) {
-        transaction.put(keys::delivery_due(self.org, self.endpoint, at, event), &());
+        transaction.put(self.place(Waiting { at, event }), &());
         self.wake(at);
+    }
+
+    /// Queues an event before whatever else waits there. That gives the endpoint no turn before others that are due.
+    pub(in crate::service) fn add_first(
+        &mut self,
+        transaction: &mut Transaction,
+        at: Timestamp,
+        event: EventId,
+        now: Timestamp,
+    ) {
+        transaction.put(self.place(Waiting { at, event }), &());
+        let turn = self.state.due.map_or(now, |due| due.min(now));
+        self.wait_until(Some(at), turn);
+    }
+
+    /// Has the turn come for the earliest of what waits, but not before this time.
+    pub(in crate::service) fn wait_until(
+        &mut self,
+        earliest: Option<Timestamp>,
+        not_before: Timestamp,
+    ) {
+        self.state.due = earliest.map(|earliest| earliest.max(not_before));
+        let is_put_off = earliest.is_some_and(|earliest| earliest < not_before);
+        self.state.not_before = is_put_off.then_some(not_before);
     }
 
     /// Has the turn come at this time at the latest.

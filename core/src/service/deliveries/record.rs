@@ -59,13 +59,36 @@ impl StoredDelivery {
 
     /// Writes a new delivery, which waits for an attempt at this time.
     pub(in crate::service) fn create_pending(
-        mut self,
+        self,
         transaction: &mut Transaction,
         queue: &mut EndpointQueue,
         at: Timestamp,
     ) -> Delivery {
+        queue.add(transaction, at, self.delivery.event_id);
+        self.create_waiting(transaction, queue, at)
+    }
+
+    /// Writes a new delivery whose place in the queue, at this time, is before everything else that waits there.
+    pub(in crate::service) fn create_first(
+        self,
+        transaction: &mut Transaction,
+        queue: &mut EndpointQueue,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Delivery {
+        queue.add_first(transaction, at, self.delivery.event_id, now);
+        self.create_waiting(transaction, queue, at)
+    }
+
+    fn create_waiting(
+        mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        at: Timestamp,
+    ) -> Delivery {
         self.mark(transaction, queue);
-        self.wait(transaction, queue, at);
+        self.due = Some(at);
+        self.delivery.next_attempt_at = Some(at);
         self.create(transaction, queue)
     }
 
@@ -173,12 +196,6 @@ impl StoredDelivery {
         self.unmark(transaction, org, endpoint);
         transaction.delete(keys::delivery_id(org, self.delivery.id));
         transaction.delete(keys::delivery(org, endpoint, event));
-    }
-
-    fn wait(&mut self, transaction: &mut Transaction, queue: &mut EndpointQueue, at: Timestamp) {
-        queue.add(transaction, at, self.delivery.event_id);
-        self.due = Some(at);
-        self.delivery.next_attempt_at = Some(at);
     }
 
     /// Moves its place in the queue; the turn of the endpoint stays.

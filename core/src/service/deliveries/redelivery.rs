@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EventId, EventType, Timestamp};
 use crate::service::audit::{Actor, AuditAction, Operation};
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Direction, Key, Transaction, keys};
+use crate::store::{Direction, Key, KeyEntry, Transaction, decode, keys};
 
 /// How many dead letters one call puts back: what fits into one commit, with the attempts that are kept of each.
 const REDELIVERED_PER_CALL: usize = 500;
@@ -63,34 +63,23 @@ impl KnowledgeService {
         if !recipient.is_on() {
             return Err(Error::EndpointOff);
         }
-        let (org, endpoint) = (queue.org, queue.endpoint);
-        let mut marks = transaction
-            .unchecked()
-            .scan(
-                &keys::dead_letters(org, endpoint),
-                REDELIVERED_PER_CALL + 1,
-                Direction::Forward,
-            )
-            .await?;
-        let has_more = marks.len() > REDELIVERED_PER_CALL;
-        marks.truncate(REDELIVERED_PER_CALL);
-        let records: Vec<Key> = marks
-            .iter()
-            .map(|mark| EventId(keys::last_id(&mark.key).unwrap_or_default()))
-            .map(|event| keys::delivery(org, endpoint, event))
-            .collect();
-        let found = transaction.read_many::<StoredDelivery>(&records).await?;
-        let mut redelivered = 0;
-        for (mark, delivery) in marks.into_iter().zip(found) {
-            let is_dead = |found: &StoredDelivery| found.delivery.status == DeliveryStatus::Dead;
-            let Some(mut delivery) = delivery.filter(is_dead) else {
-                transaction.delete(mark.key);
-                continue;
+        let (mut redelivered, mut has_more) = (0, false);
+        let mut rest = keys::dead_letters(queue.org, queue.endpoint);
+        loop {
+            let room = REDELIVERED_PER_CALL - redelivered;
+            let store = transaction.unchecked();
+            let mut marks = store.scan(&rest, room + 1, Direction::Forward).await?;
+            let is_last = marks.len() <= room;
+            marks.truncate(room);
+            let Some(last) = marks.last() else {
+                has_more = !is_last;
+                break;
             };
-            delivery.tries = 0;
-            delivery.enqueue(transaction, &mut queue, now);
-            delivery.put(transaction, &queue);
-            redelivered += 1;
+            rest = rest.after(&last.key);
+            redelivered += put_back_marked(transaction, &mut queue, marks, now).await?;
+            if is_last {
+                break;
+            }
         }
         if redelivered > 0 {
             queue.settle(transaction);
@@ -98,7 +87,7 @@ impl KnowledgeService {
             self.note_redelivery(transaction, actor, recipient, what, now);
         }
         Ok(Redelivered {
-            redelivered,
+            redelivered: redelivered as u64,
             has_more,
         })
     }
@@ -157,7 +146,7 @@ impl KnowledgeService {
         delivery.is_trial = true;
         let first = queue.head(transaction, 1).await?.into_iter().next();
         let first = first.map_or(now, |first| now.min(first.at.minus(MILLISECOND)));
-        let delivery = delivery.create_pending(transaction, &mut queue, first);
+        let delivery = delivery.create_first(transaction, &mut queue, first, now);
         queue.settle(transaction);
         let endpoints = vec![recipient.endpoint()];
         AnnouncedEvent::new(event, endpoints, self.limits()).create(transaction, self.env());
@@ -174,6 +163,39 @@ impl KnowledgeService {
         );
         Ok(delivery)
     }
+}
+
+/// Puts back what these marks mark, but for what cannot be read: that stays as it is. Says how many.
+async fn put_back_marked(
+    transaction: &mut Transaction,
+    queue: &mut EndpointQueue,
+    marks: Vec<KeyEntry>,
+    now: Timestamp,
+) -> Result<usize, Error> {
+    let event = |mark: &KeyEntry| EventId(keys::last_id(&mark.key).unwrap_or_default());
+    let key = |mark| keys::delivery(queue.org, queue.endpoint, event(mark));
+    let records: Vec<Key> = marks.iter().map(key).collect();
+    let found = transaction.entries(&records).await?;
+    let mut redelivered = 0;
+    for ((mark, key), entry) in marks.into_iter().zip(&records).zip(found) {
+        let delivery = entry.map(|entry| decode::<StoredDelivery>(key, &entry));
+        let mut delivery = match delivery {
+            Some(Ok(found)) if found.value.delivery.status == DeliveryStatus::Dead => found.value,
+            Some(Err(error)) => {
+                tracing::error!(%key, %error, "a dead letter cannot be read");
+                continue;
+            }
+            _ => {
+                transaction.delete(mark.key);
+                continue;
+            }
+        };
+        delivery.tries = 0;
+        delivery.enqueue(transaction, queue, now);
+        delivery.put(transaction, queue);
+        redelivered += 1;
+    }
+    Ok(redelivered)
 }
 
 async fn queue_of(

@@ -1,5 +1,6 @@
 //! The turn of an endpoint: what of its queue is claimed, what is given up, and when the next turn is.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,11 +17,11 @@ use super::schedule::RETRY_DELAY_MAX;
 use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::model::{
-    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId, EventType,
-    OrgId, Timestamp,
+    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId, EventId,
+    EventType, OrgId, Timestamp,
 };
 use crate::service::{Event, KnowledgeService, SigningSecret};
-use crate::store::{Entry, Key, Transaction, decode, keys};
+use crate::store::{Entry, Key, StoreError, Transaction, decode, keys};
 
 /// How many deliveries of an endpoint that is off are given up in one turn.
 const GIVEN_UP_PER_TURN: usize = 200;
@@ -139,10 +140,9 @@ impl KnowledgeService {
         };
         work.wait_for(left.map(|left| left.at));
         let earliest = turn.now.plus(NEXT_TURN);
-        queue.state.due = work.next.map(|next| next.max(earliest));
-        if is_failing && !work.taken.deliveries.is_empty() {
-            queue.state.due = Some(turn.until());
-        }
+        let is_tried = is_failing && !work.taken.deliveries.is_empty();
+        let not_before = if is_tried { turn.until() } else { earliest };
+        queue.wait_until(work.next, not_before);
         work.taken.next_due = queue.state.due;
         queue.settle(transaction);
         Ok(work.taken)
@@ -178,6 +178,7 @@ pub(super) fn put_off(
     to: Timestamp,
 ) -> Taken {
     queue.state.due = Some(to);
+    queue.state.not_before = Some(to);
     queue.settle(transaction);
     Taken {
         next_due: Some(to),
@@ -235,8 +236,7 @@ impl Work {
         let mut delivery = match entry.map(|entry| decode::<StoredDelivery>(key, entry)) {
             Some(Ok(delivery)) => delivery.value,
             Some(Err(error)) => {
-                tracing::error!(%key, %error, "a delivery cannot be read");
-                self.put_aside(transaction, queue, waiting);
+                self.put_aside(transaction, queue, waiting, &error);
                 return true;
             }
             None => {
@@ -244,9 +244,9 @@ impl Work {
                 return true;
             }
         };
-        let is_elsewhere = delivery.due != Some(waiting.at) && delivery.is_leased;
-        if !delivery.is_pending() || is_elsewhere {
+        if !delivery.is_pending() || is_elsewhere(&delivery, waiting) {
             transaction.delete(queue.place(waiting));
+            self.wait_for(delivery.due);
             return true;
         }
         let ahead = waiting.at.since(now);
@@ -276,8 +276,16 @@ impl Work {
         transaction: &mut Transaction,
         queue: &EndpointQueue,
         waiting: Waiting,
+        error: &StoreError,
     ) {
-        let at = self.turn.now.plus(DAMAGE_POSTPONED);
+        let now = self.turn.now;
+        if waiting.at > now && waiting.at.since(now) <= RETRY_DELAY_MAX {
+            self.wait_for(Some(waiting.at));
+            return;
+        }
+        let event = waiting.event;
+        tracing::error!(endpoint = %queue.endpoint, %event, %error, "a delivery cannot be read");
+        let at = now.plus(DAMAGE_POSTPONED);
         transaction.delete(queue.place(waiting));
         transaction.put(queue.place(Waiting { at, ..waiting }), &());
         self.wait_for(Some(at));
@@ -340,6 +348,8 @@ async fn give_up(
     let now = work.turn.now;
     let waiting = queue.head(transaction, GIVEN_UP_PER_TURN + 1).await?;
     let has_more = waiting.len() > GIVEN_UP_PER_TURN;
+    // Damage alone has a delivery wait twice: the other place has its turn another time.
+    let mut known: BTreeSet<EventId> = dealt_with.iter().map(|waiting| waiting.event).collect();
     let waiting: Vec<_> = waiting
         .into_iter()
         .take(GIVEN_UP_PER_TURN)
@@ -350,34 +360,50 @@ async fn give_up(
     let found = transaction.entries(&keys).await?;
     let mut left = None;
     for ((waiting, key), entry) in waiting.into_iter().zip(&keys).zip(found) {
-        let delivery = entry.map(|entry| decode::<StoredDelivery>(key, &entry));
-        let is_under_way = |delivery: &StoredDelivery| {
-            delivery.is_leased && now < waiting.at && waiting.at.since(now) <= LEASE_AHEAD_MAX
-        };
-        match delivery {
-            Some(Ok(delivery)) if delivery.value.due == Some(waiting.at) => {
-                let delivery = delivery.value;
-                if is_under_way(&delivery) || (delivery.is_trial && may_be_tried) {
-                    left = left.or(Some(waiting));
-                    continue;
-                }
-                let code = DeliveryFailureCode::EndpointOff;
-                let message = "the endpoint is switched off";
-                abandon(transaction, queue, delivery, (code, message), now);
-                work.taken.given_up += 1;
-            }
-            Some(Err(error)) => {
-                tracing::error!(%key, %error, "a delivery cannot be read");
-                work.put_aside(transaction, queue, waiting);
-            }
-            // Nothing waits here.
-            _ => transaction.delete(queue.place(waiting)),
+        if !known.insert(waiting.event) {
+            left = left.or(Some(waiting));
+            continue;
         }
+        let delivery = match entry.map(|entry| decode::<StoredDelivery>(key, &entry)) {
+            Some(Ok(delivery)) => delivery.value,
+            Some(Err(error)) => {
+                work.put_aside(transaction, queue, waiting, &error);
+                continue;
+            }
+            None => {
+                transaction.delete(queue.place(waiting));
+                continue;
+            }
+        };
+        if !delivery.is_pending() || is_elsewhere(&delivery, waiting) {
+            transaction.delete(queue.place(waiting));
+            work.wait_for(delivery.due);
+            continue;
+        }
+        let ahead = waiting.at.since(now);
+        let is_under_way = delivery.is_leased && !ahead.is_zero() && ahead <= LEASE_AHEAD_MAX;
+        if is_under_way || (delivery.is_trial && may_be_tried) {
+            left = left.or(Some(waiting));
+            continue;
+        }
+        if delivery.due != Some(waiting.at) {
+            transaction.delete(queue.place(waiting));
+        }
+        let code = DeliveryFailureCode::EndpointOff;
+        let message = "the endpoint is switched off";
+        abandon(transaction, queue, delivery, (code, message), now);
+        work.taken.given_up += 1;
     }
     if has_more {
         work.wait_for(Some(now));
     }
     Ok(left)
+}
+
+/// Whether a lease was renewed since its place was found: then it waits at another one. An entry that was put aside is
+/// not where its delivery says either, and counts.
+fn is_elsewhere(delivery: &StoredDelivery, waiting: Waiting) -> bool {
+    delivery.is_leased && delivery.due != Some(waiting.at)
 }
 
 /// Gives a delivery up that is not attempted.

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::{DifferenceCode, Verifier};
 use crate::digest::sha256;
 use crate::model::{EndpointId, OrgId, Timestamp};
+use crate::service::deliveries::EndpointState;
 use crate::service::maintain::Due;
 use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value, keys};
 
@@ -32,8 +33,8 @@ pub(super) enum Claim {
     Lists(Key, EndpointId),
     /// The endpoint is there, or what it left is being cleared.
     Endpoint(OrgId, EndpointId),
-    /// If the endpoint is there, its turn will come.
-    Turn(OrgId, EndpointId),
+    /// If the endpoint is there, its turn comes for what waits there since or until then.
+    Turn(OrgId, EndpointId, Timestamp),
     /// It is an endpoint with a number that was given: one that is not above the second entry.
     Numbered(Key, Key),
 }
@@ -56,7 +57,7 @@ impl Claim {
             Self::EitherExists(one, other) | Self::Numbered(one, other) => {
                 vec![one.clone(), other.clone()]
             }
-            Self::Endpoint(org, endpoint) | Self::Turn(org, endpoint) => {
+            Self::Endpoint(org, endpoint) | Self::Turn(org, endpoint, _) => {
                 vec![keys::endpoint(*org, *endpoint)]
             }
             Self::Due(..) => Vec::new(),
@@ -160,11 +161,20 @@ impl Verifier {
                     self.former.insert((org, endpoint));
                 }
             }
-            Claim::Turn(org, endpoint) => {
-                let due = found().and_then(|state| field(&state, "due"));
-                if due == Some(Value::Null) {
+            Claim::Turn(org, endpoint, at) => {
+                let state = found().and_then(|entry| serde_json::from_slice(&entry.value).ok());
+                let Some(EndpointState {
+                    due, not_before, ..
+                }) = state
+                else {
+                    return;
+                };
+                let latest = not_before.map_or(at, |not_before| not_before.max(at));
+                if due.is_none_or(|due| due > latest) {
                     let key = keys::endpoint(org, endpoint);
-                    self.differ(Mismatch, &key, because, "a time in due", "null");
+                    let expected = format!("a turn at {latest} at the latest");
+                    let found = due.map_or_else(|| "none".to_owned(), |due| due.to_string());
+                    self.differ(Mismatch, &key, because, expected, found);
                 }
             }
             Claim::Due(..) => unreachable!("it is looked up by its time"),

@@ -2,12 +2,11 @@
 //!
 //! What becomes of one is shown over a server that sends nothing: the test says what came of each attempt.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
-use knowledge_core::service::{Attempt, DeliveryAnswer, Finished};
+use knowledge_core::service::{Attempt, DeliveryAnswer, Finished, InFlight};
 use knowledge_core::store::MemoryStore;
 use knowledge_core::testing::fixture::OrgFixture;
 use knowledge_server::system::system_env;
@@ -44,7 +43,7 @@ async fn attempt(server: &InProcess, outcome: Result<u16, DeliveryFailure>) -> F
     let now = system_env().now();
     let claimed = server
         .service
-        .claim_deliveries(now, 10, &BTreeMap::new())
+        .claim_deliveries(now, 10, &InFlight::default())
         .await
         .expect("claimed");
     let [delivery] = claimed.deliveries.as_slice() else {

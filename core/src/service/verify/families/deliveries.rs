@@ -132,7 +132,7 @@ pub(super) fn delivery_due(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
     let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![
         Claim::Says(delivery, json!({ "due": at })),
-        Claim::Turn(org, endpoint),
+        Claim::Turn(org, endpoint, at),
     ])
 }
 

@@ -1,0 +1,140 @@
+//! What one organisation may have under way of all that is, and how much one call claims.
+
+use std::collections::BTreeSet;
+
+use knowledge_core::access::Credential;
+use knowledge_core::model::{EventType, NewWebhook};
+use knowledge_core::service::{ClaimedDelivery, Endpoint, InFlight};
+
+use crate::dispatching::{ROOM, answer, endpoint, under_way, webhook};
+use crate::make::{MILLISECOND, OWNER, new_member, new_workspace};
+use crate::world::World;
+
+/// Webhooks of another organisation, which somebody pings.
+async fn foreign(world: &World, count: usize) {
+    let provisioning = world.service.provisioning();
+    let (org, owner) = provisioning
+        .create_organization("Other", "other", &new_member("eve", OWNER))
+        .await
+        .unwrap();
+    let workspace = provisioning
+        .create_workspace(org.id, &new_workspace("theirs"))
+        .await
+        .unwrap();
+    let (member, workspace) = (owner.id, workspace.id);
+    let owner = Credential::Trusted {
+        org: org.id,
+        member,
+    };
+    let new = NewWebhook {
+        event_type: EventType::ChunkCreated,
+        url: "https://example.org/theirs".parse().unwrap(),
+    };
+    for _ in 0..count {
+        let made = world.service.create_webhook(&owner, workspace, &new).await;
+        let to = Endpoint::Webhook(workspace, made.unwrap().id);
+        world.service.ping(&owner, to).await.unwrap();
+    }
+}
+
+async fn claim(world: &World, room: usize, in_flight: &InFlight) -> Vec<ClaimedDelivery> {
+    let now = world.time.now();
+    let claimed = world.service.claim_deliveries(now, room, in_flight).await;
+    claimed.unwrap().deliveries
+}
+
+#[tokio::test]
+async fn an_organisation_with_a_quarter_of_all_waits_for_the_others_that_are_due() {
+    let world = World::new().await;
+    for _ in 0..8 {
+        let webhook = webhook(&world).await;
+        world.announce(&webhook, 16).await;
+    }
+    // Alone it may have everything.
+    let mut held = claim(&world, 32, &InFlight::default()).await;
+    assert_eq!(held.len(), 32);
+    foreign(&world, 8).await;
+    // Of the slots that become free it gets none while others are due: their turns come later, all the same.
+    world.time.pass(MILLISECOND);
+    for one in held.drain(..6) {
+        world.finish(&one, &answer(200)).await;
+    }
+    let others = claim(&world, 6, &under_way(&held)).await;
+    assert_eq!(others.len(), 6);
+    let ours: BTreeSet<_> = held.iter().map(|one| one.lease.endpoint()).collect();
+    assert!(
+        others
+            .iter()
+            .all(|one| !ours.contains(&one.lease.endpoint()))
+    );
+    held.extend(others);
+    // What the others leave, it gets.
+    for one in held.drain(..10) {
+        world.finish(&one, &answer(200)).await;
+    }
+    world.time.pass(MILLISECOND);
+    let mixed = claim(&world, 10, &under_way(&held)).await;
+    assert_eq!(mixed.len(), 10);
+    let theirs = |one: &&ClaimedDelivery| one.request.url.as_str().ends_with("theirs");
+    assert_eq!(mixed.iter().filter(theirs).count(), 2);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn one_call_claims_and_commits_a_bounded_number() {
+    let world = World::with(|options| options.limits.webhooks_per_workspace_max = 100).await;
+    let mut webhooks = Vec::new();
+    for _ in 0..50 {
+        let webhook = webhook(&world).await;
+        world.announce(&webhook, 1).await;
+        webhooks.push(webhook);
+    }
+    let nobody = InFlight::default();
+    let before = world.faults.counts().commits;
+    let claimed = world
+        .service
+        .claim_deliveries(world.time.now(), ROOM, &nobody);
+    let claimed = claimed.await.unwrap();
+    assert_eq!(world.faults.counts().commits - before, 32);
+    assert_eq!((claimed.deliveries.len(), claimed.has_more), (32, true));
+    assert_eq!(claim(&world, ROOM, &nobody).await.len(), 18);
+    for webhook in webhooks.iter().take(10) {
+        for _ in 0..10 {
+            world
+                .service
+                .ping(&world.owner, endpoint(webhook))
+                .await
+                .unwrap();
+        }
+    }
+    let claimed = world
+        .service
+        .claim_deliveries(world.time.now(), ROOM, &nobody);
+    let claimed = claimed.await.unwrap();
+    assert_eq!((claimed.deliveries.len(), claimed.has_more), (64, true));
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn what_ends_is_counted_no_longer() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 2).await;
+    let claimed = world.claim().await.deliveries;
+    let mut in_flight = under_way(&claimed);
+    let counted = |in_flight: &InFlight| {
+        (
+            in_flight.len(),
+            in_flight.with_endpoint(webhook.id.into()),
+            in_flight.of_organization(world.org.id),
+        )
+    };
+    assert_eq!(counted(&in_flight), (2, 2, 2));
+    in_flight.end(&claimed[0].lease);
+    assert_eq!(counted(&in_flight), (1, 1, 1));
+    for _ in 0..2 {
+        in_flight.end(&claimed[1].lease);
+        assert_eq!(counted(&in_flight), (0, 0, 0));
+    }
+    assert_eq!(in_flight, InFlight::default());
+}
