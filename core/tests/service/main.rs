@@ -28,6 +28,7 @@ mod dispatching;
 mod events;
 mod expansion;
 mod expansion_citations;
+mod expansion_damage;
 mod inbound;
 mod inbound_posts;
 mod ingest;
