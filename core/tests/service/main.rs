@@ -14,6 +14,7 @@ mod connector_changes;
 mod connectors;
 mod credentials;
 mod dashboard;
+mod delivery_clearing;
 mod delivery_docs;
 mod delivery_history;
 mod dispatch_claims;
