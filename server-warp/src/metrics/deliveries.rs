@@ -186,6 +186,7 @@ impl DeliveryMetrics {
     pub(crate) fn expanded(&self, expanded: &Expanded) {
         self.events_expanded.inc_by(expanded.events);
         self.queued.inc_by(expanded.deliveries);
+        self.gave_up(expanded.given_up);
     }
 
     pub(crate) fn gave_up(&self, deliveries: u64) {

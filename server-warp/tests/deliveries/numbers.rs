@@ -16,6 +16,7 @@ const DELIVERIES: &str = "knowledge_outbox_deliveries";
 const OVERDUE: &str = "knowledge_outbox_overdue_seconds";
 const AGE: &str = "knowledge_outbox_oldest_age_seconds";
 const IN_FLIGHT: &str = "knowledge_deliveries_in_flight";
+const GIVEN_UP: &str = "knowledge_deliveries_given_up_total";
 const FAILURES: &str = "knowledge_delivery_failures_total";
 const DURATIONS: &str = "knowledge_delivery_duration_seconds_count";
 
@@ -89,6 +90,14 @@ async fn endpoints_that_are_switched_off_and_what_they_do_not_get_are_counted() 
     let refused = [("reason", "http_4xx")];
     assert_eq!(server.number(FAILURES, &refused).await, 1.0);
     assert_eq!(server.number(AGE, &[]).await, 0.0);
+    // What happens from now on becomes a dead letter as it is expanded.
+    assert_eq!(server.number(GIVEN_UP, &[]).await, 0.0);
+    world.ingest().await;
+    world.is_idle().await;
+    server
+        .number_becomes(GIVEN_UP, &[], |given_up| given_up == 1.0)
+        .await;
+    assert_eq!(sender.sent().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
