@@ -19,8 +19,8 @@ use crate::world::{Time, World};
 const SEEDS: u64 = 40;
 const STEPS: u32 = 150;
 const WEBHOOKS: usize = 3;
-/// More calls of the store than most operations make.
-const CALLS: usize = 12;
+/// About as many calls of the store as an operation makes.
+const CALLS: usize = 9;
 
 /// What may happen; the numbers choose which of all it happens to.
 #[derive(Clone, Copy, Debug)]
@@ -258,7 +258,11 @@ impl Storm {
         }
         let (who, act) = (self.dice.roll(2), Act::any(&mut self.dice));
         if self.dice.roll(2) == 0 {
-            let meanwhile = Act::any(&mut self.dice);
+            // A claim looks at places that a renewal moves, unseen where the turn stays.
+            let meanwhile = match act {
+                Act::Claim(_) if self.dice.roll(2) == 0 => Act::Renew,
+                _ => Act::any(&mut self.dice),
+            };
             let service = self.dispatchers[1 - who].service.clone();
             let common = Arc::clone(&self.common);
             let event = async move {
