@@ -77,7 +77,8 @@ impl From<Recall> for RecallSummary {
     }
 }
 
-/// Who hears when a memory changes that a recall cites.
+/// Who hears when a memory changes that a recall cites: of every such memory, by its identifier alone, whatever its labels
+/// are for the subscriber. Who relied on an answer has to hear that what it cites is no longer for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CitationSubscription {

@@ -51,6 +51,7 @@ pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 #[cfg(feature = "openapi")]
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
+use self::deliveries::Damage;
 #[cfg(feature = "testing")]
 pub(crate) use self::deliveries::ExpansionLimits;
 pub use self::deliveries::{
@@ -147,6 +148,7 @@ struct Inner {
     limits: Limits,
     public_url: String,
     webhook_addresses: AddressPolicy,
+    damage: Damage,
 }
 
 impl fmt::Debug for KnowledgeService {
@@ -266,6 +268,7 @@ impl KnowledgeService {
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
+            damage: Damage::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),

@@ -129,7 +129,8 @@ impl KnowledgeService {
         .await
     }
 
-    /// Changes an outbound webhook. An update that sets nothing returns it as it is.
+    /// Changes an outbound webhook. An update that sets nothing returns it as it is; one that says whether it is active
+    /// replaces what the service had decided about that.
     ///
     /// # Errors
     /// As [`KnowledgeService::webhook`], and [`Error::InvalidRequest`] for bad values; [`Error::PreconditionFailed`]
@@ -163,14 +164,16 @@ impl KnowledgeService {
             after.event_type = update.event_type.unwrap_or(after.event_type);
             after.url = update.url.clone().unwrap_or(after.url);
             after.is_active = update.is_active.unwrap_or(after.is_active);
+            // Who says whether it is on has the last word: off by its owner, it is no longer off by the service.
+            after.disabled_reason = before
+                .disabled_reason
+                .filter(|_| update.is_active.is_none());
             if after == before {
                 return transaction.done(Tagged::strong(before));
             }
             after.updated_at = now;
-            if after.is_active {
-                after.disabled_reason = None;
-            }
-            let is_switched = after.is_active != before.is_active;
+            let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
+            let is_switched = switches(&after) != switches(&before);
             if is_switched || after.url != before.url {
                 // What waits is given up at once, or goes on; the failures of another address do not count.
                 let was_disabled = stored.disabled.take_if(|_| is_switched);

@@ -5,6 +5,7 @@
 mod addresses;
 mod crowd;
 mod late;
+mod planted;
 mod regressions;
 mod seeds;
 mod sequential;

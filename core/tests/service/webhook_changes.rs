@@ -2,15 +2,16 @@
 
 use knowledge_core::Error;
 use knowledge_core::model::{
-    EventType, InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook, Webhook,
-    WebhookId, WebhookUpdate,
+    DisabledReason, EventType, InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook,
+    Webhook, WebhookId, WebhookUpdate,
 };
 use knowledge_core::service::{AuditAction, DifferenceCode, IfMatch, PageRequest, Tagged};
 use knowledge_core::store::{Commit, keys};
 use serde_json::Value;
 
-use crate::audit::entry_of;
-use crate::make::{DAY, MEMBER, MINUTE, code, problem};
+use crate::audit::{entries, entry_of};
+use crate::dispatching::{answer, endpoint};
+use crate::make::{DAY, MEMBER, MILLISECOND, MINUTE, code, problem};
 use crate::world::World;
 
 async fn register(world: &World) -> Webhook {
@@ -121,6 +122,62 @@ async fn an_update_sets_what_it_names() {
     };
     let refused = update(&world, before.id, plain, None).await;
     assert_eq!(problem(refused), "url invalid_value");
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn what_the_service_switched_off_its_owner_can_switch_off_for_good() {
+    let world = World::new().await;
+    let made = register(&world).await;
+    world.announce(&made, 1).await;
+    world.finish(&world.claim_one().await, &answer(410)).await;
+    let read = async || {
+        let workspace = world.workspace.id;
+        let read = world.service.webhook(&world.owner, workspace, made.id);
+        read.await.unwrap().value
+    };
+    assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
+    let disabled = async || world.counter(keys::disabled_endpoint_count()).await;
+    assert_eq!(disabled().await, 1);
+    // What says nothing of it leaves it as it is.
+    let elsewhere = WebhookUpdate {
+        url: Some("https://example.org/".parse().unwrap()),
+        ..WebhookUpdate::default()
+    };
+    update(&world, made.id, elsewhere, None).await.unwrap();
+    assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
+    let tried = world.ping(&made).await;
+    let under_way = world.claim_one().await;
+    assert_eq!(under_way.request.id, tried.id);
+
+    world.time.pass(MILLISECOND);
+    let off = WebhookUpdate {
+        is_active: Some(false),
+        ..WebhookUpdate::default()
+    };
+    let switched = update(&world, made.id, off.clone(), None).await.unwrap();
+    let switched = switched.value;
+    assert_eq!(
+        (switched.is_active, switched.disabled_reason),
+        (false, None)
+    );
+    assert_eq!(disabled().await, 0);
+    let mut updates = entries(&world).await;
+    updates.retain(|entry| entry.action == AuditAction::WebhookUpdate);
+    let last = updates.into_iter().max_by_key(|entry| entry.id).unwrap();
+    assert_eq!(last.before.unwrap()["disabled_reason"], "gone");
+    assert_eq!(last.after.unwrap()["disabled_reason"], Value::Null);
+    // No ping switches it on, neither one that is under way nor another.
+    world.finish(&under_way, &answer(204)).await;
+    assert_eq!(read().await, switched);
+    let refused = world.service.ping(&world.owner, endpoint(&made)).await;
+    assert_eq!(code(refused), "endpoint_off");
+    // Nor does it hear of anything.
+    world.memories(1).await;
+    assert_eq!(world.expand().await.deliveries, 0);
+    world.time.pass(MINUTE);
+    let again = update(&world, made.id, off, None).await.unwrap().value;
+    assert_eq!(again, switched);
     assert_whole(&world).await;
 }
 

@@ -8,7 +8,8 @@ use crate::service::maintain::Due;
 use crate::store::{Transaction, keys};
 
 impl KnowledgeService {
-    /// The owner switched an endpoint off or on. Its turn comes at once: what waits is given up, or sent.
+    /// The owner switched an endpoint off or on. Its turn comes at once: switched off, all that waits is given up; switched
+    /// on, what is due by then is sent, and retries that are to come later keep their times.
     pub(in crate::service) async fn endpoint_switched(
         &self,
         transaction: &mut Transaction,

@@ -6,10 +6,10 @@ use super::record::StoredDelivery;
 use crate::env::Env;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::model::{EndpointId, EventId, OrgId, Timestamp};
+use crate::model::{DeliveryId, EndpointId, EventId, OrgId, Timestamp};
 use crate::service::maintain::Due;
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Direction, KeyEntry, Transaction, keys};
+use crate::store::{Direction, Entry, Key, KeyEntry, Transaction, decode, keys};
 
 /// How many deliveries of a deleted endpoint one step clears.
 const CLEARED_PER_STEP: usize = 200;
@@ -72,16 +72,19 @@ impl KnowledgeService {
                 .iter()
                 .map(|endpoint| keys::delivery(org, *endpoint, event))
                 .collect();
-            let found = transaction.read_many::<StoredDelivery>(&records).await?;
-            if found.iter().flatten().any(StoredDelivery::is_pending) {
+            let found = transaction.entries(&records).await?;
+            let found: Vec<_> = records.iter().zip(&found).map(Kept::read).collect();
+            let is_pending =
+                |kept: &Kept| matches!(kept, Kept::Whole(delivery) if delivery.is_pending());
+            if found.iter().any(is_pending) {
                 announced.kept_until = now.plus(SWEEP_POSTPONED);
                 let later = announced.kept_until;
                 Due::Event { org, event }.schedule(&mut transaction, later, self.env());
                 transaction.put(key, &announced);
                 return transaction.done(());
             }
-            for (endpoint, mut delivery) in endpoints.iter().zip(found).filter_map(present) {
-                delivery.delete(&mut transaction, org, *endpoint);
+            for (endpoint, kept) in endpoints.iter().zip(found) {
+                kept.delete(&mut transaction, org, *endpoint, event).await?;
             }
             transaction.delete(key);
             transaction.done(())
@@ -101,10 +104,16 @@ impl KnowledgeService {
                 .unchecked()
                 .scan(range, CLEARED_PER_STEP, Direction::Forward)
                 .await?;
-            let records: Vec<_> = found.iter().map(|found| found.key.clone()).collect();
-            let deliveries = transaction.read_many::<StoredDelivery>(&records).await?;
-            for mut delivery in deliveries.into_iter().flatten() {
-                delivery.delete(&mut transaction, org, endpoint);
+            for found in &found {
+                let version = Some(found.entry.version);
+                transaction.check(found.key.clone(), version);
+                let Some(event) = keys::last_id(&found.key).map(EventId) else {
+                    // Nothing follows from such a key.
+                    transaction.delete(found.key.clone());
+                    continue;
+                };
+                let kept = Kept::read((&found.key, &Some(found.entry.clone())));
+                kept.delete(&mut transaction, org, endpoint, event).await?;
             }
             transaction.done(found.len() == CLEARED_PER_STEP)
         })
@@ -112,6 +121,66 @@ impl KnowledgeService {
     }
 }
 
-fn present<A, B>((one, other): (A, Option<B>)) -> Option<(A, B)> {
-    Some((one, other?))
+/// A delivery that is to be deleted.
+enum Kept {
+    Whole(StoredDelivery),
+    Damaged,
+    Gone,
+}
+
+impl Kept {
+    fn read((key, entry): (&Key, &Option<Entry>)) -> Self {
+        match entry.as_ref().map(|entry| decode(key, entry)) {
+            None => Self::Gone,
+            Some(Ok(delivery)) => Self::Whole(delivery.value),
+            Some(Err(error)) => {
+                tracing::error!(%key, %error, "a delivery that is cleared away cannot be read");
+                Self::Damaged
+            }
+        }
+    }
+
+    async fn delete(
+        self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        endpoint: EndpointId,
+        event: EventId,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Gone => Ok(()),
+            Self::Whole(mut delivery) => {
+                delivery.delete(transaction, org, endpoint);
+                Ok(())
+            }
+            Self::Damaged => delete_damaged(transaction, org, endpoint, event).await,
+        }
+    }
+}
+
+/// Deletes a delivery and what leads to it, as far as that follows from its endpoint and event. Its mark tells whether it
+/// was counted.
+async fn delete_damaged(
+    transaction: &mut Transaction,
+    org: OrgId,
+    endpoint: EndpointId,
+    event: EventId,
+) -> Result<(), Error> {
+    let mark = keys::undelivered(event, endpoint);
+    let marks = transaction.entries(std::slice::from_ref(&mark)).await?;
+    if marks.iter().any(Option::is_some) {
+        transaction.delete(mark);
+        transaction.add(keys::undelivered_count(), -1);
+    }
+    let queue = keys::deliveries_due(org, endpoint);
+    for place in transaction.scan_unchecked(&queue).await? {
+        let of = keys::parse_delivery_due(&place.key).map(|(_, event)| event);
+        if of == Some(event) {
+            transaction.delete(place.key);
+        }
+    }
+    transaction.delete(keys::dead_letter(org, endpoint, event));
+    transaction.delete(keys::delivery_id(org, DeliveryId::of(event, endpoint)));
+    transaction.delete(keys::delivery(org, endpoint, event));
+    Ok(())
 }

@@ -29,9 +29,9 @@ pub use self::exchange::{
     ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
 };
 pub use self::expansion::Expanded;
-pub(super) use self::expansion::Expansion;
 #[cfg(feature = "testing")]
 pub(crate) use self::expansion::ExpansionLimits;
+pub(super) use self::expansion::{Damage, Expansion};
 pub use self::finish::Finished;
 pub(super) use self::history::AnnouncedEvent;
 pub use self::in_flight::InFlight;

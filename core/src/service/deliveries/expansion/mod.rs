@@ -1,5 +1,6 @@
 //! Which endpoints hear of an event: from the outbox to the queues.
 
+mod damage;
 mod derived;
 mod hearers;
 mod step;
@@ -8,6 +9,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+pub(in crate::service) use self::damage::Damage;
 use self::step::{Step, Stepped};
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, RecallId, Timestamp};
@@ -24,6 +26,8 @@ pub struct Expanded {
     pub events: u64,
     /// Deliveries that were made of them.
     pub deliveries: u64,
+    /// How many of these are dead letters from the beginning, as the service has switched their endpoints off.
+    pub given_up: u64,
     /// Whether there is more to do now: call again.
     pub has_more: bool,
 }
@@ -87,8 +91,8 @@ impl Default for ExpansionLimits {
 impl KnowledgeService {
     /// Expands events of the outbox to the endpoints that hear of them, the oldest first, a bounded part of the work.
     ///
-    /// Several callers do no harm: every step is a commit under checks. An event that cannot be read stays where it is,
-    /// and keeps no other from being expanded.
+    /// Several callers do no harm: every step is a commit under checks. An event that cannot be read, or that others are
+    /// always ahead of, stays where it is for another call, and keeps no other from being expanded.
     ///
     /// # Errors
     /// Those of the store; what was done before stays done.
@@ -114,7 +118,7 @@ impl KnowledgeService {
             rest = rest.after(&last.key);
             let events = page.iter().filter_map(|found| {
                 let id = keys::last_id(&found.key).map(EventId);
-                if id.is_none() {
+                if id.is_none() && self.inner.damage.is_new(&found.key) {
                     tracing::error!(key = %found.key, "a key of the outbox cannot be read");
                 }
                 id
@@ -149,6 +153,7 @@ impl KnowledgeService {
                 Ok(stepped) => {
                     done.events += stepped.events;
                     done.deliveries += stepped.deliveries;
+                    done.given_up += stepped.given_up;
                     let is_whole = stepped.passed == some.len();
                     // To pass by what is damaged is no step: it would hide what is behind it.
                     *steps -= u32::from(!is_whole || stepped.events > 0);
@@ -156,12 +161,23 @@ impl KnowledgeService {
                     if !is_whole {
                         events.rotate_left(1);
                     }
+                    together = together.saturating_mul(2);
                 }
-                // Something damaged is in the way of one of them: alone, it is in no other's.
-                Err(Error::Internal { .. }) if some.len() > 1 => together = 1,
+                // Something damaged is in the way of one of them: the fewer there are together, the fewer it holds up.
+                Err(Error::Internal { .. }) if some.len() > 1 => together = some.len() / 2,
                 Err(Error::Internal { detail }) => {
-                    let event = events.pop_front();
-                    tracing::error!(?event, %detail, "an event cannot be expanded");
+                    let event = some[0];
+                    if self.inner.damage.is_new(&keys::outbox(event)) {
+                        tracing::error!(%event, %detail, "an event cannot be expanded");
+                    }
+                    events.pop_front();
+                }
+                // Others write what these meet: alone, each meets the least.
+                Err(Error::Conflict) if some.len() > 1 => together = 1,
+                Err(Error::Conflict) => {
+                    *steps -= 1;
+                    done.has_more = true;
+                    events.pop_front();
                 }
                 Err(error) => return Err(error),
             }

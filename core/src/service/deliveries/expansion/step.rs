@@ -16,7 +16,7 @@ use crate::model::{
     WorkspaceId,
 };
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Decided, Direction, KeyEntry, Transaction, decode_value, keys};
+use crate::store::{Decided, Direction, KeyEntry, StoreErrorKind, Transaction, decode_value, keys};
 
 /// How many marks of recalls one reading looks at.
 const LOOKS_PER_SCAN: usize = 100;
@@ -32,6 +32,8 @@ pub(super) struct Stepped {
     /// How many are done with.
     pub(super) events: u64,
     pub(super) deliveries: u64,
+    /// How many of the deliveries are dead letters from the beginning.
+    pub(super) given_up: u64,
 }
 
 /// A commit that is being decided.
@@ -111,7 +113,9 @@ impl<'s> Step<'s> {
             (Ok(event), Ok(at)) => (event, at),
             (Err(error), _) | (_, Err(error)) => {
                 // It stays for whoever repairs it, and does not hinder the rest.
-                tracing::error!(event = %id, %error, "an event of the outbox cannot be read");
+                if self.service.inner.damage.is_new(&outbox) {
+                    tracing::error!(event = %id, %error, "an event of the outbox cannot be read");
+                }
                 return Ok(true);
             }
         };
@@ -228,6 +232,7 @@ impl<'s> Step<'s> {
             if hearer.recipient.disabled().is_some() {
                 let queue = EndpointQueue::of(org, hearer.endpoint, hearer.state.clone());
                 delivery.create_dead(&mut self.transaction, &queue);
+                self.stepped.given_up += 1;
             } else {
                 let queue = self.queues.entry(place);
                 let queue = queue.or_insert_with(|| {
@@ -319,8 +324,15 @@ impl<'s> Step<'s> {
     ) -> Result<Told<Option<EndpointId>>, Error> {
         let (org, endpoints) = (cause.event.org_id, cause.event.endpoints);
         let key = keys::recall(org, recall);
-        let Some(recall) = self.transaction.peek::<Recall>(&key).await? else {
-            return Ok(Continue(()));
+        let recall = match self.transaction.peek::<Recall>(&key).await {
+            Ok(Some(recall)) => recall,
+            Ok(None) => return Ok(Continue(())),
+            // Those behind it do not wait for its repair.
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                tracing::error!(%key, %error, "a recall cannot be read: nobody hears of its citations");
+                return Ok(Continue(()));
+            }
+            Err(error) => return Err(error.into()),
         };
         let mut cited = recall.memory_ids.clone();
         cited.retain(|memory| cause.places.contains_key(memory));
@@ -341,7 +353,8 @@ impl<'s> Step<'s> {
         Ok(self.tell(&hearers, at.within, told))
     }
 
-    /// Whether the subscriber may still be told.
+    /// Whether the subscriber may still be told. One of whom that cannot be found out hears nothing: the others do not
+    /// wait for the repair.
     async fn may_hear(&mut self, hearer: &Hearer) -> Result<bool, Error> {
         let recipient = &hearer.recipient;
         let Some(member) = recipient.subscriber() else {
@@ -353,7 +366,13 @@ impl<'s> Step<'s> {
         }
         let (service, now) = (self.service, self.now);
         let may = service.may_hear(&mut self.transaction, recipient, now);
-        let may = may.await?;
+        let may = match may.await {
+            Err(Error::Internal { detail }) => {
+                tracing::error!(subscriber = %member, %detail, "a subscriber cannot be read and hears nothing");
+                false
+            }
+            may => may?,
+        };
         self.subscribers.insert(subscriber, may);
         Ok(may)
     }
