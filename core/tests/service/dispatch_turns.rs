@@ -306,3 +306,24 @@ async fn what_cannot_be_read_is_put_aside_once() {
         assert_eq!(aside().await, before);
     }
 }
+
+#[tokio::test]
+async fn a_turn_that_comes_after_what_waits_is_a_difference() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 2).await;
+    let now = world.time.now();
+    let nobody = InFlight::default();
+    // Put off behind the others that are due: as it should be, and no later.
+    let claimed = world.service.claim_deliveries(now, 1, &nobody).await;
+    assert_eq!(claimed.unwrap().deliveries.len(), 1);
+    assert_eq!(turn(&world, &webhook).await, Some(now.plus(MILLISECOND)));
+    world.assert_whole().await;
+    move_turn(&world, &webhook, now.plus(2 * MILLISECOND)).await;
+    let differences = world.service.verify().await.unwrap().differences;
+    let [difference] = differences.as_slice() else {
+        panic!("{differences:?}");
+    };
+    let state = keys::endpoint(world.org.id, webhook.id.into());
+    assert_eq!(difference.key, state);
+}

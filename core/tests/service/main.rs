@@ -24,6 +24,7 @@ mod dispatch_random;
 mod dispatch_rounds;
 mod dispatch_schedule;
 mod dispatch_shares;
+mod dispatch_storm;
 mod dispatch_turns;
 mod dispatching;
 mod events;

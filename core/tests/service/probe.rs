@@ -51,6 +51,7 @@ pub(crate) struct Probe {
     before_commit: Mutex<Option<Event>>,
     before_read: Mutex<Option<(Key, Event)>>,
     before_scan: Mutex<Option<(KeyRange, Event)>>,
+    before_call: Mutex<Option<(usize, Event)>>,
 }
 
 impl Probe {
@@ -61,6 +62,7 @@ impl Probe {
             before_commit: Mutex::default(),
             before_read: Mutex::default(),
             before_scan: Mutex::default(),
+            before_call: Mutex::default(),
         }
     }
 
@@ -88,6 +90,36 @@ impl Probe {
         *self.before_scan.lock().unwrap() = Some((range, Box::pin(event)));
     }
 
+    /// Lets this happen right before one of the next calls of any kind, after this many others.
+    pub(crate) fn before_call(
+        &self,
+        others: usize,
+        event: impl Future<Output = ()> + Send + 'static,
+    ) {
+        *self.before_call.lock().unwrap() = Some((others, Box::pin(event)));
+    }
+
+    /// Forgets what was to happen before a call.
+    pub(crate) fn expect_no_call(&self) {
+        *self.before_call.lock().unwrap() = None;
+    }
+
+    async fn called(&self) {
+        let event = {
+            let mut planned = self.before_call.lock().unwrap();
+            match planned.as_mut() {
+                Some((others, _)) if *others > 0 => {
+                    *others -= 1;
+                    None
+                }
+                _ => planned.take(),
+            }
+        };
+        if let Some((_, event)) = event {
+            event.await;
+        }
+    }
+
     /// Whether what was to happen did.
     pub(crate) fn has_happened(&self) -> bool {
         self.before_commit.lock().unwrap().is_none()
@@ -99,6 +131,7 @@ impl Probe {
 #[async_trait]
 impl Store for Probe {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        self.called().await;
         let event = {
             let mut planned = self.before_read.lock().unwrap();
             planned.take_if(|(key, _)| keys.contains(key))
@@ -116,6 +149,7 @@ impl Store for Probe {
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<KeyEntry>, StoreError> {
+        self.called().await;
         let event = {
             let mut planned = self.before_scan.lock().unwrap();
             planned.take_if(|(planned, _)| planned == range)
@@ -134,6 +168,7 @@ impl Store for Probe {
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.called().await;
         let event = self.before_commit.lock().unwrap().take();
         if let Some(event) = event {
             event.await;
