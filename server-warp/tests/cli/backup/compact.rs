@@ -166,7 +166,7 @@ async fn a_server_finishes_the_switch_before_it_would_make_a_new_store() {
     assert_eq!(names(&scratch), ["data", "data.key"]);
     let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
-    assert_eq!(report["secrets_opened"], 3);
+    assert_eq!(report["secrets_opened"], 4);
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn an_empty_directory_does_not_stand_for_the_store() {
     assert_eq!(names(&scratch), ["data", "data.key"]);
     let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
-    assert_eq!(report["secrets_opened"], 3);
+    assert_eq!(report["secrets_opened"], 4);
 }
 
 #[tokio::test]
