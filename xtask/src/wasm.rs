@@ -1,10 +1,11 @@
 //! Builds the WebAssembly package.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::process::{Result, cargo, run};
+use crate::process::{Result, cargo, read, run};
 use crate::tools;
 use crate::wasm_target::WasmTarget;
 
@@ -16,33 +17,96 @@ const PKG: &str = "wasm/pkg";
 /// The package's files are named after this.
 const NAME: &str = "knowledge";
 
-/// Compiles the crate `wasm`, makes its JavaScript and TypeScript files, shrinks the module and prints its sizes.
+/// The module, by its name in the package.
+const MODULE: &str = "knowledge_bg.wasm";
+/// The modules and types that are written by hand, as they stand in the package.
+const SOURCES: &str = "wasm/js";
+/// What is in the package beside the code.
+const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE", "LICENSE")];
+
+/// Compiles the crate `wasm`, makes the npm package of it and of the modules around it, and prints its sizes.
 ///
 /// # Errors
-/// A tool is missing and cannot be installed, or a step fails.
+/// A tool is missing and cannot be installed, or a step fails; the module is larger than it may be.
 pub(crate) fn build() -> Result {
     let target = WasmTarget::find_or_make()?;
     run(target
         .cargo("build", &[])
         .args(["--package", PACKAGE, "--profile", PROFILE]))?;
 
-    let module = WasmTarget::output(PROFILE).join("knowledge_wasm.wasm");
-    run(cargo()
-        .args([
-            "run",
-            "--locked",
-            "--quiet",
-            "--package",
-            "xtask-glue",
-            "--",
-        ])
-        .arg(&module)
-        .args([PKG, NAME]))?;
+    let pkg = Path::new(PKG);
+    if pkg.exists() {
+        fs::remove_dir_all(pkg)?;
+    }
+    copy(Path::new(SOURCES), pkg)?;
+    for (from, to) in DOCUMENTS {
+        fs::copy(from, pkg.join(to))?;
+    }
+    set_version(&pkg.join("package.json"))?;
 
+    let module = WasmTarget::output(PROFILE).join("knowledge_wasm.wasm");
+    run(glue().arg(&module).args([PKG, NAME]))?;
     tools::node()?;
     npm_install()?;
-    shrink(&Path::new(PKG).join(format!("{NAME}_bg.wasm")))?;
-    run(Command::new("node").arg("wasm/tools/sizes.mjs").arg(PKG))
+    shrink(&pkg.join(MODULE))?;
+    describe_operations()?;
+    run(Command::new("node").args(["wasm/tools/sizes.mjs", PKG, MODULE]))
+}
+
+/// The program that needs other crates.
+fn glue() -> Command {
+    let mut glue = cargo();
+    glue.args([
+        "run",
+        "--locked",
+        "--quiet",
+        "--package",
+        "xtask-glue",
+        "--",
+    ]);
+    glue
+}
+
+/// Writes the table of the operations and their types, from the description of the interface.
+fn describe_operations() -> Result {
+    let document = read(glue().arg("openapi"))?;
+    let mut node = Command::new("node")
+        .args(["wasm/tools/operations.mjs", PKG])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let mut stdin = node.stdin.take().ok_or("node has no standard input")?;
+    stdin.write_all(document.as_bytes())?;
+    drop(stdin);
+    match node.wait()?.success() {
+        true => Ok(()),
+        false => Err("the operations could not be described".into()),
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result {
+    fs::create_dir_all(to)?;
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        let target = to.join(file.file_name());
+        if file.file_type()?.is_dir() {
+            copy(&file.path(), &target)?;
+        } else {
+            fs::copy(file.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// The package has the version of the workspace.
+fn set_version(package: &Path) -> Result {
+    const PLACEHOLDER: &str = "\"version\": \"0.0.0\"";
+    let text = fs::read_to_string(package)?;
+    if !text.contains(PLACEHOLDER) {
+        return Err(format!("no {PLACEHOLDER} in {}", package.display()).into());
+    }
+    let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    fs::write(package, text.replace(PLACEHOLDER, &version))?;
+    Ok(())
 }
 
 /// Runs the package's tests in Node.js; the package has to be built.

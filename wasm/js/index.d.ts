@@ -1,0 +1,122 @@
+import type { BulkResult, BulkUpdate, DashboardSummary, DirectCalls, Operations } from "./operations.js";
+import type { Provisioning } from "./provisioning.js";
+import type { Store } from "./store.js";
+
+export * from "./error.js";
+export type * from "./operations.js";
+export type * from "./provisioning.js";
+export type * from "./store.js";
+
+/** The limits that can be set; each stands in the documentation of the server under the same name. */
+export interface Limits {
+  bulkMemoriesMax?: number;
+  contentBytesMax?: number;
+  bodyBytesMax?: number;
+  nameCharsMax?: number;
+  urlCharsMax?: number;
+  webhooksPerWorkspaceMax?: number;
+  inboundWebhooksPerWorkspaceMax?: number;
+  connectorsPerWorkspaceMax?: number;
+  mcpKeysPerWorkspaceMax?: number;
+  customRolesPerOrgMax?: number;
+  subscriptionsPerRecallMax?: number;
+  idempotencyRetentionSeconds?: number;
+  auditRetentionSeconds?: number;
+  deliveryRetentionSeconds?: number;
+}
+
+/** What a service is opened with. */
+export interface Options {
+  /**
+   * Seals the signing secrets that are stored: 32 random bytes, or these in base64. A store is opened with the key that
+   * it was first opened with.
+   */
+  sealingKey: Uint8Array | string;
+  /** Where the service is reached from outside: the beginning of the URLs of inbound webhooks. */
+  publicUrl?: string;
+  /** Origins whose pages may write with a session cookie, as the service's own may. */
+  trustedOrigins?: string[];
+  limits?: Limits;
+  /** Where deliveries may go. */
+  webhooks?: {
+    /** Whether to `http` addresses too. */
+    allowHttp?: boolean;
+  };
+}
+
+/** What one call of `maintain` did. */
+export interface Maintained {
+  swept: number;
+  auditPagesSwept: number;
+  holdersRewritten: number;
+  /** Since when the oldest of what was due had been due; `null` where nothing was. */
+  oldestDue: Date | null;
+  /** Whether there is more to do now: call again. */
+  hasMore: boolean;
+}
+
+/** What one round of deliveries did. */
+export interface Dispatched {
+  attempts: number;
+  delivered: number;
+  /** When something is due next, where nothing is now. */
+  nextDue: Date | null;
+  /** Whether there is more to do now: call again. */
+  hasMore: boolean;
+}
+
+/** A whole answer of a direct call. */
+export interface Answer<Body> {
+  status: number;
+  /** The headers of the answer, by their names in lower case: `etag`, `idempotent-replayed` and the like. */
+  headers: Map<string, string>;
+  body: Body;
+}
+
+/** What of a request is read: a `Request` of the host is one. */
+export type RequestLike = Pick<Request, "method" | "url" | "headers" | "body">;
+
+/** The workspace knowledge service over one store. Errors are `KnowledgeError`s. */
+export class KnowledgeService {
+  private constructor();
+
+  /** Serves a store; an empty one is made ready. */
+  static open(store: Store, options: Options): Promise<KnowledgeService>;
+
+  /** The operator's side: whoever can call it can do everything. */
+  readonly provision: Provisioning;
+
+  /** Answers a request as the server does: the same statuses, headers and bytes. */
+  fetch(request: RequestLike): Promise<Response>;
+
+  /** Makes a direct call of any operation, and gives its whole answer. The credential is a token or a session. */
+  call<Id extends keyof Operations>(
+    operationId: Id,
+    credential: string,
+    parameters?: Operations[Id]["parameters"],
+  ): Promise<Answer<Operations[Id]["answer"]>>;
+
+  /** Changes attributes of many memories: `bulkUpdateMemories` with its parts as arguments. */
+  bulkUpdate(token: string, idempotencyKey: string, update: BulkUpdate): Promise<BulkResult>;
+
+  /** The summary of a workspace: `getDashboardSummary` with its parts as arguments. */
+  dashboardSummary(token: string, workspaceId: string): Promise<DashboardSummary>;
+
+  /** Fails where the store does not answer. */
+  ready(): Promise<void>;
+
+  /** Does a bounded part of what is due at a time, else now: call again while it says that there is more. */
+  maintain(now?: Date | number): Promise<Maintained>;
+
+  /**
+   * Makes a round of deliveries, at a time, else now: from an alarm or a cron trigger. `fetch` looks names up by itself and
+   * tells nobody what it connects to: an address is checked where it stands in the URL, and not where a name leads to
+   * it. Where the runtime reaches a private network, give a `fetch` that refuses it.
+   */
+  dispatch(
+    fetch: (url: string, init: RequestInit) => Promise<Response>,
+    now?: Date | number,
+  ): Promise<Dispatched>;
+}
+
+export interface KnowledgeService extends DirectCalls {}

@@ -1,0 +1,54 @@
+// A store in a Durable Object, over its SQLite database.
+
+import { StoreError } from "../error.js";
+import { TABLES, apply, get, scan } from "./sql.js";
+
+/** The database of one Durable Object: of `ctx.storage`. */
+export class DurableObjectStore {
+  #storage;
+  #failure;
+
+  constructor(storage) {
+    this.#storage = storage;
+    storage.transactionSync(() => {
+      for (const statement of TABLES) storage.sql.exec(statement);
+    });
+  }
+
+  get(keys) {
+    return this.#working(() => get(this.#all, keys));
+  }
+
+  scan(range, limit, isReverse) {
+    return this.#working(() => scan(this.#all, range, limit, isReverse));
+  }
+
+  async commit(checks, mutations) {
+    const version = this.#working(() =>
+      this.#storage.transactionSync(() => apply(this.#all, checks, mutations)),
+    );
+    try {
+      // Nothing leaves the object before what it read and wrote is durable (output gates); waiting makes this commit so
+      // for its caller too.
+      await this.#storage.sync();
+    } catch (error) {
+      this.#failure = new StoreError("unavailable", "a commit failed; the object has to start again");
+      throw new StoreError("unknown", error.message, { cause: error });
+    }
+    return version;
+  }
+
+  // Nothing else of the object runs between the statements of one call: they do not wait.
+  #working(work) {
+    if (this.#failure) throw this.#failure;
+    try {
+      return work();
+    } catch (error) {
+      if (error instanceof StoreError) throw error;
+      const kind = /SQLITE_FULL/.test(error.message) ? "full" : "unavailable";
+      throw new StoreError(kind, error.message, { cause: error });
+    }
+  }
+
+  #all = (statement, ...values) => this.#storage.sql.exec(statement, ...values).toArray();
+}

@@ -1,0 +1,12 @@
+import type { Check, Entry, KeyEntry, KeyRange, Mutation, Store } from "../store.js";
+
+/** A store in a browser. Pages of one origin that have it open at the same time share it. */
+export class IndexedDbStore implements Store {
+  private constructor();
+  /** Opens a database by its name; makes it where there is none. */
+  static open(name: string): Promise<IndexedDbStore>;
+  get(keys: Uint8Array[]): Promise<Array<Entry | null>>;
+  scan(range: KeyRange, limit: number, isReverse: boolean): Promise<KeyEntry[]>;
+  commit(checks: Check[], mutations: Mutation[]): Promise<number | null>;
+  close(): void;
+}

@@ -1,0 +1,165 @@
+// A store in a browser, over IndexedDB.
+
+import { StoreError } from "../error.js";
+import { addTo } from "./counter.js";
+
+const ENTRIES = "entries";
+const VERSIONS = "versions";
+const LAST = "last";
+
+/** What a transaction comes to; `work` gets its promise's functions, to answer with. */
+function transact(database, mode, work) {
+  return new Promise((resolve, reject) => {
+    let transaction;
+    try {
+      transaction = database.transaction([ENTRIES, VERSIONS], mode, { durability: "strict" });
+    } catch (error) {
+      // The connection is closed.
+      reject(new StoreError("unavailable", error.message, { cause: error }));
+      return;
+    }
+    let answer;
+    let refusal;
+    transaction.oncomplete = () => resolve(answer);
+    // One that was aborted has changed nothing.
+    transaction.onabort = () => {
+      const error = transaction.error;
+      const kind = error?.name === "QuotaExceededError" ? "full" : "unavailable";
+      const message = error?.message || "the transaction was aborted";
+      reject(refusal ?? new StoreError(kind, `IndexedDB: ${message}`, { cause: error }));
+    };
+    work({
+      entries: transaction.objectStore(ENTRIES),
+      versions: transaction.objectStore(VERSIONS),
+      answer(value) {
+        answer = value;
+      },
+      refuse(error) {
+        refusal = error;
+        transaction.abort();
+      },
+    });
+  });
+}
+
+/** Asks for each key, and goes on when all have answered: while a transaction is asked it stays open. */
+function readAll(entries, keys, next) {
+  const found = new Array(keys.length);
+  let left = keys.length;
+  if (left === 0) next(found);
+  keys.forEach((key, place) => {
+    entries.get(key).onsuccess = ({ target }) => {
+      found[place] = target.result;
+      if (--left === 0) next(found);
+    };
+  });
+}
+
+function keyRange({ start, end }) {
+  return end ? IDBKeyRange.bound(start, end, false, true) : IDBKeyRange.lowerBound(start);
+}
+
+function foundAt(key, entry) {
+  return { key: new Uint8Array(key), ...entry };
+}
+
+function scanForward(entries, range, limit, answer) {
+  // In one transaction: what answers first and what answers then are of one moment.
+  const asked = entries.getAllKeys(range, limit);
+  entries.getAll(range, limit).onsuccess = ({ target }) => {
+    answer(target.result.map((entry, place) => foundAt(asked.result[place], entry)));
+  };
+}
+
+function scanBackward(entries, range, limit, answer) {
+  const found = [];
+  answer(found);
+  entries.openCursor(range, "prev").onsuccess = ({ target }) => {
+    const cursor = target.result;
+    if (!cursor) return;
+    found.push(foundAt(cursor.key, cursor.value));
+    if (found.length < limit) cursor.continue();
+  };
+}
+
+/** Writes what a commit changes, once its checks are known to hold. */
+function write({ entries, versions, answer, refuse }, mutations, last = 0) {
+  const version = last + 1;
+  versions.put(version, LAST);
+  answer(version);
+  for (const { type, key, value, delta } of mutations) {
+    if (type === "put") {
+      entries.put({ value, version }, key);
+    } else if (type === "delete") {
+      entries.delete(key);
+    } else {
+      entries.get(key).onsuccess = ({ target }) => {
+        try {
+          entries.put({ value: addTo(target.result?.value, delta), version }, key);
+        } catch (error) {
+          refuse(error);
+        }
+      };
+    }
+  }
+}
+
+/** A store in one database of the page's origin. Pages that have it open at the same time share it. */
+export class IndexedDbStore {
+  #database;
+
+  constructor(database) {
+    this.#database = database;
+  }
+
+  /** Opens a database by its name; makes it where there is none. */
+  static open(name) {
+    return new Promise((resolve, reject) => {
+      const opening = indexedDB.open(name, 1);
+      opening.onupgradeneeded = () => {
+        opening.result.createObjectStore(ENTRIES);
+        opening.result.createObjectStore(VERSIONS);
+      };
+      opening.onerror = () =>
+        reject(new StoreError("unavailable", opening.error.message, { cause: opening.error }));
+      opening.onsuccess = () => {
+        const database = opening.result;
+        // Another page may want to delete it: that page need not wait for this one.
+        database.onversionchange = () => database.close();
+        resolve(new IndexedDbStore(database));
+      };
+    });
+  }
+
+  get(keys) {
+    return transact(this.#database, "readonly", ({ entries, answer }) => {
+      readAll(entries, keys, (found) => answer(found.map((entry) => entry ?? null)));
+    });
+  }
+
+  scan(range, limit, isReverse) {
+    const scanning = isReverse ? scanBackward : scanForward;
+    return transact(this.#database, "readonly", ({ entries, answer }) => {
+      scanning(entries, keyRange(range), limit, answer);
+    });
+  }
+
+  commit(checks, mutations) {
+    return transact(this.#database, "readwrite", (transaction) => {
+      const { entries, versions, answer } = transaction;
+      const keys = checks.map(({ key }) => key);
+      readAll(entries, keys, (found) => {
+        const holds = ({ version }, place) => (found[place]?.version ?? null) === version;
+        if (!checks.every(holds)) {
+          answer(null);
+          return;
+        }
+        versions.get(LAST).onsuccess = ({ target }) => write(transaction, mutations, target.result);
+      });
+    });
+  }
+
+  close() {
+    this.#database.close();
+  }
+}

@@ -1,0 +1,90 @@
+// A store in memory: its contents go with it.
+
+import { addTo } from "./counter.js";
+
+// Keys are held as strings of one character for each byte: JavaScript orders and finds those by itself.
+const CHARS_PER_CALL = 8192;
+
+function toText(key) {
+  if (key.length <= CHARS_PER_CALL) return String.fromCharCode(...key);
+  return Array.from(key, (byte) => String.fromCharCode(byte)).join("");
+}
+
+function toBytes(text) {
+  return Uint8Array.from(text, (char) => char.charCodeAt(0));
+}
+
+/** The place of the first key that is not before `text`. */
+function place(keys, text) {
+  let low = 0;
+  let high = keys.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (keys[middle] < text) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** A store in an ordered list. Every call is answered at once, so that none comes between the steps of another. */
+export class MemoryStore {
+  #entries = new Map();
+  #keys = [];
+  #version = 0;
+
+  get(keys) {
+    return keys.map((key) => this.#entries.get(toText(key)) ?? null);
+  }
+
+  scan({ start, end }, limit, isReverse) {
+    const from = place(this.#keys, toText(start));
+    const to = end ? place(this.#keys, toText(end)) : this.#keys.length;
+    const found = isReverse
+      ? this.#keys.slice(Math.max(from, to - limit), to).reverse()
+      : this.#keys.slice(from, Math.min(to, from + limit));
+    return found.map((text) => ({ key: toBytes(text), ...this.#entries.get(text) }));
+  }
+
+  commit(checks, mutations) {
+    const holds = ({ key, version }) =>
+      (this.#entries.get(toText(key))?.version ?? null) === version;
+    if (!checks.every(holds)) return null;
+    // Everything that can fail comes before the first change.
+    const writes = mutations.map(({ type, key, value, delta }) => {
+      const text = toText(key);
+      if (type === "put") return [text, value];
+      if (type === "delete") return [text, undefined];
+      return [text, addTo(this.#entries.get(text)?.value, delta)];
+    });
+    const version = ++this.#version;
+    const made = [];
+    const gone = new Set();
+    for (const [text, value] of writes) {
+      if (value === undefined) {
+        if (this.#entries.delete(text)) gone.add(text);
+      } else {
+        if (!this.#entries.has(text)) made.push(text);
+        this.#entries.set(text, { value, version });
+      }
+    }
+    this.#reorder(made, gone);
+    return version;
+  }
+
+  /** Few changes are made where they stand, many in one pass. */
+  #reorder(made, gone) {
+    if (made.length + gone.size > 16) {
+      made.sort((a, b) => (a < b ? -1 : 1));
+      const merged = [];
+      let next = 0;
+      for (const key of this.#keys) {
+        while (next < made.length && made[next] < key) merged.push(made[next++]);
+        if (!gone.has(key)) merged.push(key);
+      }
+      this.#keys = merged.concat(made.slice(next));
+      return;
+    }
+    for (const key of gone) this.#keys.splice(place(this.#keys, key), 1);
+    for (const key of made) this.#keys.splice(place(this.#keys, key), 0, key);
+  }
+}

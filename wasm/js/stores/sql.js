@@ -1,0 +1,59 @@
+// What the stores over SQLite share: the tables, and the three methods as statements.
+
+import { addTo } from "./counter.js";
+
+/** Created once, kept for ever. The one row of `version` outlives every entry, so that no version comes twice. */
+export const TABLES = [
+  "CREATE TABLE IF NOT EXISTS entry (key BLOB PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID",
+  "CREATE TABLE IF NOT EXISTS version (id INTEGER PRIMARY KEY CHECK (id = 1), last INTEGER NOT NULL)",
+  "INSERT OR IGNORE INTO version (id, last) VALUES (1, 0)",
+];
+
+const GET = "SELECT value, version FROM entry WHERE key = ?";
+const GET_VERSION = "SELECT version FROM entry WHERE key = ?";
+const PUT =
+  "INSERT INTO entry (key, value, version) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version";
+const DELETE = "DELETE FROM entry WHERE key = ?";
+const NEXT_VERSION = "UPDATE version SET last = last + 1 WHERE id = 1 RETURNING last";
+
+function scanStatement(hasEnd, isReverse) {
+  const end = hasEnd ? "AND key < ? " : "";
+  const order = isReverse ? "DESC" : "ASC";
+  return `SELECT key, value, version FROM entry WHERE key >= ? ${end}ORDER BY key ${order} LIMIT ?`;
+}
+
+/** Engines give bytes as a view or as a buffer. */
+function bytes(value) {
+  return value instanceof Uint8Array ? value : new Uint8Array(value);
+}
+
+function entry(row) {
+  return row ? { value: bytes(row.value), version: Number(row.version) } : null;
+}
+
+/** Reads keys; `all` runs a statement and gives its rows. */
+export function get(all, keys) {
+  return keys.map((key) => entry(all(GET, key)[0]));
+}
+
+/** Reads a range. */
+export function scan(all, { start, end }, limit, isReverse) {
+  const bounds = end ? [start, end] : [start];
+  const rows = all(scanStatement(end !== undefined, isReverse), ...bounds, limit);
+  return rows.map((row) => ({ key: bytes(row.key), ...entry(row) }));
+}
+
+/** Applies a commit, inside a transaction that the caller ends: the version, or `null` where a check does not hold. */
+export function apply(all, checks, mutations) {
+  for (const { key, version } of checks) {
+    const row = all(GET_VERSION, key)[0];
+    if ((row ? Number(row.version) : null) !== version) return null;
+  }
+  const version = Number(all(NEXT_VERSION)[0].last);
+  for (const { type, key, value, delta } of mutations) {
+    if (type === "put") all(PUT, key, value, version);
+    else if (type === "delete") all(DELETE, key);
+    else all(PUT, key, addTo(entry(all(GET, key)[0])?.value, delta), version);
+  }
+  return version;
+}

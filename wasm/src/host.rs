@@ -1,0 +1,145 @@
+//! What the host of the module gives: time, randomness, waiting, a log, and somebody to tell of a panic.
+
+use std::cell::OnceCell;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use js_sys::Promise;
+use js_sys::futures::JsFuture;
+use knowledge_core::env::{Clock, Env};
+use knowledge_core::model::Timestamp;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsValue, UnwrapThrowExt};
+
+#[wasm_bindgen]
+extern "C" {
+    /// The JavaScript half of the package, `wasm/js/module.js`.
+    #[derive(Debug)]
+    pub type Host;
+
+    #[wasm_bindgen(method)]
+    fn wake(this: &Host, task: u32);
+    #[wasm_bindgen(method)]
+    fn settle(this: &Host, task: u32, is_fulfilled: bool, value: JsValue);
+    #[wasm_bindgen(method)]
+    fn sleep(this: &Host, millis: f64) -> Promise;
+    #[wasm_bindgen(method)]
+    fn log(this: &Host, level: &str, message: &str);
+    #[wasm_bindgen(method)]
+    fn panicked(this: &Host, message: &str);
+}
+
+thread_local! {
+    static HOST: OnceCell<Host> = const { OnceCell::new() };
+}
+
+/// Connects the module to its host. Called once, before anything else.
+#[wasm_bindgen]
+pub fn attach(host: Host) {
+    HOST.with(|cell| {
+        // A second call finds the same host: there is one JavaScript half for each module.
+        let _ = cell.set(host);
+    });
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.to_string();
+        with(|host| host.panicked(&message));
+    }));
+    let _ = tracing::subscriber::set_global_default(HostLog);
+}
+
+fn with<T>(call: impl FnOnce(&Host) -> T) -> T {
+    HOST.with(|cell| call(cell.get().expect_throw("the module is attached to its host")))
+}
+
+/// Tells the host that a task can go on.
+pub(crate) fn wake(task: u32) {
+    with(|host| host.wake(task));
+}
+
+/// Tells the host what became of a task.
+pub(crate) fn settle(task: u32, outcome: Result<JsValue, JsValue>) {
+    let is_fulfilled = outcome.is_ok();
+    let (Ok(value) | Err(value)) = outcome;
+    with(|host| host.settle(task, is_fulfilled, value));
+}
+
+/// The time of `Date.now()`, the bytes of `crypto.getRandomValues()`, the waiting of `setTimeout()`.
+///
+/// # Errors
+/// The host has no `crypto.getRandomValues()`.
+pub(crate) fn env() -> Result<Env, getrandom::Error> {
+    // Asked once, here, where there is someone to tell: a host that has it never fails to give.
+    getrandom::u32()?;
+    Ok(Env::new(HostClock, fill))
+}
+
+struct HostClock;
+
+#[async_trait(?Send)]
+impl Clock for HostClock {
+    fn now(&self) -> Timestamp {
+        // A whole number of milliseconds, far below the 2^53 up to which it is exact.
+        Timestamp::from_millis(js_sys::Date::now() as i64)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let millis = duration.as_secs_f64() * 1e3;
+        let slept = with(|host| host.sleep(millis));
+        // It has nothing to fail with; and one that does has waited long enough.
+        let _ = JsFuture::from(slept).await;
+    }
+}
+
+fn fill(buffer: &mut [u8]) {
+    getrandom::fill(buffer).expect("the host gave random bytes before");
+}
+
+/// Hands warnings and errors to the host's console: what callers are not told.
+struct HostLog;
+
+impl Subscriber for HostLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        let level = match *event.metadata().level() {
+            Level::ERROR => "error",
+            _ => "warn",
+        };
+        with(|host| host.log(level, &line.0));
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// An event in one line: its message, then its fields.
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string does not fail.
+        let _ = match field.name() {
+            "message" => {
+                let fields = std::mem::take(&mut self.0);
+                write!(self.0, "{value:?}{fields}")
+            }
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}

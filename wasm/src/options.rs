@@ -1,0 +1,89 @@
+//! What a service is opened with.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use knowledge_core::limits::Limits;
+use knowledge_core::service::{Options, SealingKey};
+use serde::Deserialize;
+
+/// The options as JSON. A field that is not known is refused: it would be one that is not in force.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct GivenOptions {
+    /// 32 bytes in base64.
+    sealing_key: String,
+    public_url: Option<String>,
+    #[serde(default)]
+    pub(crate) trusted_origins: Vec<String>,
+    #[serde(default)]
+    limits: GivenLimits,
+    #[serde(default)]
+    webhooks: GivenWebhooks,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct GivenWebhooks {
+    allow_http: bool,
+}
+
+/// Defines the limits that can be given: those in numbers, and those in seconds.
+macro_rules! limits {
+    ($($number:ident),* ; $($seconds:ident => $duration:ident),* $(,)?) => {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        struct GivenLimits {
+            $($number: Option<u32>,)*
+            $($seconds: Option<u32>,)*
+        }
+
+        impl GivenLimits {
+            fn over(&self, mut limits: Limits) -> Limits {
+                $(if let Some(number) = self.$number {
+                    limits.$number = number as _;
+                })*
+                $(if let Some(seconds) = self.$seconds {
+                    limits.$duration = Duration::from_secs(seconds.into());
+                })*
+                limits
+            }
+        }
+    };
+}
+
+limits! {
+    bulk_memories_max,
+    content_bytes_max,
+    body_bytes_max,
+    name_chars_max,
+    url_chars_max,
+    webhooks_per_workspace_max,
+    inbound_webhooks_per_workspace_max,
+    connectors_per_workspace_max,
+    mcp_keys_per_workspace_max,
+    custom_roles_per_org_max,
+    subscriptions_per_recall_max;
+    idempotency_retention_seconds => idempotency_retention,
+    audit_retention_seconds => audit_retention,
+    delivery_retention_seconds => delivery_retention,
+}
+
+impl GivenOptions {
+    pub(crate) fn parse(json: &str) -> Result<Self, String> {
+        serde_json::from_str(json).map_err(|error| format!("the options are not valid: {error}"))
+    }
+
+    pub(crate) fn options(&self) -> Result<Options, String> {
+        let key = STANDARD.decode(&self.sealing_key).ok();
+        let key: Option<[u8; 32]> = key.and_then(|bytes| bytes.try_into().ok());
+        let key = key.ok_or("the sealing key has to be 32 random bytes, or these in base64")?;
+        let url = self.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned());
+        let mut options = Options::new(SealingKey::new(key));
+        options.limits = self.limits.over(options.limits);
+        options.public_url = url;
+        options.allow_http_webhooks = self.webhooks.allow_http;
+        Ok(options)
+    }
+}

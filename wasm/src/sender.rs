@@ -1,0 +1,85 @@
+//! Deliveries, sent by the `fetch` of the host.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use js_sys::Promise;
+use js_sys::futures::JsFuture;
+use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
+use knowledge_core::service::{Attempt, DeliveryAnswer, DeliveryRequest, DeliverySender};
+use serde::Deserialize;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::JsValue;
+
+#[wasm_bindgen]
+extern "C" {
+    /// `fetch` behind `wasm/js/deliveries.js`.
+    pub type SenderBridge;
+
+    #[wasm_bindgen(method, catch)]
+    fn send(
+        this: &SenderBridge,
+        url: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<Promise, JsValue>;
+}
+
+/// A [`DeliverySender`] that asks JavaScript.
+pub(crate) struct FetchSender(pub(crate) SenderBridge);
+
+/// What became of an exchange, as JSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Exchanged {
+    duration_ms: f64,
+    status: Option<u16>,
+    retry_after_seconds: Option<f64>,
+    failure: Option<DeliveryFailure>,
+}
+
+#[async_trait(?Send)]
+impl DeliverySender for FetchSender {
+    async fn send(&self, request: &DeliveryRequest) -> Attempt {
+        let mut headers = String::new();
+        for (name, value) in &request.headers() {
+            let value = value.to_str().unwrap_or_default();
+            headers.extend([name.as_str(), "\n", value, "\n"]);
+        }
+        let sent = match self.0.send(request.url.as_url().as_str(), &headers, &request.body) {
+            Ok(promise) => JsFuture::from(promise).await,
+            Err(error) => Err(error),
+        };
+        let exchanged = sent.ok().and_then(|value| value.as_string());
+        let exchanged = exchanged.and_then(|json| serde_json::from_str::<Exchanged>(&json).ok());
+        exchanged.map_or_else(broken, Exchanged::into_attempt)
+    }
+}
+
+impl Exchanged {
+    fn into_attempt(self) -> Attempt {
+        let duration = Duration::try_from_secs_f64(self.duration_ms / 1e3).unwrap_or_default();
+        let outcome = match (self.status, self.failure) {
+            (Some(status), None) => Ok(DeliveryAnswer {
+                status,
+                retry_after: self
+                    .retry_after_seconds
+                    .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            }),
+            (_, Some(failure)) => Err(failure),
+            (None, None) => return broken(),
+        };
+        Attempt { duration, outcome }
+    }
+}
+
+/// The module that sends did not do as it says.
+fn broken() -> Attempt {
+    Attempt {
+        duration: Duration::ZERO,
+        outcome: Err(DeliveryFailure {
+            code: DeliveryFailureCode::ConnectionFailed,
+            message: "the host could not send".to_owned(),
+        }),
+    }
+}

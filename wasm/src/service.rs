@@ -1,0 +1,160 @@
+//! The service as JavaScript holds it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use knowledge_core::api::{AdminApi, Api};
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::KnowledgeService;
+use knowledge_core::{Error, ProblemCode};
+use serde_json::json;
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::sender::{FetchSender, SenderBridge};
+use crate::store::{JsStore, StoreBridge};
+use crate::{error, exchange, host, options, task};
+
+/// An open service. Methods that take time give the number of their task.
+#[derive(Clone, Debug)]
+#[wasm_bindgen]
+pub struct Service {
+    api: Api,
+    admin: AdminApi,
+}
+
+/// Opens a service over a store, with options in JSON.
+#[wasm_bindgen]
+pub fn open(store: StoreBridge, options: String) -> u32 {
+    task::spawn(async move {
+        let given = options::GivenOptions::parse(&options);
+        let given = given.map_err(|message| error::invalid_options(&message))?;
+        let options = given.options();
+        let options = options.map_err(|message| error::invalid_options(&message))?;
+        let env = host::env().map_err(|missing| {
+            let message = format!("globalThis.crypto is needed: {missing}");
+            error::failure("unsupported", &message, &json!({}))
+        })?;
+        let store = Arc::new(JsStore::new(store));
+        let service = KnowledgeService::open(store, env, options).await;
+        let service = service.map_err(|error| error::of_open(&error))?;
+        let service = Service {
+            admin: AdminApi::new(service.clone()),
+            api: Api::new(service).trust_origins(given.trusted_origins),
+        };
+        Ok(service.into())
+    })
+}
+
+#[wasm_bindgen]
+impl Service {
+    /// The largest body of a request, in bytes.
+    #[wasm_bindgen(getter, js_name = bodyBytesMax)]
+    #[must_use]
+    pub fn body_bytes_max(&self) -> usize {
+        self.api.service().limits().body_bytes_max
+    }
+
+    /// Answers a request; to the operator's interface where `is_operator`.
+    pub fn handle(
+        &self,
+        is_operator: bool,
+        method: &str,
+        target: &str,
+        headers: &str,
+        body: Vec<u8>,
+    ) -> u32 {
+        let request = exchange::request(method, target, headers, body);
+        let service = self.clone();
+        task::spawn(async move {
+            let response = match request {
+                Ok(request) if is_operator => service.admin.handle(request).await,
+                Ok(request) => service.api.handle(request).await,
+                Err(malformed) => malformed,
+            };
+            Ok(exchange::answer(response))
+        })
+    }
+
+    /// The answer to a request whose body was not read to its end.
+    #[must_use]
+    pub fn refuse(&self, method: &str, target: &str, is_too_large: bool) -> JsValue {
+        let error = if is_too_large {
+            Error::PayloadTooLarge {
+                bytes_max: self.body_bytes_max(),
+            }
+        } else {
+            let message =
+                "must be sent as its header announces it; it ends early or has a broken chunk";
+            Error::invalid("body", ProblemCode::InvalidValue, message)
+        };
+        let (method, target) = (
+            exchange::parse_method(method),
+            exchange::parse_target(target),
+        );
+        let response = match method.zip(target) {
+            Some((method, target)) => self.api.refuse(&method, &target, &error),
+            None => {
+                let mut response = Response::new(Bytes::new());
+                *response.status_mut() = http::StatusCode::BAD_REQUEST;
+                response
+            }
+        };
+        exchange::answer(response)
+    }
+
+    /// Whether the store answers.
+    pub fn ready(&self) -> u32 {
+        let service = self.api.service().clone();
+        task::spawn(async move {
+            let ready = service.ready().await;
+            ready.map_err(|error| error::of_service(&error))?;
+            Ok(JsValue::UNDEFINED)
+        })
+    }
+
+    /// Does what is due at that time, in milliseconds since the Unix epoch; without one, now.
+    pub fn maintain(&self, now: Option<f64>) -> u32 {
+        let service = self.api.service().clone();
+        task::spawn(async move {
+            let done = service.maintain(time(&service, now)).await;
+            let done = done.map_err(|error| error::of_service(&error))?;
+            Ok(json(&json!({
+                "swept": done.swept,
+                "auditPagesSwept": done.audit_pages_swept,
+                "holdersRewritten": done.holders_rewritten,
+                "oldestDue": done.oldest_due.map(Timestamp::as_millis),
+                "hasMore": done.has_more,
+            })))
+        })
+    }
+
+    /// Makes one round of deliveries at that time; without one, now.
+    pub fn dispatch(&self, sender: SenderBridge, now: Option<f64>) -> u32 {
+        let service = self.api.service().clone();
+        task::spawn(async move {
+            let sender = FetchSender(sender);
+            let done = service.dispatch(&sender, time(&service, now)).await;
+            let done = done.map_err(|error| error::of_service(&error))?;
+            Ok(json(&json!({
+                "attempts": done.attempts,
+                "delivered": done.delivered,
+                "nextDue": done.next_due.map(Timestamp::as_millis),
+                "hasMore": done.has_more,
+            })))
+        })
+    }
+}
+
+fn time(service: &KnowledgeService, now: Option<f64>) -> Timestamp {
+    // Milliseconds are whole numbers below 2^53.
+    now.map_or_else(
+        || service.env().now(),
+        |millis| Timestamp::from_millis(millis as i64),
+    )
+}
+
+fn json(value: &serde_json::Value) -> JsValue {
+    JsValue::from_str(&value.to_string())
+}

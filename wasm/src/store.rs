@@ -1,0 +1,119 @@
+//! A store that is written in JavaScript.
+
+use async_trait::async_trait;
+use js_sys::futures::JsFuture;
+use js_sys::{Promise, Reflect, Uint8Array};
+use knowledge_core::store::{
+    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+    StoreErrorKind,
+};
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+
+use crate::wire;
+
+#[wasm_bindgen]
+extern "C" {
+    /// A store behind `wasm/js/bridge.js`, which speaks the bytes of [`wire`].
+    #[derive(Debug)]
+    pub type StoreBridge;
+
+    #[wasm_bindgen(method, catch)]
+    fn get(this: &StoreBridge, keys: &[u8]) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn scan(
+        this: &StoreBridge,
+        start: &[u8],
+        end: Option<&[u8]>,
+        limit: u32,
+        is_reverse: bool,
+    ) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn commit(this: &StoreBridge, commit: &[u8]) -> Result<JsValue, JsValue>;
+}
+
+/// A [`Store`] that asks one of JavaScript.
+#[derive(Debug)]
+pub(crate) struct JsStore(StoreBridge);
+
+impl JsStore {
+    pub(crate) fn new(store: StoreBridge) -> Self {
+        Self(store)
+    }
+}
+
+#[async_trait(?Send)]
+impl Store for JsStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let answer = answer(self.0.get(&wire::keys(keys))).await;
+        let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
+        bytes(answer)?.entries(keys.len())
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        if range.is_empty() || limit == 0 {
+            return Ok(Vec::new());
+        }
+        let end = range.end.as_ref().map(Key::as_bytes);
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let is_reverse = direction == Direction::Reverse;
+        let answer = answer(self.0.scan(range.start.as_bytes(), end, limit, is_reverse)).await;
+        let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
+        bytes(answer)?.key_entries()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        // An error that does not say otherwise may hide that the commit was applied.
+        let answer = answer(self.0.commit(&wire::commit(&commit))).await;
+        let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unknown))?;
+        if answer.is_null() {
+            return Ok(CommitOutcome::Conflict);
+        }
+        let version = answer.as_f64().and_then(wire::version).ok_or_else(|| {
+            let message = "the store answered a commit with what is no version";
+            StoreError::new(StoreErrorKind::Unknown, message)
+        })?;
+        Ok(CommitOutcome::Committed(version))
+    }
+}
+
+/// What a call gave, at once or as a promise: a store whose engine does not wait need not wait either.
+async fn answer(called: Result<JsValue, JsValue>) -> Result<JsValue, JsValue> {
+    match called?.dyn_into::<Promise>() {
+        Ok(promise) => JsFuture::from(promise).await,
+        Err(value) => Ok(value),
+    }
+}
+
+fn bytes(answer: JsValue) -> Result<wire::Answer, StoreError> {
+    match answer.dyn_into::<Uint8Array>() {
+        Ok(bytes) => Ok(wire::Answer::new(bytes.to_vec())),
+        Err(_) => Err(StoreError::new(
+            StoreErrorKind::Corrupt,
+            "the store answered with no bytes",
+        )),
+    }
+}
+
+/// The error that was thrown: of the kind that it names itself, else of that one.
+fn failure(error: &JsValue, unnamed: StoreErrorKind) -> StoreError {
+    let text = |name: &str| {
+        let value = Reflect::get(error, &JsValue::from_str(name)).ok()?;
+        value.as_string()
+    };
+    let kind = match text("kind").as_deref() {
+        Some("unavailable") => StoreErrorKind::Unavailable,
+        Some("full") => StoreErrorKind::Full,
+        Some("corrupt") => StoreErrorKind::Corrupt,
+        Some("invalid") => StoreErrorKind::Invalid,
+        Some("unknown") => StoreErrorKind::Unknown,
+        _ => unnamed,
+    };
+    let message = text("message").unwrap_or_else(|| format!("{error:?}"));
+    StoreError::new(kind, message)
+}

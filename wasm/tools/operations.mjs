@@ -1,0 +1,164 @@
+// Writes what the package knows of the operations, from the description of the interface on the standard input: a table
+// for the calls (operations.js), and the types of what is sent and answered (operations.d.ts).
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const directory = process.argv[2];
+const STDIN = 0;
+const document = JSON.parse(readFileSync(STDIN, "utf8"));
+const { schemas } = document.components;
+
+const HEAD = "// Made of the description of the interface by wasm/tools/operations.mjs.\n\n";
+
+/** What is at a local reference. */
+function resolve(value) {
+  if (!value?.$ref) return value;
+  return value.$ref
+    .slice("#/".length)
+    .split("/")
+    .reduce((at, name) => at[name], document);
+}
+
+function comment(text, indent = "") {
+  if (!text) return "";
+  const lines = text.replaceAll("*/", "* /").split("\n");
+  if (lines.length === 1) return `${indent}/** ${lines[0]} */\n`;
+  const body = lines.map((line) => `${indent} * ${line}`.trimEnd()).join("\n");
+  return `${indent}/**\n${body}\n${indent} */\n`;
+}
+
+const union = (types) => [...new Set(types)].join(" | ");
+
+/** A schema as a type. */
+function type(schema, indent = "") {
+  if (schema === true || schema === undefined) return "unknown";
+  if (schema.$ref) return schema.$ref.split("/").at(-1);
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum) return union(schema.enum.map((value) => JSON.stringify(value)));
+  const alternatives = schema.anyOf ?? schema.oneOf;
+  if (alternatives && !schema.properties) return union(alternatives.map((one) => type(one, indent)));
+  if (!schema.type && !schema.properties) return "unknown";
+  const types = [schema.type ?? "object"].flat();
+  return union(types.map((name) => typeOfKind(name, schema, indent)));
+}
+
+function typeOfKind(name, schema, indent) {
+  switch (name) {
+    case "string":
+    case "boolean":
+    case "null":
+      return name;
+    case "integer":
+    case "number":
+      return "number";
+    case "array": {
+      const item = type(schema.items, indent);
+      return /[ |]/.test(item) ? `Array<${item}>` : `${item}[]`;
+    }
+    case "object":
+      return object(schema, indent);
+    default:
+      throw new Error(`no type for the schema ${JSON.stringify(schema)}`);
+  }
+}
+
+function object(schema, indent) {
+  const { properties, required = [], additionalProperties } = schema;
+  if (!properties) {
+    const values = typeof additionalProperties === "object" ? type(additionalProperties) : "unknown";
+    return additionalProperties === false ? "Record<string, never>" : `Record<string, ${values}>`;
+  }
+  const inner = `${indent}  `;
+  const fields = Object.entries(properties).map(([name, property]) => {
+    const key = /^\w+$/.test(name) ? name : JSON.stringify(name);
+    const mark = required.includes(name) ? "" : "?";
+    return `${comment(property.description, inner)}${inner}${key}${mark}: ${type(property, inner)};\n`;
+  });
+  return `{\n${fields.join("")}${indent}}`;
+}
+
+/** `Idempotency-Key` as `idempotencyKey`, as wasm/js/service.js reads it. */
+function parameterName(header) {
+  const words = header.toLowerCase().split("-");
+  return words.map((word, at) => (at ? word[0].toUpperCase() + word.slice(1) : word)).join("");
+}
+
+function bodyType(content) {
+  const schema = content?.["application/json"]?.schema;
+  return schema ? type(schema, "    ") : undefined;
+}
+
+function describe(method, path, operation) {
+  const parameters = (operation.parameters ?? []).map(resolve);
+  const named = (place) => parameters.filter((one) => one.in === place).map(({ name }) => name);
+  const fields = parameters.map(({ name, in: place, required, schema, description }) => {
+    const key = place === "header" ? parameterName(name) : name;
+    return { key, isRequired: required === true, type: type(schema), description };
+  });
+  const sent = resolve(operation.requestBody);
+  const body = bodyType(sent?.content);
+  if (body) fields.push({ key: "body", isRequired: sent.required === true, type: body });
+  const success = Object.entries(operation.responses).find(([status]) => status.startsWith("2"))[1];
+  return {
+    id: operation.operationId,
+    summary: operation.summary,
+    description: operation.description,
+    row: { method, path, query: named("query"), headers: named("header") },
+    fields,
+    answer: bodyType(resolve(success).content) ?? "undefined",
+  };
+}
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods)
+    // A signature is over bytes: who makes one sends them as a request.
+    .filter(([, operation]) => !operation.security.some((one) => "signature" in one))
+    .map(([method, operation]) => describe(method.toUpperCase(), path, operation)),
+);
+
+function table() {
+  const rows = operations.map(({ id, row }) => {
+    const parts = Object.entries(row).filter(([, value]) => value.length > 0);
+    return `  ${id}: ${JSON.stringify(Object.fromEntries(parts))},\n`;
+  });
+  return `${HEAD}export const OPERATIONS = {\n${rows.join("")}};\n`;
+}
+
+function parametersType(fields) {
+  const lines = fields.map(
+    ({ key, isRequired, type, description }) =>
+      `${comment(description, "      ")}      ${key}${isRequired ? "" : "?"}: ${type};\n`,
+  );
+  return lines.length > 0 ? `{\n${lines.join("")}    }` : "Record<string, never>";
+}
+
+function types() {
+  const declared = Object.entries(schemas).map(([name, schema]) => {
+    const text = type(schema);
+    const about = comment(schema.description);
+    return text.startsWith("{") && !text.includes("\n} |")
+      ? `${about}export interface ${name} ${text}\n\n`
+      : `${about}export type ${name} = ${text};\n\n`;
+  });
+  const entries = operations.map(
+    ({ id, summary, fields, answer }) =>
+      `${comment(`${summary}.`, "  ")}  ${id}: {\n    parameters: ${parametersType(fields)};\n    answer: ${answer};\n  };\n`,
+  );
+  const methods = operations.map(({ id, summary, description, fields }) => {
+    const mark = fields.some(({ isRequired }) => isRequired) ? "" : "?";
+    const about = comment(`${summary}.\n\n${description}`, "  ");
+    return `${about}  ${id}(credential: string, parameters${mark}: Operations["${id}"]["parameters"]): Promise<Operations["${id}"]["answer"]>;\n`;
+  });
+  return `${HEAD}${declared.join("")}/** What each operation takes and answers. */
+export interface Operations {
+${entries.join("")}}
+
+/** The operations as methods: the body of the answer, or an error. The credential is a token or a session. */
+export interface DirectCalls {
+${methods.join("")}}
+`;
+}
+
+writeFileSync(join(directory, "operations.js"), table());
+writeFileSync(join(directory, "operations.d.ts"), types());
