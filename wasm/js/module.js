@@ -7,6 +7,8 @@ import { KnowledgeError } from "./error.js";
 const tasks = new Map();
 /** The tasks that were woken and have not had their turn. */
 const woken = new Set();
+/** The task that is in the middle of a step. */
+let stepping;
 /** Why the module can be called no more. */
 let stopped;
 let panicMessage;
@@ -15,7 +17,9 @@ const host = {
   wake(task) {
     if (woken.has(task)) return;
     woken.add(task);
-    queueMicrotask(() => step(task));
+    // One that wakes itself gives way to others, and to what the host waits for: microtasks alone would not let it in.
+    if (task === stepping) setTimeout(step, 0, task);
+    else queueMicrotask(() => step(task));
   },
   settle(task, isFulfilled, value) {
     const { resolve, reject } = tasks.get(task);
@@ -59,10 +63,13 @@ function call(callee) {
 function step(task) {
   woken.delete(task);
   if (stopped) return;
+  stepping = task;
   try {
     call(() => poll(task));
   } catch {
     // Whoever waits for it has been told.
+  } finally {
+    stepping = undefined;
   }
 }
 
@@ -95,7 +102,7 @@ async function load() {
 }
 
 /** Loads the module, once: again only after it could not be loaded. */
-function loaded() {
+export function loaded() {
   loading ??= load().catch((error) => {
     loading = undefined;
     throw error;

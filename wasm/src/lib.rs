@@ -21,8 +21,12 @@ mod sender;
 mod service;
 mod store;
 mod task;
+#[cfg(feature = "testing")]
+mod testing;
 mod wire;
 
 pub use self::host::attach;
 pub use self::service::{Service, open};
 pub use self::task::poll;
+#[cfg(feature = "testing")]
+pub use self::testing::{conformance, panic, simulate, transcript};

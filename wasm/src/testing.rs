@@ -1,0 +1,108 @@
+//! For the tests of the package: what is written in Rust to try a store, carried out on one of JavaScript.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use js_sys::Promise;
+use js_sys::futures::JsFuture;
+use knowledge_core::store::Store;
+use knowledge_core::testing::conformance::{self, Harness, Lifetime};
+use knowledge_core::testing::simulation::{self, Config};
+use serde_json::json;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+
+use crate::store::{JsStore, StoreBridge};
+use crate::{error, task};
+
+#[wasm_bindgen]
+extern "C" {
+    /// Opens the stores that are tried.
+    pub type JsHarness;
+
+    #[wasm_bindgen(method, getter, js_name = isDurable)]
+    fn is_durable(this: &JsHarness) -> bool;
+    #[wasm_bindgen(method)]
+    fn open(this: &JsHarness) -> Promise;
+    #[wasm_bindgen(method)]
+    fn reopen(this: &JsHarness) -> Promise;
+    #[wasm_bindgen(method, js_name = caseBegins)]
+    fn case_begins(this: &JsHarness, name: &str);
+}
+
+async fn store(opening: Promise) -> Arc<dyn Store> {
+    let opened = JsFuture::from(opening).await;
+    let opened = opened.expect("the harness opens a store");
+    Arc::new(JsStore::new(opened.unchecked_into::<StoreBridge>()))
+}
+
+#[async_trait(?Send)]
+impl Harness for JsHarness {
+    fn lifetime(&self) -> Lifetime {
+        match self.is_durable() {
+            true => Lifetime::Durable,
+            false => Lifetime::Volatile,
+        }
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        store(JsHarness::open(self)).await
+    }
+
+    async fn reopen(&self, closed: Arc<dyn Store>) -> Arc<dyn Store> {
+        drop(closed);
+        store(JsHarness::reopen(self)).await
+    }
+
+    fn case_begins(&self, case: &'static str) {
+        JsHarness::case_begins(self, case);
+    }
+}
+
+/// Runs the conformance suite: the names of the cases that passed, were excused and failed, as JSON.
+#[wasm_bindgen]
+pub fn conformance(harness: JsHarness) -> u32 {
+    task::spawn(async move {
+        let report = conformance::survey(&harness).await;
+        let failed = report.failed.iter();
+        let failed = failed.map(|failed| json!({ "name": failed.name, "message": failed.message }));
+        let report = json!({
+            "cases": conformance::case_names().count(),
+            "passed": report.passed,
+            "excused": report.excused,
+            "failed": failed.collect::<Vec<_>>(),
+        });
+        Ok(JsValue::from_str(&report.to_string()))
+    })
+}
+
+/// Runs so many sequences of operations over new stores, each compared with the model, from a seed.
+#[wasm_bindgen]
+pub fn simulate(harness: JsHarness, seed: u32, cases: u32, is_faulty: bool) -> u32 {
+    task::spawn(async move {
+        let config = Config::new(cases).with_seed(seed.into());
+        let config = if is_faulty { config.with_faults() } else { config };
+        let harness = &harness;
+        simulation::check_store(&config, || async move { store(harness.open()).await }).await;
+        Ok(JsValue::UNDEFINED)
+    })
+}
+
+/// What a sequence of operations from this seed answers and leaves behind, see [`simulation::transcript`].
+#[wasm_bindgen]
+pub fn transcript(harness: JsHarness, seed: u32) -> u32 {
+    task::spawn(async move {
+        let store = store(harness.open()).await;
+        let transcript = simulation::transcript(store, seed.into()).await;
+        let transcript = transcript.map_err(|divergence| {
+            error::failure("divergence", &divergence.to_string(), &json!({}))
+        })?;
+        Ok(JsValue::from_str(&transcript))
+    })
+}
+
+/// Panics, to show what comes of it.
+#[wasm_bindgen]
+pub fn panic(message: String) -> u32 {
+    task::spawn(async move { panic!("{message}") })
+}

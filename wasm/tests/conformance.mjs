@@ -1,0 +1,97 @@
+// Each store passes the conformance suite of the storage trait, in the host that it is for.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { extname, join, resolve } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+
+import "../pkg-testing/node.js";
+import { chromium } from "playwright-core";
+
+import { volatile } from "../pkg-testing/harnesses.js";
+import { MemoryStore } from "../pkg-testing/stores/memory.js";
+import { conformance } from "../pkg-testing/testing.js";
+import { startWorkerd } from "./support/workerd.mjs";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const DENO = join(ROOT, "node_modules/.bin/deno");
+const CHROMIUM = "/usr/bin/chromium";
+/** The cases about reopening, which a store in memory is excused from. */
+const REOPENING = 9;
+
+function expectPassed(report, excused) {
+  assert.deepEqual(report.failed, []);
+  assert.equal(report.excused.length, excused);
+  assert.equal(report.passed.length + report.excused.length, report.cases);
+  assert.ok(report.passed.length > REOPENING);
+}
+
+function scratchDirectory(t) {
+  const directory = mkdtempSync(join(tmpdir(), "knowledge-conformance-"));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** Serves the files of the tests to a browser. */
+async function serveFiles(t) {
+  const types = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url, "http://localhost");
+    const path = resolve(ROOT, `.${pathname}`);
+    if (pathname === "/") {
+      response.setHeader("content-type", "text/html");
+      response.end("<!doctype html><title>Conformance</title>");
+    } else if (path.startsWith(ROOT) && existsSync(path)) {
+      response.setHeader("content-type", types[extname(path)] ?? "application/octet-stream");
+      createReadStream(path).pipe(response);
+    } else {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => server.close());
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+test("the memory store, in Node.js", async () => {
+  const report = await conformance(volatile(() => new MemoryStore()));
+  expectPassed(report, REOPENING);
+});
+
+test("the SQLite store, in Deno", async () => {
+  const script = join(ROOT, "tests/hosts/deno.mjs");
+  const { stdout } = await promisify(execFile)(DENO, ["run", "--allow-all", "--no-config", script]);
+  expectPassed(JSON.parse(stdout), 0);
+});
+
+test("the Durable Object store, in workerd", async (t) => {
+  const scratch = scratchDirectory(t);
+  const storage = join(scratch, "storage");
+  mkdirSync(storage);
+  const workerd = await startWorkerd({
+    main: join(ROOT, "tests/hosts/worker.mjs"),
+    directory: join(ROOT, "pkg-testing"),
+    className: "Trial",
+    storage,
+    scratch,
+  });
+  t.after(() => workerd.stop());
+  const response = await fetch(workerd.url);
+  assert.equal(response.status, 200);
+  expectPassed(await response.json(), 0);
+});
+
+test("the IndexedDB store, in Chromium", async (t) => {
+  const url = await serveFiles(t);
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  t.after(() => browser.close());
+  const page = await browser.newPage();
+  await page.goto(url);
+  await page.addScriptTag({ url: "/tests/hosts/page.mjs", type: "module" });
+  await page.waitForFunction(() => globalThis.conformance !== undefined);
+  expectPassed(await page.evaluate(() => globalThis.conformance()), 0);
+});

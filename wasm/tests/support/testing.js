@@ -1,0 +1,45 @@
+// What the module of the tests exports, as promises. Copied beside the modules of the package, which it uses.
+
+import { StoreBridge } from "./bridge.js";
+import {
+  conformance as runConformance,
+  panic as runPanic,
+  simulate as runSimulate,
+  transcript as runTranscript,
+} from "./knowledge.js";
+import { loaded, run } from "./module.js";
+
+/** A harness as Rust asks it: with stores behind their bridges. */
+function bridged({ isDurable, open, reopen, caseBegins = () => {} }) {
+  return {
+    isDurable,
+    open: async () => new StoreBridge(await open()),
+    reopen: async () => new StoreBridge(await reopen()),
+    caseBegins,
+  };
+}
+
+async function task(begin) {
+  await loaded();
+  return run(begin);
+}
+
+/** The report of the conformance suite. */
+export async function conformance(harness) {
+  return JSON.parse(await task(() => runConformance(bridged(harness))));
+}
+
+/** Compares random operations with the model. */
+export function simulate(harness, seed, cases, isFaulty) {
+  return task(() => runSimulate(bridged(harness), seed, cases, isFaulty));
+}
+
+/** What a sequence of operations from a seed answers and leaves behind. */
+export function transcript(harness, seed) {
+  return task(() => runTranscript(bridged(harness), seed));
+}
+
+/** Panics inside the module. */
+export function panic(message) {
+  return task(() => runPanic(message));
+}
