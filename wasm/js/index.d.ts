@@ -39,7 +39,9 @@ export interface Options {
   limits?: Limits;
   /** Where deliveries may go. */
   webhooks?: {
-    /** Whether to `http` addresses too. */
+    /** Ranges besides public addresses, such as `10.1.0.0/16`. */
+    allow?: string[];
+    /** Whether over plain `http` too. */
     allowHttp?: boolean;
   };
 }

@@ -1,6 +1,6 @@
 // The WebAssembly module: loaded once, and watched. Whatever crosses the boundary crosses it here.
 
-import initialise, { attach, open as openService, poll } from "./knowledge.js";
+import initialise, { attach, initSync, open as openService, poll } from "./knowledge.js";
 import { KnowledgeError } from "./error.js";
 
 /** The promises of tasks that are under way, by their numbers. */
@@ -42,7 +42,7 @@ const host = {
  * Calls the module. Code that has trapped half way has left its memory in no state to go on with: everything that
  * waits for it is rejected, and so is whatever comes after.
  */
-function call(callee) {
+export function call(callee) {
   if (stopped) throw stopped;
   try {
     return callee();
@@ -82,11 +82,9 @@ export function run(begin) {
   });
 }
 
-/** What `callee` gives at once. */
-export { call };
-
 let source;
 let loading;
+let isLoaded = false;
 
 /**
  * Says what the module is loaded from when it is needed: bytes, a compiled module, an address, a response, or a promise
@@ -96,18 +94,31 @@ export function setSource(from) {
   source = from;
 }
 
-async function load() {
-  await initialise({ module_or_path: await source() });
+async function load(from) {
+  await initialise({ module_or_path: await from });
+  connect();
+}
+
+function connect() {
   attach(host);
+  isLoaded = true;
 }
 
 /** Loads the module, once: again only after it could not be loaded. */
-export function loaded() {
-  loading ??= load().catch((error) => {
+export async function loaded() {
+  if (isLoaded) return;
+  const from = loading ? undefined : source();
+  if (from instanceof WebAssembly.Module) {
+    // At once: workerd lets no request wait for what another one began.
+    initSync({ module: from });
+    connect();
+    return;
+  }
+  loading ??= load(from).catch((error) => {
     loading = undefined;
     throw error;
   });
-  return loading;
+  await loading;
 }
 
 export async function open(store, options) {

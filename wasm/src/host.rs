@@ -51,7 +51,12 @@ pub fn attach(host: Host) {
 }
 
 fn with<T>(call: impl FnOnce(&Host) -> T) -> T {
-    HOST.with(|cell| call(cell.get().expect_throw("the module is attached to its host")))
+    HOST.with(|cell| {
+        call(
+            cell.get()
+                .expect_throw("the module is attached to its host"),
+        )
+    })
 }
 
 /// Tells the host that a task can go on.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use knowledge_core::limits::Limits;
+use knowledge_core::model::{AddressPolicy, IpNet};
 use knowledge_core::service::{Options, SealingKey};
 use serde::Deserialize;
 
@@ -26,7 +27,22 @@ pub(crate) struct GivenOptions {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct GivenWebhooks {
+    /// Ranges such as `10.1.0.0/16`.
+    allow: Vec<String>,
     allow_http: bool,
+}
+
+impl GivenWebhooks {
+    fn addresses(&self) -> Result<AddressPolicy, String> {
+        let range = |text: &String| {
+            let invalid =
+                |_| format!("webhooks.allow: {text} is no range of addresses, such as 10.1.0.0/16");
+            text.parse::<IpNet>().map_err(invalid)
+        };
+        let allow = self.allow.iter().map(range).collect::<Result<_, _>>()?;
+        let allow_http = self.allow_http;
+        Ok(AddressPolicy { allow, allow_http })
+    }
 }
 
 /// Defines the limits that can be given: those in numbers, and those in seconds.
@@ -79,11 +95,14 @@ impl GivenOptions {
         let key = STANDARD.decode(&self.sealing_key).ok();
         let key: Option<[u8; 32]> = key.and_then(|bytes| bytes.try_into().ok());
         let key = key.ok_or("the sealing key has to be 32 random bytes, or these in base64")?;
-        let url = self.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned());
+        let url = self
+            .public_url
+            .as_deref()
+            .map(|url| url.trim_end_matches('/').to_owned());
         let mut options = Options::new(SealingKey::new(key));
         options.limits = self.limits.over(options.limits);
         options.public_url = url;
-        options.allow_http_webhooks = self.webhooks.allow_http;
+        options.webhook_addresses = self.webhooks.addresses()?;
         Ok(options)
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use js_sys::Promise;
 use js_sys::futures::JsFuture;
-use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
+use knowledge_core::model::{AddressPolicy, DeliveryFailure, DeliveryFailureCode};
 use knowledge_core::service::{Attempt, DeliveryAnswer, DeliveryRequest, DeliverySender};
 use serde::Deserialize;
-use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
 
 #[wasm_bindgen]
 extern "C" {
@@ -17,16 +17,16 @@ extern "C" {
     pub type SenderBridge;
 
     #[wasm_bindgen(method, catch)]
-    fn send(
-        this: &SenderBridge,
-        url: &str,
-        headers: &str,
-        body: &[u8],
-    ) -> Result<Promise, JsValue>;
+    fn send(this: &SenderBridge, url: &str, headers: &str, body: &[u8])
+    -> Result<Promise, JsValue>;
 }
 
-/// A [`DeliverySender`] that asks JavaScript.
-pub(crate) struct FetchSender(pub(crate) SenderBridge);
+/// A [`DeliverySender`] that asks JavaScript. What a name leads to is not known here: the addresses that stand in URLs are
+/// checked before each exchange.
+pub(crate) struct FetchSender {
+    pub(crate) bridge: SenderBridge,
+    pub(crate) addresses: AddressPolicy,
+}
 
 /// What became of an exchange, as JSON.
 #[derive(Deserialize)]
@@ -41,12 +41,21 @@ struct Exchanged {
 #[async_trait(?Send)]
 impl DeliverySender for FetchSender {
     async fn send(&self, request: &DeliveryRequest) -> Attempt {
+        if let Err(refused) = self.addresses.check_url(&request.url) {
+            return failed(
+                DeliveryFailureCode::AddressRefused,
+                &format!("the URL {refused}"),
+            );
+        }
         let mut headers = String::new();
         for (name, value) in &request.headers() {
             let value = value.to_str().unwrap_or_default();
             headers.extend([name.as_str(), "\n", value, "\n"]);
         }
-        let sent = match self.0.send(request.url.as_url().as_str(), &headers, &request.body) {
+        let sent = match self
+            .bridge
+            .send(request.url.as_url().as_str(), &headers, &request.body)
+        {
             Ok(promise) => JsFuture::from(promise).await,
             Err(error) => Err(error),
         };
@@ -75,11 +84,16 @@ impl Exchanged {
 
 /// The module that sends did not do as it says.
 fn broken() -> Attempt {
+    failed(
+        DeliveryFailureCode::ConnectionFailed,
+        "the host could not send",
+    )
+}
+
+fn failed(code: DeliveryFailureCode, message: &str) -> Attempt {
+    let message = message.to_owned();
     Attempt {
         duration: Duration::ZERO,
-        outcome: Err(DeliveryFailure {
-            code: DeliveryFailureCode::ConnectionFailed,
-            message: "the host could not send".to_owned(),
-        }),
+        outcome: Err(DeliveryFailure { code, message }),
     }
 }

@@ -131,10 +131,11 @@ impl Service {
     }
 
     /// Makes one round of deliveries at that time; without one, now.
-    pub fn dispatch(&self, sender: SenderBridge, now: Option<f64>) -> u32 {
+    pub fn dispatch(&self, bridge: SenderBridge, now: Option<f64>) -> u32 {
         let service = self.api.service().clone();
+        let addresses = service.webhook_addresses().clone();
         task::spawn(async move {
-            let sender = FetchSender(sender);
+            let sender = FetchSender { bridge, addresses };
             let done = service.dispatch(&sender, time(&service, now)).await;
             let done = done.map_err(|error| error::of_service(&error))?;
             Ok(json(&json!({

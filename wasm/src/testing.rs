@@ -81,7 +81,11 @@ pub fn conformance(harness: JsHarness) -> u32 {
 pub fn simulate(harness: JsHarness, seed: u32, cases: u32, is_faulty: bool) -> u32 {
     task::spawn(async move {
         let config = Config::new(cases).with_seed(seed.into());
-        let config = if is_faulty { config.with_faults() } else { config };
+        let config = if is_faulty {
+            config.with_faults()
+        } else {
+            config
+        };
         let harness = &harness;
         simulation::check_store(&config, || async move { store(harness.open()).await }).await;
         Ok(JsValue::UNDEFINED)

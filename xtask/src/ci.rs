@@ -58,7 +58,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "wasm",
-        about: "the WebAssembly package and its tests in Node.js",
+        about: "the WebAssembly package and its tests in Node.js, Deno, workerd and Chromium",
         run: wasm,
     },
     Step {

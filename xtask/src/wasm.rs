@@ -24,33 +24,60 @@ const SOURCES: &str = "wasm/js";
 /// What is in the package beside the code.
 const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE", "LICENSE")];
 
+/// The package of the tests: the same, with what tries it.
+const TESTING: Package = Package {
+    directory: "wasm/pkg-testing",
+    profile: "wasm-testing",
+    features: &["--features", "testing"],
+    sources: &[SOURCES, "wasm/tests/support"],
+};
+
+struct Package {
+    directory: &'static str,
+    profile: &'static str,
+    features: &'static [&'static str],
+    sources: &'static [&'static str],
+}
+
 /// Compiles the crate `wasm`, makes the npm package of it and of the modules around it, and prints its sizes.
 ///
 /// # Errors
 /// A tool is missing and cannot be installed, or a step fails; the module is larger than it may be.
 pub(crate) fn build() -> Result {
-    let target = WasmTarget::find_or_make()?;
-    run(target
-        .cargo("build", &[])
-        .args(["--package", PACKAGE, "--profile", PROFILE]))?;
-
+    let package = Package {
+        directory: PKG,
+        profile: PROFILE,
+        features: &[],
+        sources: &[SOURCES],
+    };
+    assemble(&package)?;
     let pkg = Path::new(PKG);
-    if pkg.exists() {
-        fs::remove_dir_all(pkg)?;
-    }
-    copy(Path::new(SOURCES), pkg)?;
     for (from, to) in DOCUMENTS {
         fs::copy(from, pkg.join(to))?;
     }
     set_version(&pkg.join("package.json"))?;
+    shrink(&pkg.join(MODULE))?;
+    run(Command::new("node").args(["wasm/tools/sizes.mjs", PKG, MODULE]))
+}
 
-    let module = WasmTarget::output(PROFILE).join("knowledge_wasm.wasm");
-    run(glue().arg(&module).args([PKG, NAME]))?;
+fn assemble(package: &Package) -> Result {
+    let target = WasmTarget::find_or_make()?;
+    run(target
+        .cargo("build", &[])
+        .args(["--package", PACKAGE, "--profile", package.profile])
+        .args(package.features))?;
+    let directory = Path::new(package.directory);
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    for sources in package.sources {
+        copy(Path::new(sources), directory)?;
+    }
+    let module = WasmTarget::output(package.profile).join("knowledge_wasm.wasm");
+    run(glue().arg(&module).args([package.directory, NAME]))?;
     tools::node()?;
     npm_install()?;
-    shrink(&pkg.join(MODULE))?;
-    describe_operations()?;
-    run(Command::new("node").args(["wasm/tools/sizes.mjs", PKG, MODULE]))
+    describe_operations(package.directory)
 }
 
 /// The program that needs other crates.
@@ -68,10 +95,10 @@ fn glue() -> Command {
 }
 
 /// Writes the table of the operations and their types, from the description of the interface.
-fn describe_operations() -> Result {
+fn describe_operations(directory: &str) -> Result {
     let document = read(glue().arg("openapi"))?;
     let mut node = Command::new("node")
-        .args(["wasm/tools/operations.mjs", PKG])
+        .args(["wasm/tools/operations.mjs", directory])
         .stdin(Stdio::piped())
         .spawn()?;
     let mut stdin = node.stdin.take().ok_or("node has no standard input")?;
@@ -109,11 +136,26 @@ fn set_version(package: &Path) -> Result {
     Ok(())
 }
 
-/// Runs the package's tests in Node.js; the package has to be built.
+/// Runs the package's tests, in Node.js and from there in the other hosts; the package has to be built.
 ///
 /// # Errors
 /// A test fails, or there is none.
 pub(crate) fn test() -> Result {
+    assemble(&TESTING)?;
+    tools::programs(&[("chromium", "chromium")])?;
+    let example = [
+        "--locked",
+        "--package",
+        "knowledge-core",
+        "--features",
+        "testing",
+        "--example",
+        "transcript",
+    ];
+    run(cargo().arg("build").args(example))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let transcript = Path::new(&target).join("debug/examples/transcript");
+
     let mut tests = Vec::new();
     for file in fs::read_dir("wasm/tests")? {
         let path = file?.path();
@@ -126,7 +168,10 @@ pub(crate) fn test() -> Result {
         return Err("no tests in wasm/tests".into());
     }
     tests.sort();
-    run(Command::new("node").arg("--test").args(tests))
+    run(Command::new("node")
+        .arg("--test")
+        .args(tests)
+        .env("KNOWLEDGE_TRANSCRIPT", transcript.canonicalize()?))
 }
 
 /// Installs the npm packages of the lock file, unless that has been done.

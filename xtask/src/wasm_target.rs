@@ -62,6 +62,7 @@ impl WasmTarget {
         let mut cargo = cargo();
         cargo.args([subcommand, "--locked", "--target", WASM_TARGET]);
         cargo.args(["--target-dir", TARGET_DIR]);
+        flags.extend(path_prefixes());
         if let Some(debian) = &self.debian {
             flags.push(format!("--sysroot={}", debian.sysroot.display()));
             cargo
@@ -78,6 +79,18 @@ impl WasmTarget {
     pub(crate) fn output(profile: &str) -> PathBuf {
         Path::new(TARGET_DIR).join(WASM_TARGET).join(profile)
     }
+}
+
+/// Flags that keep out of the module where it was built: the same sources give the same bytes.
+fn path_prefixes() -> Vec<String> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let workspace = std::env::current_dir().ok();
+    let prefixes = [(home, "/cargo"), (workspace, "/knowledge")];
+    let flag = |(path, name): (Option<PathBuf>, &str)| {
+        Some(format!("--remap-path-prefix={}={name}", path?.display()))
+    };
+    prefixes.into_iter().filter_map(flag).collect()
 }
 
 impl DebianTarget {

@@ -23,8 +23,7 @@ const OPERATIONS: usize = 120;
 pub async fn transcript(store: Arc<dyn Store>, seed: u64) -> Result<String, Divergence> {
     let ops = operations(OPERATIONS).new_tree(&mut runner(seed));
     let ops = ops.expect("no strategy rejects anything").current();
-    let mut simulation =
-        Simulation::begin(Arc::clone(&store), seed, FaultRates::default()).await?;
+    let mut simulation = Simulation::begin(Arc::clone(&store), seed, FaultRates::default()).await?;
     for op in &ops {
         simulation.step(op).await?;
     }

@@ -1,0 +1,160 @@
+// Deliveries by `fetch`, in Node.js: what is sent, and what becomes of it.
+
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { createServer } from "node:http";
+import { test } from "node:test";
+
+import { acme, memories } from "./support/acme.mjs";
+
+const WEBHOOKS = { allow: ["127.0.0.0/8"], allowHttp: true };
+const HOUR_MS = 3_600_000;
+
+/** An endpoint that notes what it is sent, and answers with what `answer` does. */
+async function endpoint(t, answer = (_, response) => response.writeHead(204).end()) {
+  const received = [];
+  const server = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    received.push({ path: request.url, headers: request.headers, body: Buffer.concat(chunks).toString() });
+    answer(request, response);
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { received, url: `http://127.0.0.1:${server.address().port}` };
+}
+
+/** A service with a webhook for this address, and an event on its way to it. */
+async function withEvent(url) {
+  const context = await acme(undefined, { webhooks: WEBHOOKS });
+  const { service, workspace, token } = context;
+  const ids = await memories(context, 1);
+  const body = { event_type: "memory.updated", url };
+  const webhook = await service.createWebhook(token, { id: workspace.id, body });
+  await service.bulkUpdate(token, "one", { memoryIds: ids, sensitivityLabel: "restricted" });
+  const deliveries = async () => {
+    const path = { id: workspace.id, webhookId: webhook.id };
+    return (await service.listWebhookDeliveries(token, path)).data;
+  };
+  return { ...context, ids, webhook, deliveries };
+}
+
+function signature(secret, { headers, body }) {
+  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+  const signed = `${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${body}`;
+  return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
+}
+
+test("an event is delivered once, signed", async (t) => {
+  const { received, url } = await endpoint(t);
+  const { service, ids, webhook, deliveries } = await withEvent(`${url}/hook`);
+  const done = await service.dispatch(fetch);
+  assert.deepEqual([done.attempts, done.delivered], [1, 1]);
+  assert.equal((await service.dispatch(fetch)).attempts, 0);
+
+  const [request] = received;
+  assert.equal(received.length, 1);
+  assert.equal(request.path, "/hook");
+  assert.equal(request.headers["content-type"], "application/json");
+  assert.equal(request.headers["webhook-signature"], signature(webhook.signing_secret, request));
+  const event = JSON.parse(request.body);
+  assert.equal(event.type, "memory.updated");
+  assert.deepEqual(event.data.memory_ids, ids);
+  const [delivery] = await deliveries();
+  assert.deepEqual([delivery.id, delivery.status], [request.headers["webhook-id"], "delivered"]);
+});
+
+test("a failure is tried again when it is due", async (t) => {
+  let status = 503;
+  const { received, url } = await endpoint(t, (_, response) => response.writeHead(status).end());
+  const { service, deliveries } = await withEvent(url);
+  const failed = await service.dispatch(fetch);
+  assert.deepEqual([failed.attempts, failed.delivered], [1, 0]);
+  assert.ok(failed.nextDue instanceof Date || failed.hasMore);
+  status = 200;
+  const done = await service.dispatch(fetch, Date.now() + HOUR_MS);
+  assert.deepEqual([done.attempts, done.delivered], [1, 1]);
+  assert.equal(received[0].headers["webhook-id"], received[1].headers["webhook-id"]);
+  const [delivery] = await deliveries();
+  assert.deepEqual(delivery.attempts.map(({ status }) => status), [503, 200]);
+});
+
+test("Retry-After is honoured", async (t) => {
+  const { url } = await endpoint(t, (_, response) => response.writeHead(429, { "retry-after": "9" }).end());
+  const { service, deliveries } = await withEvent(url);
+  await service.dispatch(fetch);
+  const [delivery] = await deliveries();
+  const wait = Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
+  // The schedule alone would wait 5 s, and 6 s with its jitter.
+  assert.ok(wait >= 9_000, `it waits ${wait} ms`);
+});
+
+test("a redirect is not followed", async (t) => {
+  const inside = await endpoint(t);
+  const { received, url } = await endpoint(t, (_, response) =>
+    response.writeHead(307, { location: inside.url }).end(),
+  );
+  const { service, deliveries } = await withEvent(url);
+  await service.dispatch(fetch);
+  assert.deepEqual([received.length, inside.received.length], [1, 0]);
+  const [delivery] = await deliveries();
+  assert.deepEqual(delivery.attempts.map(({ status }) => status), [307]);
+});
+
+test("of an endless answer little is read", async (t) => {
+  let written = 0;
+  const ended = Promise.withResolvers?.() ?? withResolvers();
+  const { url } = await endpoint(t, (_, response) => {
+    const chunk = Buffer.alloc(64 * 1024);
+    const more = () => {
+      while (!response.destroyed && response.write(chunk)) written += chunk.length;
+    };
+    response.on("drain", more).on("close", ended.resolve);
+    more();
+  });
+  const { service, deliveries } = await withEvent(url);
+  await service.dispatch(fetch);
+  await ended.promise;
+  assert.ok(written < 64 * 1024 * 1024, `${written} bytes were written`);
+  assert.equal((await deliveries())[0].status, "delivered");
+});
+
+function withResolvers() {
+  const made = {};
+  made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
+  return made;
+}
+
+test("an answer that breaks off is a failure", async (t) => {
+  const { url } = await endpoint(t, (_, response) => {
+    response.writeHead(200, { "content-length": "100" });
+    response.write("half");
+    setImmediate(() => response.destroy());
+  });
+  const { service, deliveries } = await withEvent(url);
+  await service.dispatch(fetch);
+  const [delivery] = await deliveries();
+  assert.equal(delivery.attempts[0].error.code, "answer_broken");
+});
+
+test("what cannot be reached, and what takes too long, is said so", async () => {
+  const { service, deliveries } = await withEvent("http://127.0.0.1:1/hook");
+  await service.dispatch(fetch);
+  const hanging = async () => {
+    throw new DOMException("The operation timed out.", "TimeoutError");
+  };
+  await service.dispatch(hanging, Date.now() + HOUR_MS);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed", "timed_out"]);
+});
+
+test("an address that is not permitted is not sent to", async (t) => {
+  const { received, url } = await endpoint(t);
+  const { service, token, workspace } = await acme();
+  const body = { event_type: "memory.updated", url: url.replace("http:", "https:") };
+  await assert.rejects(service.createWebhook(token, { id: workspace.id, body }), { status: 400 });
+  assert.equal(received.length, 0);
+});

@@ -1,0 +1,160 @@
+// The service answers requests, in Node.js over the memory store.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { acme, memories, request } from "./support/acme.mjs";
+
+const BODY_BYTES_MAX = 1024 * 1024;
+
+test("a request is answered with the headers of the interface", async () => {
+  const { service, workspace, token } = await acme();
+  const path = `/v1/workspaces/${workspace.id}/dashboard-summary`;
+  const response = await service.fetch(request(path, { token }));
+
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  assert.match(response.headers.get("request-id"), /^[0-9a-f-]{36}$/);
+  const etag = response.headers.get("etag");
+  assert.equal((await response.json()).workspace.slug, "product");
+
+  const again = await service.fetch(request(path, { token, headers: { "if-none-match": etag } }));
+  assert.equal(again.status, 304);
+  assert.equal(await again.text(), "");
+  assert.notEqual(again.headers.get("request-id"), response.headers.get("request-id"));
+});
+
+test("a HEAD has the length and not the body", async () => {
+  const { service, workspace, token } = await acme();
+  const path = `/v1/workspaces/${workspace.id}/dashboard-summary`;
+  const body = await (await service.fetch(request(path, { token }))).text();
+  const response = await service.fetch(request(path, { token, method: "HEAD" }));
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-length"), String(body.length));
+  assert.equal(await response.text(), "");
+});
+
+test("a bulk update over HTTP is replayed under its key", async () => {
+  const context = await acme();
+  const ids = await memories(context, 3);
+  const update = () =>
+    context.service.fetch(
+      request("/v1/memories/bulk", {
+        token: context.token,
+        method: "PATCH",
+        headers: { "idempotency-key": "one", "content-type": "application/json" },
+        body: JSON.stringify({ memoryIds: ids, sensitivityLabel: "restricted" }),
+      }),
+    );
+  const [first, second] = [await update(), await update()];
+  assert.equal(first.headers.get("idempotent-replayed"), null);
+  assert.equal(second.headers.get("idempotent-replayed"), "true");
+  const [fresh, replayed] = [await first.json(), await second.json()];
+  assert.deepEqual(fresh.summary, { requested: 3, succeeded: 3, failed: 0 });
+  assert.deepEqual(replayed, { ...fresh, replayed: true });
+});
+
+test("a session is a cookie, and an answer without content has none", async () => {
+  const { service, session } = await acme();
+  const role = {
+    name: "Readers",
+    slug: "readers",
+    base_role: "viewer",
+    description: "",
+    actions: { allow: [], deny: [] },
+  };
+  const ask = (path, init) =>
+    service.fetch(request(path, { ...init, headers: { cookie: `service_session=${session}`, ...init.headers } }));
+  const made = await ask("/v1/orgs/acme/custom-roles", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(role),
+  });
+  assert.equal(made.status, 201);
+  const { id } = (await made.json()).data;
+  const deleted = await ask(`/v1/orgs/acme/custom-roles/${id}`, { method: "DELETE" });
+  assert.equal(deleted.status, 204);
+  assert.equal(deleted.body, null);
+});
+
+test("refusals have the statuses of the server", async () => {
+  const { service, token } = await acme();
+  const ask = (path, init) => service.fetch(request(path, init));
+
+  const nobody = await ask("/v1/sources");
+  assert.equal(nobody.status, 401);
+  assert.equal(nobody.headers.get("www-authenticate"), 'Bearer realm="knowledge"');
+  assert.equal((await nobody.json()).error, "unauthenticated");
+
+  assert.equal((await ask("/v1/nothing", { token })).status, 404);
+  assert.equal((await ask("/admin/v1/orgs", { token })).status, 404);
+  const method = await ask("/v1/sources", { token, method: "DELETE" });
+  assert.equal(method.status, 405);
+  assert.equal(method.headers.get("allow"), "GET, HEAD, POST");
+  const text = { token, method: "POST", headers: { "content-type": "text/plain" }, body: "{}" };
+  assert.equal((await ask("/v1/sources", text)).status, 415);
+  const json = { ...text, headers: { "content-type": "application/json" } };
+  const invalid = await ask("/v1/sources", json);
+  assert.equal(invalid.status, 400);
+  assert.deepEqual(
+    (await invalid.json()).details.fields.map(({ path, code }) => [path, code]),
+    [
+      ["name", "required"],
+      ["kind", "required"],
+    ],
+  );
+});
+
+/** A body that is made as it is read, and tells how much was. */
+function stream(bytes, { failsAt = Infinity } = {}) {
+  const sent = { bytes: 0 };
+  const body = new ReadableStream({
+    pull(controller) {
+      if (sent.bytes >= failsAt) return controller.error(new Error("the connection is gone"));
+      if (sent.bytes >= bytes) return controller.close();
+      const chunk = new Uint8Array(64 * 1024).fill(0x20);
+      sent.bytes += chunk.length;
+      controller.enqueue(chunk);
+    },
+  });
+  return { body, sent };
+}
+
+test("a body that is too large is not read to its end", async () => {
+  const { service, token } = await acme();
+  const { body, sent } = stream(100 * BODY_BYTES_MAX);
+  const init = { token, method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
+  const response = await service.fetch(request("/v1/sources", init));
+  assert.equal(response.status, 413);
+  assert.deepEqual(await response.json().then(({ error, details }) => [error, details]), [
+    "payload_too_large",
+    { bytes_max: BODY_BYTES_MAX },
+  ]);
+  assert.ok(sent.bytes <= BODY_BYTES_MAX + 4 * 64 * 1024, `${sent.bytes} bytes were read`);
+});
+
+test("a body that is announced as too large is not read at all", async () => {
+  const { service, token } = await acme();
+  const { body, sent } = stream(100 * BODY_BYTES_MAX);
+  const headers = { "content-type": "application/json", "content-length": String(2 * BODY_BYTES_MAX) };
+  const init = { token, method: "POST", body, duplex: "half", headers };
+  const response = await service.fetch(request("/v1/sources", init));
+  assert.equal(response.status, 413);
+  assert.ok(sent.bytes <= 2 * 64 * 1024, `${sent.bytes} bytes were read`);
+});
+
+test("a body that breaks off is refused", async () => {
+  const { service, token } = await acme();
+  const { body } = stream(BODY_BYTES_MAX, { failsAt: 128 * 1024 });
+  const init = { token, method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
+  const response = await service.fetch(request("/v1/sources", init));
+  assert.equal(response.status, 400);
+  assert.equal((await response.json()).details.fields[0].path, "body");
+});
+
+test("a limit of the options is the one in force", async () => {
+  const { service, token } = await acme(undefined, { limits: { bodyBytesMax: 100 } });
+  const init = { token, method: "POST", body: " ".repeat(101), headers: { "content-type": "application/json" } };
+  const response = await service.fetch(request("/v1/sources", init));
+  assert.equal(response.status, 413);
+});

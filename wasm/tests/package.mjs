@@ -1,0 +1,60 @@
+// The package as npm gets it: its files, its types, its README.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const PKG = join(ROOT, "pkg");
+const run = promisify(execFile);
+
+/** A directory whose `node_modules` has the package. */
+function application(t) {
+  const directory = mkdtempSync(join(tmpdir(), "knowledge-package-"));
+  t.after(() => rmSync(directory, { recursive: true }));
+  mkdirSync(join(directory, "node_modules"));
+  symlinkSync(PKG, join(directory, "node_modules/knowledge-wasm"));
+  writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
+  return directory;
+}
+
+test("npm packs everything that the package names, and nothing else", async () => {
+  const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: PKG });
+  const [{ files, name, version }] = [JSON.parse(stdout)].flat().flatMap((one) => (one.files ? [one] : Object.values(one)));
+  const packed = files.map(({ path }) => path).sort();
+  const { exports } = JSON.parse(readFileSync(join(PKG, "package.json")));
+  const named = Object.values(exports).flatMap((entry) =>
+    typeof entry === "string" ? [entry] : Object.values(entry),
+  );
+  for (const path of named) assert.ok(packed.includes(path.replace("./", "")), `${path} is packed`);
+  for (const path of packed) {
+    assert.match(path, /^(LICENSE|README\.md|package\.json|knowledge_bg\.wasm|(stores\/)?[a-z-]+(\.d\.ts|\.js))$/);
+    // Types for each module that has an entry of its own, and what those name.
+    if (path.endsWith(".d.ts") && !/store\.d\.ts$/.test(path)) assert.ok(existsSync(join(PKG, path.replace(".d.ts", ".js"))));
+  }
+  assert.equal(name, "knowledge-wasm");
+  assert.match(version, /^\d+\.\d+\.\d+$/);
+  assert.notEqual(version, "0.0.0");
+});
+
+test("the types are those of the package, for who compiles against it", async (t) => {
+  const directory = application(t);
+  writeFileSync(join(directory, "consumer.ts"), readFileSync(join(ROOT, "tests/support/consumer.ts")));
+  const options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable"];
+  const tsc = join(ROOT, "node_modules/.bin/tsc");
+  await run(tsc, [...options, "--types", "", "consumer.ts"], { cwd: directory }).catch(({ stdout }) => assert.fail(stdout));
+});
+
+test("what the README shows runs", async (t) => {
+  const directory = application(t);
+  const readme = readFileSync(join(PKG, "README.md"), "utf8");
+  const [, example] = readme.match(/```js\n([^]*?)```/);
+  const shown = `${example}\nconsole.log(response.status, summary.workspace.slug);\n`;
+  writeFileSync(join(directory, "example.mjs"), shown);
+  const { stdout } = await run(process.execPath, ["example.mjs"], { cwd: directory });
+  assert.equal(stdout, "200 product\n");
+});

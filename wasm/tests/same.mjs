@@ -1,0 +1,44 @@
+// The service does the same natively and as WebAssembly: random operations from one seed give the same answers and leave
+// the same bytes behind.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { promisify } from "node:util";
+
+import "../pkg-testing/node.js";
+import { volatile } from "../pkg-testing/harnesses.js";
+import { MemoryStore } from "../pkg-testing/stores/memory.js";
+import { simulate, transcript } from "../pkg-testing/testing.js";
+
+const SEEDS = 24;
+const SIMULATIONS = 8;
+const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
+
+const memory = volatile(() => new MemoryStore());
+
+/** The first line in which two texts differ, for people. */
+function difference(native, wasm) {
+  const [left, right] = [native.split("\n"), wasm.split("\n")];
+  const at = left.findIndex((line, number) => line !== right[number]);
+  return at < 0 ? "" : `line ${at + 1}:\n${left[at]}\n${right[at]}`;
+}
+
+test("the same operations give the same answers and the same contents", async () => {
+  const program = process.env.KNOWLEDGE_TRANSCRIPT;
+  assert.ok(program, "KNOWLEDGE_TRANSCRIPT names the program; cargo xtask ci --only wasm does");
+  const firstSeed = Math.floor(Math.random() * 2 ** 31);
+  for (let seed = firstSeed; seed < firstSeed + SEEDS; seed++) {
+    const options = { maxBuffer: OUTPUT_BYTES_MAX };
+    const { stdout } = await promisify(execFile)(program, [String(seed)], options);
+    const wasm = await transcript(memory, seed);
+    assert.ok(stdout.split("\n").length > 100, "there is something to compare");
+    assert.ok(stdout === wasm, `seed ${seed}, ${difference(stdout, wasm)}`);
+  }
+});
+
+test("random operations do what the model says", async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  await simulate(memory, seed, SIMULATIONS, false);
+  await simulate(memory, seed, SIMULATIONS, true);
+});

@@ -1,0 +1,48 @@
+// What an application may write. It is compiled and never run.
+
+import { KnowledgeError, KnowledgeService, StoreError } from "knowledge-wasm";
+import type { BulkResult, DashboardSummary, Store } from "knowledge-wasm";
+import { DurableObjectStore } from "knowledge-wasm/stores/durable-object";
+import { IndexedDbStore } from "knowledge-wasm/stores/indexeddb";
+import { MemoryStore } from "knowledge-wasm/stores/memory";
+import { SqliteStore } from "knowledge-wasm/stores/sqlite";
+
+const stores: Store[] = [new MemoryStore(), new SqliteStore(":memory:"), await IndexedDbStore.open("knowledge")];
+const own: Store = {
+  get: async (keys) => keys.map(() => null),
+  scan: () => [],
+  commit() {
+    throw new StoreError("unavailable", "there is nothing behind it");
+  },
+};
+// @ts-expect-error: a store has three methods
+const half: Store = { get: async () => [] };
+
+const service = await KnowledgeService.open(stores[0] ?? own, {
+  sealingKey: new Uint8Array(32),
+  limits: { bodyBytesMax: 1024 },
+  webhooks: { allow: ["10.0.0.0/8"] },
+});
+// @ts-expect-error: there is no service without a sealing key
+await KnowledgeService.open(own, {});
+
+const result: BulkResult = await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "public" });
+// @ts-expect-error: an operation that needs a key needs one
+await service.bulkUpdateMemories("wkt_", { body: { memoryIds: [] } });
+// @ts-expect-error: there is no such label
+await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "secret" });
+const summary: DashboardSummary = await service.getDashboardSummary("wkt_", { id: "" });
+const { headers, body } = await service.call("listSources", "wkt_", { limit: 10 });
+const names: string[] = body.data.map(({ name }) => name);
+const response: Response = await service.fetch(new Request("https://knowledge.example/"));
+const { nextDue } = await service.dispatch(fetch, new Date());
+const due: Date | null = nextDue;
+const { secret } = await service.provision.issueCredential("acme", {
+  member: "maya",
+  kind: "bearer",
+  name: "first",
+  expires_in_seconds: 60,
+});
+const codes: string[] = [new KnowledgeError({ code: "internal", message: secret }).code];
+
+export { DurableObjectStore, codes, due, half, headers, names, response, result, summary };
