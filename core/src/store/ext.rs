@@ -30,11 +30,15 @@ pub(crate) fn decode<T: DeserializeOwned>(
             value,
             version: entry.version,
         }),
-        Err(error) => {
-            let message = format!("the value under {key} is not what this program writes: {error}");
-            Err(StoreError::new(StoreErrorKind::Corrupt, message).with_source(error))
-        }
+        Err(error) => Err(unreadable(key, error)),
     }
+}
+
+/// Apart from [`decode`], of which there is one for each type.
+#[cold]
+fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
+    let message = format!("the value under {key} is not what this program writes: {error}");
+    StoreError::new(StoreErrorKind::Corrupt, message).with_source(error)
 }
 
 /// Reads the JSON of an entry that a scan found.

@@ -306,58 +306,149 @@ where
     D: Future<Output = Result<Decided<T>, E>>,
     E: From<TransactionError>,
 {
-    // The attempts whose answers were lost: their witnesses and what their callers would have been told.
-    let mut lost: Vec<(Witness, T)> = Vec::new();
-    let unique = env.uuid();
-    let mut delay_max = RETRY_DELAY_MIN;
-    for _ in 0..RETRIES_MAX {
-        let mut transaction = Transaction::begin(Arc::clone(store));
-        transaction.unique = unique;
-        let reads = transaction.reads.clone();
-        let decided = decide(transaction).await;
-        // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
-        if let Some(output) = arrived(store, &mut lost).await? {
-            return Ok(output);
-        }
-        match decided {
+    let mut attempts = Attempts::new(store, env);
+    // What would have been told after each attempt whose answer was lost.
+    let mut lost: Vec<T> = Vec::new();
+    loop {
+        let (transaction, told) = match decide(attempts.begin()).await {
             Ok(Decided {
-                mut transaction,
+                transaction,
                 output,
-            }) if !transaction.changes_nothing() => {
-                for (witness, _) in &lost {
-                    transaction.check(witness.key.clone(), None);
+            }) => (Some(transaction), Ok(output)),
+            Err(refusal) => (None, Err(refusal)),
+        };
+        match attempts.end(transaction).await? {
+            Next::Tell => return told,
+            Next::TellLost(place) => return Ok(lost.swap_remove(place)),
+            Next::Keep => lost.extend(told),
+            Next::Again => {}
+        }
+        if let Some(place) = attempts.wait().await? {
+            return Ok(lost.swap_remove(place));
+        }
+    }
+}
+
+/// What follows an attempt.
+enum Next {
+    /// What it came to is told.
+    Tell,
+    /// An earlier attempt, whose answer was lost, is committed: what that came to is told.
+    TellLost(usize),
+    /// Its answer was lost: what it came to is kept, and it is decided anew.
+    Keep,
+    /// It is decided anew.
+    Again,
+}
+
+/// The attempts of one [`transact`]: all of it that does not depend on what is decided, so that it is compiled once.
+struct Attempts<'t> {
+    store: &'t Arc<dyn Store>,
+    env: &'t Env,
+    unique: Uuid,
+    made: u32,
+    delay_max: Duration,
+    /// What the present attempt has read.
+    reads: Reads,
+    /// The witnesses of the attempts whose answers were lost.
+    lost: Vec<Witness>,
+}
+
+impl<'t> Attempts<'t> {
+    fn new(store: &'t Arc<dyn Store>, env: &'t Env) -> Self {
+        Self {
+            store,
+            env,
+            unique: env.uuid(),
+            made: 0,
+            delay_max: RETRY_DELAY_MIN,
+            reads: Reads::default(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self) -> Transaction {
+        let mut transaction = Transaction::begin(Arc::clone(self.store));
+        transaction.unique = self.unique;
+        self.reads = transaction.reads.clone();
+        transaction
+    }
+
+    /// Ends an attempt; there is no transaction where it was refused.
+    async fn end(&mut self, transaction: Option<Transaction>) -> Result<Next, TransactionError> {
+        // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
+        if let Some(place) = self.arrived().await? {
+            return Ok(Next::TellLost(place));
+        }
+        let is_refused = transaction.is_none();
+        if let Some(transaction) = transaction
+            && !transaction.changes_nothing()
+        {
+            return self.commit(transaction).await;
+        }
+        // Nothing to commit, so nothing has checked yet what was read.
+        match self.reads.still_hold(&**self.store).await {
+            Ok(false) => Ok(Next::Again),
+            // A refusal says that nothing was changed: an attempt that may still arrive forbids to say so.
+            Ok(true) if is_refused && !self.lost.is_empty() => Err(unknown()),
+            Ok(true) => Ok(Next::Tell),
+            // Whatever made the decision fail: it is not for this failure to hide it.
+            Err(_) if is_refused => Ok(Next::Tell),
+            Err(error) => Err(failure(error, &self.lost)),
+        }
+    }
+
+    async fn commit(&mut self, mut transaction: Transaction) -> Result<Next, TransactionError> {
+        for witness in &self.lost {
+            transaction.check(witness.key.clone(), None);
+        }
+        let (commit, witness) = transaction.into_commit()?;
+        match self.store.commit(commit).await {
+            Ok(CommitOutcome::Committed(_)) => Ok(Next::Tell),
+            Ok(CommitOutcome::Conflict) => Ok(Next::Again),
+            Err(error) => match witness {
+                Some(witness) if error.kind() == StoreErrorKind::Unknown => {
+                    self.lost.push(witness);
+                    Ok(Next::Keep)
                 }
-                let (commit, witness) =
-                    transaction.into_commit().map_err(TransactionError::from)?;
-                match store.commit(commit).await {
-                    Ok(CommitOutcome::Committed(_)) => return Ok(output),
-                    Ok(CommitOutcome::Conflict) => {}
-                    Err(error) => match witness {
-                        Some(witness) if error.kind() == StoreErrorKind::Unknown => {
-                            lost.push((witness, output));
-                        }
-                        _ => return Err(failure(error, &lost).into()),
-                    },
-                }
-            }
-            // Nothing to commit, so nothing has checked yet what was read.
-            told => match (reads.still_hold(&**store).await, told) {
-                (Ok(false), _) => {}
-                // A refusal says that nothing was changed: an attempt that may still arrive forbids to say so.
-                (Ok(true), Err(_)) if !lost.is_empty() => return Err(unknown().into()),
-                (Ok(true), told) => return told.map(|decided| decided.output),
-                // Whatever made the decision fail: it is not for this failure to hide it.
-                (Err(_), Err(told)) => return Err(told),
-                (Err(error), Ok(_)) => return Err(failure(error, &lost).into()),
+                _ => Err(failure(error, &self.lost)),
             },
         }
-        env.sleep(env.jitter(delay_max)).await;
-        delay_max = (delay_max * 2).min(RETRY_DELAY_MAX);
     }
-    match arrived(store, &mut lost).await? {
-        Some(output) => Ok(output),
-        None if lost.is_empty() => Err(TransactionError::Contended.into()),
-        None => Err(unknown().into()),
+
+    /// Waits before the next attempt. After the last one it gives up, unless a lost one turns out to be committed.
+    async fn wait(&mut self) -> Result<Option<usize>, TransactionError> {
+        self.env.sleep(self.env.jitter(self.delay_max)).await;
+        self.delay_max = (self.delay_max * 2).min(RETRY_DELAY_MAX);
+        self.made += 1;
+        if self.made < RETRIES_MAX {
+            return Ok(None);
+        }
+        match self.arrived().await? {
+            Some(place) => Ok(Some(place)),
+            None if self.lost.is_empty() => Err(TransactionError::Contended),
+            None => Err(unknown()),
+        }
+    }
+
+    /// The lost attempt that turns out to be committed, if one does.
+    async fn arrived(&self) -> Result<Option<usize>, TransactionError> {
+        if self.lost.is_empty() {
+            return Ok(None);
+        }
+        let keys: Vec<Key> = self
+            .lost
+            .iter()
+            .map(|witness| witness.key.clone())
+            .collect();
+        let found = self.store.get(&keys).await;
+        let found = found.map_err(|error| failure(error, &self.lost))?;
+        let is_there = |(entry, witness): (&Option<Entry>, &Witness)| {
+            entry
+                .as_ref()
+                .is_some_and(|entry| entry.value == witness.value)
+        };
+        Ok(found.iter().zip(&self.lost).position(is_there))
     }
 }
 
@@ -366,32 +457,9 @@ fn unknown() -> TransactionError {
     StoreError::new(StoreErrorKind::Unknown, message).into()
 }
 
-/// The output of the lost attempt that turns out to be committed, if one does.
-async fn arrived<T>(
-    store: &Arc<dyn Store>,
-    lost: &mut Vec<(Witness, T)>,
-) -> Result<Option<T>, TransactionError> {
-    if lost.is_empty() {
-        return Ok(None);
-    }
-    let keys: Vec<Key> = lost
-        .iter()
-        .map(|(witness, _)| witness.key.clone())
-        .collect();
-    let found = store.get(&keys).await;
-    let found = found.map_err(|error| failure(error, lost))?;
-    let is_there = |(entry, (witness, _)): (&Option<Entry>, &(Witness, T))| {
-        entry
-            .as_ref()
-            .is_some_and(|entry| entry.value == witness.value)
-    };
-    let arrived = found.iter().zip(&*lost).position(is_there);
-    Ok(arrived.map(|position| lost.swap_remove(position).1))
-}
-
 /// What a failure of the store means. Most say that nothing was applied: that is no longer known where the answer to
 /// an earlier attempt was lost.
-fn failure<T>(error: StoreError, lost: &[(Witness, T)]) -> TransactionError {
+fn failure(error: StoreError, lost: &[Witness]) -> TransactionError {
     if lost.is_empty() {
         return error.into();
     }
