@@ -79,7 +79,7 @@ test("the Durable Object store, in workerd", async (t) => {
     storage,
     scratch,
   });
-  t.after(() => workerd.stop());
+  t.after(() => workerd.kill());
   const response = await fetch(workerd.url);
   assert.equal(response.status, 200);
   expectPassed(await response.json(), 0);

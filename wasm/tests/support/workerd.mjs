@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { createInterface } from "node:readline";
 
 const WORKERD = resolve(import.meta.dirname, "../../node_modules/.bin/workerd");
@@ -45,10 +45,17 @@ const main :Workerd.Worker = (
 }
 
 /** Starts workerd, and gives its address once it listens. `options.scratch` is a directory for its configuration. */
-export async function startWorkerd(options) {
+export function startWorkerd(options) {
   const file = join(options.scratch, "config.capnp");
   writeFileSync(file, configuration(options));
-  const child = spawn(WORKERD, ["serve", file, "--control-fd=3"], {
+  return serve(file);
+}
+
+/** Serves a configuration. */
+export async function serve(file, { options = [], env = {} } = {}) {
+  const child = spawn(WORKERD, ["serve", file, "--control-fd=3", ...options], {
+    cwd: dirname(file),
+    env: { ...process.env, ...env },
     stdio: ["ignore", "inherit", "inherit", "pipe"],
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));
@@ -62,8 +69,9 @@ export async function startWorkerd(options) {
   });
   return {
     url: `http://127.0.0.1:${port}`,
-    async stop(signal = "SIGTERM") {
-      child.kill(signal);
+    /** Ends it as a crash does: it has nothing to say goodbye to. */
+    async kill() {
+      child.kill("SIGKILL");
       await ended;
     },
   };
