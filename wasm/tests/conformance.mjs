@@ -2,10 +2,9 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { extname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
@@ -15,6 +14,7 @@ import { chromium } from "playwright-core";
 import { volatile } from "../pkg-testing/harnesses.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
 import { conformance } from "../pkg-testing/testing.js";
+import { serveFiles } from "./support/files.mjs";
 import { startWorkerd } from "./support/workerd.mjs";
 
 const ROOT = resolve(import.meta.dirname, "..");
@@ -34,27 +34,6 @@ function scratchDirectory(t) {
   const directory = mkdtempSync(join(tmpdir(), "knowledge-conformance-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
-}
-
-/** Serves the files of the tests to a browser. */
-async function serveFiles(t) {
-  const types = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
-  const server = createServer((request, response) => {
-    const { pathname } = new URL(request.url, "http://localhost");
-    const path = resolve(ROOT, `.${pathname}`);
-    if (pathname === "/") {
-      response.setHeader("content-type", "text/html");
-      response.end("<!doctype html><title>Conformance</title>");
-    } else if (path.startsWith(ROOT) && existsSync(path)) {
-      response.setHeader("content-type", types[extname(path)] ?? "application/octet-stream");
-      createReadStream(path).pipe(response);
-    } else {
-      response.writeHead(404).end();
-    }
-  });
-  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
-  t.after(() => server.close());
-  return `http://127.0.0.1:${server.address().port}`;
 }
 
 test("the memory store, in Node.js", async () => {
@@ -90,8 +69,7 @@ test("the IndexedDB store, in Chromium", async (t) => {
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
   t.after(() => browser.close());
   const page = await browser.newPage();
-  await page.goto(url);
-  await page.addScriptTag({ url: "/tests/hosts/page.mjs", type: "module" });
+  await page.goto(`${url}/tests/hosts/`);
   await page.waitForFunction(() => globalThis.conformance !== undefined);
   expectPassed(await page.evaluate(() => globalThis.conformance()), 0);
 });

@@ -1,0 +1,48 @@
+// Keeps the page and the package, so that they are there without a network.
+
+const CACHE = "knowledge-demo-1";
+const PACKAGE = "../../pkg";
+const FILES = [
+  "./",
+  "app.js",
+  "style.css",
+  ...[
+    "bridge.js",
+    "deliveries.js",
+    "error.js",
+    "index.js",
+    "knowledge.js",
+    "knowledge_bg.wasm",
+    "module.js",
+    "operations.js",
+    "provisioning.js",
+    "service.js",
+    "stores/counter.js",
+    "stores/indexeddb.js",
+    "web.js",
+  ].map((name) => `${PACKAGE}/${name}`),
+];
+
+addEventListener("install", (event) => {
+  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(FILES)));
+  skipWaiting();
+});
+
+addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+
+/** What the network has, which is newer; else what was kept. */
+async function answer(request) {
+  try {
+    const response = await fetch(request);
+    if (response.ok) await (await caches.open(CACHE)).put(request, response.clone());
+    return response;
+  } catch (error) {
+    const kept = await caches.match(request, { ignoreSearch: true });
+    if (kept) return kept;
+    throw error;
+  }
+}
+
+addEventListener("fetch", (event) => {
+  if (event.request.method === "GET") event.respondWith(answer(event.request));
+});
