@@ -28,23 +28,32 @@ pub struct Service {
 #[wasm_bindgen]
 pub fn open(store: StoreBridge, options: String) -> u32 {
     task::spawn(async move {
-        let given = options::GivenOptions::parse(&options);
-        let given = given.map_err(|message| error::invalid_options(&message))?;
-        let options = given.options();
-        let options = options.map_err(|message| error::invalid_options(&message))?;
-        let env = host::env().map_err(|missing| {
-            let message = format!("globalThis.crypto is needed: {missing}");
-            error::failure("unsupported", &message, &json!({}))
-        })?;
-        let store = Arc::new(JsStore::new(store));
-        let service = KnowledgeService::open(store, env, options).await;
-        let service = service.map_err(|error| error::of_open(&error))?;
+        let (service, trusted_origins) = open_service(store, &options).await?;
         let service = Service {
             admin: AdminApi::new(service.clone()),
-            api: Api::new(service).trust_origins(given.trusted_origins),
+            api: Api::new(service).trust_origins(trusted_origins),
         };
         Ok(service.into())
     })
+}
+
+/// The service over a store, and the origins that it trusts.
+pub(crate) async fn open_service(
+    store: StoreBridge,
+    options: &str,
+) -> Result<(KnowledgeService, Vec<String>), JsValue> {
+    let given = options::GivenOptions::parse(options);
+    let given = given.map_err(|message| error::invalid_options(&message))?;
+    let options = given.options();
+    let options = options.map_err(|message| error::invalid_options(&message))?;
+    let env = host::env().map_err(|missing| {
+        let message = format!("globalThis.crypto is needed: {missing}");
+        error::failure("unsupported", &message, &json!({}))
+    })?;
+    let store = Arc::new(JsStore::new(store));
+    let service = KnowledgeService::open(store, env, options).await;
+    let service = service.map_err(|error| error::of_open(&error))?;
+    Ok((service, given.trusted_origins))
 }
 
 #[wasm_bindgen]

@@ -7,11 +7,13 @@ use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use knowledge_core::store::Store;
 use knowledge_core::testing::conformance::{self, Harness, Lifetime};
+use knowledge_core::testing::fixture;
 use knowledge_core::testing::simulation::{self, Config};
 use serde_json::json;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
+use crate::service::open_service;
 use crate::store::{JsStore, StoreBridge};
 use crate::{error, task};
 
@@ -102,6 +104,18 @@ pub fn transcript(harness: JsHarness, seed: u32) -> u32 {
             error::failure("divergence", &divergence.to_string(), &json!({}))
         })?;
         Ok(JsValue::from_str(&transcript))
+    })
+}
+
+/// Fills an empty store with what the HTTP suite of the server asks for: the fixture, as JSON.
+#[wasm_bindgen]
+pub fn seed(store: StoreBridge, options: String) -> u32 {
+    task::spawn(async move {
+        let (service, _) = open_service(store, &options).await?;
+        let fixture = fixture::seed(&service).await;
+        let fixture = fixture.map_err(|error| error::of_service(&error))?;
+        let json = serde_json::to_string(&fixture).expect("a fixture has string keys");
+        Ok(JsValue::from_str(&json))
     })
 }
 

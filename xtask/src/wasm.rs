@@ -171,7 +171,30 @@ pub(crate) fn test() -> Result {
     run(Command::new("node")
         .arg("--test")
         .args(tests)
-        .env("KNOWLEDGE_TRANSCRIPT", transcript.canonicalize()?))
+        .env("KNOWLEDGE_TRANSCRIPT", transcript.canonicalize()?)
+        .env("KNOWLEDGE_HTTP_SUITE", http_suite()?))
+}
+
+/// Compiles the HTTP suite of the server, which asks whatever service it is told to; the program.
+fn http_suite() -> Result<String> {
+    let messages = read(cargo().args([
+        "test",
+        "--locked",
+        "--package",
+        "knowledge-server",
+        "--test",
+        "http",
+        "--no-run",
+        "--message-format=json",
+    ]))?;
+    let program = messages
+        .lines()
+        .filter(|line| line.contains("\"name\":\"http\""))
+        .find_map(|line| {
+            let (_, rest) = line.split_once("\"executable\":\"")?;
+            Some(rest.split_once('"')?.0.to_owned())
+        });
+    program.ok_or_else(|| "cargo does not say where the HTTP suite is".into())
 }
 
 /// Installs the npm packages of the lock file, unless that has been done.

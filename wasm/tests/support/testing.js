@@ -4,6 +4,7 @@ import { StoreBridge } from "./bridge.js";
 import {
   conformance as runConformance,
   panic as runPanic,
+  seed as runSeed,
   simulate as runSimulate,
   transcript as runTranscript,
 } from "./knowledge.js";
@@ -37,6 +38,11 @@ export function simulate(harness, seed, cases, isFaulty) {
 /** What a sequence of operations from a seed answers and leaves behind. */
 export function transcript(harness, seed) {
   return task(() => runTranscript(bridged(harness), seed));
+}
+
+/** Fills an empty store with what the HTTP suite of the server asks for; the options are in JSON. */
+export async function seed(store, options) {
+  return JSON.parse(await task(() => runSeed(new StoreBridge(store), options)));
 }
 
 /** Panics inside the module. */
