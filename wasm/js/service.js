@@ -44,13 +44,21 @@ class BodyRefused {
   }
 }
 
+/** What stands for a body that the host hides. */
+const HIDDEN_BODY = new Uint8Array([0x20]);
+
+/** Whether a request has a body that its host does not show: that of a GET (Fetch, "Request"). What type it has counts. */
+function hasHiddenBody(headers) {
+  return Number(headers.get("content-length")) > 0 || headers.has("transfer-encoding");
+}
+
 /** Reads a body that may have so many bytes: of one that has more, not much more. */
 async function readBody(request, bytesMax) {
   if (Number(request.headers.get("content-length")) > bytesMax) {
     await request.body?.cancel().catch(() => {});
     throw new BodyRefused(true);
   }
-  if (!request.body) return new Uint8Array();
+  if (!request.body) return hasHiddenBody(request.headers) ? HIDDEN_BODY : new Uint8Array();
   const reader = request.body.getReader();
   const chunks = [];
   let length = 0;

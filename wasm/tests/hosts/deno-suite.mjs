@@ -14,10 +14,10 @@ Deno.serve(
   { hostname: "127.0.0.1", port: 0, onListen: ({ port }) => listening.resolve(`http://127.0.0.1:${port}`) },
   async (request) => (await opened.promise).fetch(request),
 );
-const publicUrl = await listening.promise;
-const options = { sealingKey: btoa("k".repeat(32)), publicUrl };
+const url = await listening.promise;
+const options = { sealingKey: btoa("k".repeat(32)) };
 const store = new SqliteStore(database);
 const fixture = await seed(store, JSON.stringify(options));
 opened.resolve(await KnowledgeService.open(store, options));
-writeFileSync(file, JSON.stringify({ ...fixture, base_url: publicUrl }));
+writeFileSync(file, JSON.stringify({ ...fixture, base_url: url }));
 console.log("seeded");

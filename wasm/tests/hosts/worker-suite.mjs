@@ -13,13 +13,16 @@ export class Trial extends DurableObject {
   async fetch(request) {
     const { origin, pathname } = new URL(request.url);
     if (pathname === "/seed") {
-      const options = { sealingKey: btoa("k".repeat(32)), publicUrl: origin };
+      const options = { sealingKey: btoa("k".repeat(32)) };
       const store = new DurableObjectStore(this.ctx.storage);
       const fixture = await seed(store, JSON.stringify(options));
       this.#service = await KnowledgeService.open(store, options);
       return Response.json({ ...fixture, base_url: origin });
     }
-    return this.#service.fetch(request);
+    const response = await this.#service.fetch(request);
+    // Cloudflare's network adds it; workerd by itself does not.
+    response.headers.set("date", new Date().toUTCString());
+    return response;
   }
 }
 
