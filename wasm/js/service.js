@@ -25,9 +25,19 @@ function millis(now) {
   return now === undefined ? undefined : Number(now);
 }
 
+/**
+ * The value of a header as the bytes that it was sent as, one for each character. Hosts differ: where one reads UTF-8 and
+ * meets what is none, it gives characters that are no bytes, and stays no ASCII. One joins several cookies as it joins other
+ * headers; no cookie has a comma of its own (RFC 6265, 4.1.1).
+ */
+function headerValue(name, value) {
+  const bytes = value.replaceAll(/[^\0-\xff]/g, "\xff");
+  return name === "cookie" ? bytes.replaceAll(", ", "; ") : bytes;
+}
+
 function headerLines(headers) {
   let lines = "";
-  for (const [name, value] of headers) lines += `${name}\n${value}\n`;
+  for (const [name, value] of headers) lines += `${name}\n${headerValue(name, value)}\n`;
   return lines;
 }
 

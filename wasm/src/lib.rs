@@ -29,4 +29,4 @@ pub use self::host::attach;
 pub use self::service::{Service, open};
 pub use self::task::poll;
 #[cfg(feature = "testing")]
-pub use self::testing::{conformance, panic, seed, simulate, transcript};
+pub use self::testing::{conformance, converse, panic, seed, simulate};

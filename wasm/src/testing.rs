@@ -7,6 +7,7 @@ use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use knowledge_core::store::Store;
 use knowledge_core::testing::conformance::{self, Harness, Lifetime};
+use knowledge_core::testing::conversation;
 use knowledge_core::testing::fixture;
 use knowledge_core::testing::simulation::{self, Config};
 use serde_json::json;
@@ -94,16 +95,13 @@ pub fn simulate(harness: JsHarness, seed: u32, cases: u32, is_faulty: bool) -> u
     })
 }
 
-/// What a sequence of operations from this seed answers and leaves behind, see [`simulation::transcript`].
+/// Random requests from this seed with their answers, and what they leave behind, see [`conversation`].
 #[wasm_bindgen]
-pub fn transcript(harness: JsHarness, seed: u32) -> u32 {
+pub fn converse(harness: JsHarness, seed: u32) -> u32 {
     task::spawn(async move {
         let store = store(harness.open()).await;
-        let transcript = simulation::transcript(store, seed.into()).await;
-        let transcript = transcript.map_err(|divergence| {
-            error::failure("divergence", &divergence.to_string(), &json!({}))
-        })?;
-        Ok(JsValue::from_str(&transcript))
+        let held = conversation::hold(store, seed.into()).await;
+        Ok(JsValue::from_str(&held))
     })
 }
 

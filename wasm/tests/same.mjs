@@ -1,5 +1,5 @@
-// The service does the same natively and as WebAssembly: random operations from one seed give the same answers and leave
-// the same bytes behind.
+// The service does the same natively and as WebAssembly: random requests from one seed are answered with the same bytes,
+// and leave the same bytes behind.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import "../pkg-testing/node.js";
 import { volatile } from "../pkg-testing/harnesses.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
-import { simulate, transcript } from "../pkg-testing/testing.js";
+import { converse, simulate } from "../pkg-testing/testing.js";
 
 const SEEDS = 24;
 const SIMULATIONS = 8;
@@ -24,14 +24,14 @@ function difference(native, wasm) {
   return at < 0 ? "" : `line ${at + 1}:\n${left[at]}\n${right[at]}`;
 }
 
-test("the same operations give the same answers and the same contents", async () => {
-  const program = process.env.KNOWLEDGE_TRANSCRIPT;
-  assert.ok(program, "KNOWLEDGE_TRANSCRIPT names the program; cargo xtask ci --only wasm does");
+test("the same requests have the same answers and leave the same behind", async () => {
+  const program = process.env.KNOWLEDGE_CONVERSATION;
+  assert.ok(program, "KNOWLEDGE_CONVERSATION names the program; cargo xtask ci --only wasm does");
   const firstSeed = Math.floor(Math.random() * 2 ** 31);
   for (let seed = firstSeed; seed < firstSeed + SEEDS; seed++) {
     const options = { maxBuffer: OUTPUT_BYTES_MAX };
     const { stdout } = await promisify(execFile)(program, [String(seed)], options);
-    const wasm = await transcript(memory, seed);
+    const wasm = await converse(memory, seed);
     assert.ok(stdout.split("\n").length > 100, "there is something to compare");
     assert.ok(stdout === wasm, `seed ${seed}, ${difference(stdout, wasm)}`);
   }

@@ -36,7 +36,7 @@ async function runSuite(fixture) {
   assert.ok(program, "KNOWLEDGE_HTTP_SUITE names the program; cargo xtask ci --only wasm does");
   const skipped = OF_THE_SERVER.flatMap((name) => ["--skip", name]);
   const child = spawn(program, skipped, {
-    env: { ...process.env, KNOWLEDGE_TEST_TARGET: fixture },
+    env: { ...process.env, INSTA_UPDATE: "no", KNOWLEDGE_TEST_TARGET: fixture },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let output = "";

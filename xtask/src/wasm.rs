@@ -148,13 +148,13 @@ pub(crate) fn test() -> Result {
         "--package",
         "knowledge-core",
         "--features",
-        "testing",
+        "openapi,testing",
         "--example",
-        "transcript",
+        "conversation",
     ];
     run(cargo().arg("build").args(example))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let transcript = Path::new(&target).join("debug/examples/transcript");
+    let conversation = Path::new(&target).join("debug/examples/conversation");
 
     let mut tests = Vec::new();
     for file in fs::read_dir("wasm/tests")? {
@@ -171,7 +171,7 @@ pub(crate) fn test() -> Result {
     run(Command::new("node")
         .arg("--test")
         .args(tests)
-        .env("KNOWLEDGE_TRANSCRIPT", transcript.canonicalize()?)
+        .env("KNOWLEDGE_CONVERSATION", conversation.canonicalize()?)
         .env("KNOWLEDGE_HTTP_SUITE", http_suite()?))
 }
 

@@ -8,8 +8,11 @@
 //! | [`model`] | the domain in plain maps: what every call has to answer |
 //! | [`faults`] | a store that conflicts and fails on purpose |
 //! | [`fixture`] | an organisation with everything in it |
+//! | `conversation` | random requests and their answers, the same on every target (with the feature `openapi`) |
 
 pub mod conformance;
+#[cfg(feature = "openapi")]
+pub mod conversation;
 pub mod faults;
 pub mod fixture;
 pub mod model;

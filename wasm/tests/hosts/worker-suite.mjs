@@ -7,16 +7,25 @@ import { DurableObject } from "cloudflare:workers";
 import { DurableObjectStore } from "./stores/durable-object.js";
 import { seed } from "./testing.js";
 
+const OPTIONS = { sealingKey: btoa("k".repeat(32)) };
+
 export class Trial extends DurableObject {
+  #store;
   #service;
+
+  constructor(ctx, env) {
+    super(ctx, env);
+    // Each time: an object that nobody asks for a while is put away.
+    ctx.blockConcurrencyWhile(async () => {
+      this.#store = new DurableObjectStore(ctx.storage);
+      this.#service = await KnowledgeService.open(this.#store, OPTIONS);
+    });
+  }
 
   async fetch(request) {
     const { origin, pathname } = new URL(request.url);
     if (pathname === "/seed") {
-      const options = { sealingKey: btoa("k".repeat(32)) };
-      const store = new DurableObjectStore(this.ctx.storage);
-      const fixture = await seed(store, JSON.stringify(options));
-      this.#service = await KnowledgeService.open(store, options);
+      const fixture = await seed(this.#store, JSON.stringify(OPTIONS));
       return Response.json({ ...fixture, base_url: origin });
     }
     const response = await this.#service.fetch(request);

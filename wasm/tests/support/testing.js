@@ -3,10 +3,10 @@
 import { StoreBridge } from "./bridge.js";
 import {
   conformance as runConformance,
+  converse as runConverse,
   panic as runPanic,
   seed as runSeed,
   simulate as runSimulate,
-  transcript as runTranscript,
 } from "./knowledge.js";
 import { loaded, run } from "./module.js";
 
@@ -35,9 +35,9 @@ export function simulate(harness, seed, cases, isFaulty) {
   return task(() => runSimulate(bridged(harness), seed, cases, isFaulty));
 }
 
-/** What a sequence of operations from a seed answers and leaves behind. */
-export function transcript(harness, seed) {
-  return task(() => runTranscript(bridged(harness), seed));
+/** Random requests from a seed with their answers, and what they leave behind. */
+export function converse(harness, seed) {
+  return task(() => runConverse(bridged(harness), seed));
 }
 
 /** Fills an empty store with what the HTTP suite of the server asks for; the options are in JSON. */

@@ -28,7 +28,6 @@ mod execute;
 mod lost;
 mod resolve;
 mod run;
-mod transcript;
 mod world;
 
 use std::future::Future;
@@ -45,7 +44,6 @@ pub use self::env::SimulatedTime;
 pub use self::execute::execute;
 pub use self::resolve::Step;
 pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
-pub use self::transcript::transcript;
 pub use self::world::World;
 use crate::store::Store;
 use crate::testing::conformance::Task;

@@ -1,0 +1,18 @@
+//! Prints a conversation with the service: `conversation SEED`. The same seed prints the same, and so does every other
+//! target that it is held on.
+
+use std::sync::Arc;
+
+use knowledge_core::store::MemoryStore;
+use knowledge_core::testing::conversation;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let seed = std::env::args().nth(1).and_then(|seed| seed.parse().ok());
+    let Some(seed) = seed else {
+        eprintln!("usage: conversation SEED");
+        std::process::exit(2);
+    };
+    let store = Arc::new(MemoryStore::new());
+    print!("{}", conversation::hold(store, seed).await);
+}
