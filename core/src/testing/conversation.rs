@@ -14,10 +14,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::fixture::{self, Fixture};
-use super::simulation::{SimulatedTime, contents, simulated_options};
+use super::simulation::{SimulatedTime, contents};
 use crate::api::{Api, Authentication, OPERATIONS, OperationSpec, openapi};
 use crate::limits::Limits;
-use crate::service::KnowledgeService;
+use crate::service::{KnowledgeService, Options, SealingKey};
 use crate::store::Store;
 
 /// How many requests a conversation has.
@@ -36,7 +36,8 @@ const SELDOM: u32 = 12;
 /// Where the store cannot be filled or read.
 pub async fn hold(store: Arc<dyn Store>, seed: u64) -> String {
     let time = SimulatedTime::new();
-    let opened = KnowledgeService::open(Arc::clone(&store), time.env(seed), simulated_options());
+    let options = Options::new(SealingKey::new([7; 32]));
+    let opened = KnowledgeService::open(Arc::clone(&store), time.env(seed), options);
     let service = opened.await.expect("an empty store is opened");
     let seeded = fixture::seed_orgs(&service, ORGS).await;
     let mut speaker = Speaker::new(seed, &seeded.expect("an empty store is filled"));
