@@ -13,7 +13,7 @@ use http::{Request, Response};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::fixture::{self, Fixture};
+use super::fixture::{self, Fixture, OrgFixture};
 use super::simulation::{SimulatedTime, contents};
 use crate::api::{Api, Authentication, OPERATIONS, OperationSpec, openapi};
 use crate::limits::Limits;
@@ -47,7 +47,7 @@ pub async fn hold(store: Arc<dyn Store>, seed: u64) -> String {
         let (collection, request) = speaker.request();
         note_request(&mut text, &request);
         let response = api.handle(request).await;
-        speaker.listen(collection, &response);
+        speaker.listen(&collection, &response);
         note_response(&mut text, &response);
         let pause = speaker.below(PAUSE_MAX_MS);
         time.advance(Duration::from_millis(pause.into()));
@@ -78,51 +78,69 @@ struct Speaker {
     random: fastrand::Rng,
     /// A body for each operation that takes one.
     bodies: BTreeMap<String, Value>,
-    /// Identifiers, by the collection that they are of.
-    ids: BTreeMap<String, Vec<String>>,
+    orgs: Vec<Known>,
+    /// Which of them this request is about.
+    org: usize,
+}
+
+/// What is known of an organisation.
+#[derive(Default)]
+struct Known {
+    slug: String,
     tokens: Vec<String>,
     sessions: Vec<String>,
-    slugs: Vec<String>,
+    /// Identifiers, by the collection that they are of.
+    ids: BTreeMap<String, Vec<String>>,
+}
+
+impl Known {
+    fn of(org: &OrgFixture) -> Self {
+        let mut known = Self {
+            slug: org.slug.clone(),
+            tokens: vec!["wkt_nobody".to_owned()],
+            sessions: vec!["wks_nobody".to_owned()],
+            ids: BTreeMap::new(),
+        };
+        let members = &org.members;
+        for member in [
+            &members.owner,
+            &members.admin,
+            &members.member,
+            &members.viewer,
+        ] {
+            known.tokens.push(member.token.clone());
+            known.sessions.push(member.session.clone());
+            known.add("members", member.id.to_string());
+        }
+        for workspace in [&org.main, &org.side] {
+            known.add("workspaces", workspace.id.to_string());
+            for memory in workspace.memories.internal.iter().take(8) {
+                known.add("memories", memory.to_string());
+            }
+        }
+        for role in [org.roles.unheld, org.roles.guest] {
+            known.add("custom-roles", role.to_string());
+        }
+        for source in &org.sources {
+            known.add("sources", source.to_string());
+        }
+        known.add("recalls", org.recall.to_string());
+        known
+    }
+
+    fn add(&mut self, collection: &str, id: String) {
+        self.ids.entry(collection.to_owned()).or_default().push(id);
+    }
 }
 
 impl Speaker {
     fn new(seed: u64, fixture: &Fixture) -> Self {
-        let mut speaker = Self {
+        Self {
             random: fastrand::Rng::with_seed(seed),
             bodies: examples(),
-            ids: BTreeMap::new(),
-            tokens: vec!["wkt_nobody".to_owned()],
-            sessions: vec!["wks_nobody".to_owned()],
-            slugs: Vec::new(),
-        };
-        for org in &fixture.orgs {
-            let members = [&org.members.owner, &org.members.admin, &org.members.member];
-            for member in members {
-                speaker.tokens.push(member.token.clone());
-                speaker.sessions.push(member.session.clone());
-                speaker.know("members", member.id.to_string());
-            }
-            speaker.slugs.push(org.slug.clone());
-            for workspace in [&org.main, &org.side] {
-                speaker.know("workspaces", workspace.id.to_string());
-                for memory in workspace.memories.internal.iter().take(8) {
-                    speaker.know("memories", memory.to_string());
-                }
-            }
-            for role in [org.roles.unheld, org.roles.guest] {
-                speaker.know("custom-roles", role.to_string());
-            }
-            for source in &org.sources {
-                speaker.know("sources", source.to_string());
-            }
-            speaker.know("recalls", org.recall.to_string());
+            orgs: fixture.orgs.iter().map(Known::of).collect(),
+            org: 0,
         }
-        speaker
-    }
-
-    fn know(&mut self, collection: &str, id: String) {
-        let known = self.ids.entry(collection.to_owned()).or_default();
-        known.push(id);
     }
 
     /// A number below another, of 32 bits everywhere.
@@ -139,31 +157,43 @@ impl Speaker {
         self.below(length) as usize
     }
 
+    /// The organisation that is asked about; seldom another.
+    fn some_org(&mut self) -> usize {
+        match self.seldom() {
+            true => self.place(self.orgs.len()),
+            false => self.org,
+        }
+    }
+
     /// An identifier of a collection; seldom one of another, or of nothing.
     fn id(&mut self, collection: &str) -> String {
         if self.seldom() {
             return Uuid::from_u128(self.random.u64(..).into()).to_string();
         }
-        let known = match self.ids.get(collection) {
-            Some(known) if !known.is_empty() => known.clone(),
-            _ => self.ids.values().flatten().cloned().collect(),
+        let org = self.some_org();
+        let ids = &self.orgs[org].ids;
+        let known = match ids.get(collection) {
+            Some(known) => known.clone(),
+            None => ids.values().flatten().cloned().collect(),
         };
         known[self.place(known.len())].clone()
     }
 
     /// A request, and the collection that what it makes is of.
     fn request(&mut self) -> (String, Request<Bytes>) {
+        self.org = self.place(self.orgs.len());
         let spec = &OPERATIONS[self.place(OPERATIONS.len())];
         let (path, collection) = self.path(spec);
         let mut request = Request::builder().method(spec.method.clone()).uri(path);
         request = match spec.authentication {
             Authentication::Bearer | Authentication::Signature => {
-                let token = self.place(self.tokens.len());
-                request.header("authorization", format!("Bearer {}", self.tokens[token]))
+                let token = self.place(self.orgs[self.org].tokens.len());
+                let token = &self.orgs[self.org].tokens[token];
+                request.header("authorization", format!("Bearer {token}"))
             }
             Authentication::Session => {
-                let session = self.place(self.sessions.len());
-                let session = &self.sessions[session];
+                let session = self.place(self.orgs[self.org].sessions.len());
+                let session = &self.orgs[self.org].sessions[session];
                 request.header("cookie", format!("service_session={session}"))
             }
         };
@@ -193,8 +223,8 @@ impl Speaker {
             path.push('/');
             match segment {
                 "{orgSlug}" | "{org}" => {
-                    let slug = self.place(self.slugs.len());
-                    path.push_str(&self.slugs[slug].clone());
+                    let org = self.some_org();
+                    path.push_str(&self.orgs[org].slug);
                 }
                 segment if segment.starts_with('{') => path.push_str(&self.id(collection)),
                 segment => {
@@ -238,13 +268,13 @@ impl Speaker {
     }
 
     /// Remembers what was made.
-    fn listen(&mut self, collection: String, response: &Response<Bytes>) {
+    fn listen(&mut self, collection: &str, response: &Response<Bytes>) {
         let Ok(body) = serde_json::from_slice::<Value>(response.body()) else {
             return;
         };
         let made = [&body["id"], &body["data"]["id"]];
         if let Some(id) = made.into_iter().find_map(Value::as_str) {
-            self.know(&collection, id.to_owned());
+            self.orgs[self.org].add(collection, id.to_owned());
         }
     }
 }
