@@ -288,12 +288,12 @@ impl Facts {
             &workspace.slug,
             &workspace.audience.to_string(),
         ] {
-            digest.update(text.len().to_be_bytes());
+            digest.update(length(text.len()));
             digest.update(text);
         }
         for entry in &self.state.counts {
             let value = entry.as_ref().map_or(&[][..], |entry| &entry.value);
-            digest.update(value.len().to_be_bytes());
+            digest.update(length(value.len()));
             digest.update(value);
         }
         let ranges = [
@@ -304,10 +304,10 @@ impl Facts {
             &self.chats,
         ];
         for range in ranges {
-            digest.update(range.len().to_be_bytes());
+            digest.update(length(range.len()));
             for found in range {
                 for bytes in [found.key.as_bytes(), &found.entry.value] {
-                    digest.update(bytes.len().to_be_bytes());
+                    digest.update(length(bytes.len()));
                     digest.update(bytes);
                 }
             }
@@ -332,4 +332,9 @@ fn same_id<T: serde::de::DeserializeOwned>(
         .find(|other| keys::last_id(&other.key) == id)
         .map(decode_value)
         .transpose()
+}
+
+/// A length as it is digested: the same bytes whatever the width of the target's words.
+fn length(length: usize) -> [u8; 8] {
+    (length as u64).to_be_bytes()
 }
