@@ -209,8 +209,10 @@ fn npm_install() -> Result {
     if is_current {
         return Ok(());
     }
+    // Not `npm ci`: deno and workerd are one package for each system, and it wants all of them to be known to the lock
+    // file, also where the registry has those of this system alone.
     run(Command::new("npm")
-        .args(["ci", "--no-audit", "--no-fund"])
+        .args(["install", "--no-save", "--no-audit", "--no-fund"])
         .current_dir("wasm"))
 }
 
