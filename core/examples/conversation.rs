@@ -7,6 +7,10 @@ use knowledge_core::store::MemoryStore;
 use knowledge_core::testing::conversation;
 
 #[tokio::main(flavor = "current_thread")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a program has arguments; the library has none"
+)]
 async fn main() {
     let seed = std::env::args().nth(1).and_then(|seed| seed.parse().ok());
     let Some(seed) = seed else {
