@@ -2,8 +2,6 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
@@ -15,11 +13,10 @@ import { volatile } from "../pkg-testing/harnesses.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
 import { conformance } from "../pkg-testing/testing.js";
 import { serveFiles } from "./support/files.mjs";
+import { CHROMIUM, DENO, Scratch } from "./support/process.mjs";
 import { startWorkerd } from "./support/workerd.mjs";
 
 const ROOT = resolve(import.meta.dirname, "..");
-const DENO = join(ROOT, "node_modules/.bin/deno");
-const CHROMIUM = "/usr/bin/chromium";
 /** The cases about reopening, which a store in memory is excused from. */
 const REOPENING = 9;
 
@@ -28,12 +25,6 @@ function expectPassed(report, excused) {
   assert.equal(report.excused.length, excused);
   assert.equal(report.passed.length + report.excused.length, report.cases);
   assert.ok(report.passed.length > REOPENING);
-}
-
-function scratchDirectory(t) {
-  const directory = mkdtempSync(join(tmpdir(), "knowledge-conformance-"));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
 }
 
 test("the memory store, in Node.js", async () => {
@@ -48,17 +39,11 @@ test("the SQLite store, in Deno", async () => {
 });
 
 test("the Durable Object store, in workerd", async (t) => {
-  const scratch = scratchDirectory(t);
-  const storage = join(scratch, "storage");
-  mkdirSync(storage);
-  const workerd = await startWorkerd({
+  const workerd = await startWorkerd(new Scratch(t), {
     main: join(ROOT, "tests/hosts/worker.mjs"),
     directory: join(ROOT, "pkg-testing"),
     className: "Trial",
-    storage,
-    scratch,
   });
-  t.after(() => workerd.kill());
   const response = await fetch(workerd.url);
   assert.equal(response.status, 200);
   expectPassed(await response.json(), 0);

@@ -1,11 +1,10 @@
 // The example for Workers, in workerd: an organisation in a Durable Object, through crashes.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { test } from "node:test";
 
+import { Scratch } from "./support/process.mjs";
 import { serve } from "./support/workerd.mjs";
 
 const CONFIG = resolve(import.meta.dirname, "../examples/worker/config.capnp");
@@ -16,15 +15,13 @@ const CALLS_PER_KEY = 10;
 
 /** The example over a directory of its own; it can be started again after it was killed. */
 async function deployment(t) {
-  const scratch = mkdtempSync(join(tmpdir(), "knowledge-worker-"));
-  t.after(() => rmSync(scratch, { recursive: true, force: true }));
-  const storage = join(scratch, "storage");
-  mkdirSync(storage);
+  const scratch = new Scratch(t);
+  const storage = scratch.directory("storage");
   const options = ["--socket-addr=http=127.0.0.1:0", `--directory-path=storage=${storage}`];
   let running;
   const started = {
     async start() {
-      running = await serve(CONFIG, { options, env: { SEALING_KEY, OPERATOR_TOKEN } });
+      running = await serve(scratch, CONFIG, { options, env: { SEALING_KEY, OPERATOR_TOKEN } });
     },
     kill: () => running.kill(),
     /** Asks with a credential; the body of the answer, which has to have this status. */
@@ -40,7 +37,6 @@ async function deployment(t) {
     },
   };
   await started.start();
-  t.after(() => running.kill());
   return started;
 }
 
