@@ -25,6 +25,13 @@ function millis(now) {
   return now === undefined ? undefined : Number(now);
 }
 
+/** A limit that is a number of something, where it is given. */
+function count(name, limits) {
+  const number = limits?.[name] ?? undefined;
+  if (number === undefined || (Number.isInteger(number) && number >= 1 && number < 2 ** 32)) return number;
+  throw new TypeError(`${name} has to be a whole number from 1`);
+}
+
 /**
  * The value of a header as the bytes that it was sent as, one for each character. Hosts differ: where one reads UTF-8 and
  * meets what is none, it gives characters that are no bytes, and stays no ASCII. One joins several cookies as it joins other
@@ -222,10 +229,13 @@ export class KnowledgeService {
     return { ...done, oldestDue: done.oldestDue === null ? null : new Date(done.oldestDue) };
   }
 
-  /** Makes a round of deliveries with this `fetch`: call again when it says. */
-  async dispatch(fetch, now) {
+  /** Makes a round of deliveries with this `fetch`, within these limits: call again when it says. */
+  async dispatch(fetch, now, limits) {
     const sender = new Sender(fetch);
-    const done = JSON.parse(await run(() => this.#service.dispatch(sender, millis(now))));
+    const atOnceMax = count("atOnceMax", limits);
+    const attemptsMax = count("attemptsMax", limits);
+    const begin = () => this.#service.dispatch(sender, millis(now), atOnceMax, attemptsMax);
+    const done = JSON.parse(await run(begin));
     return { ...done, nextDue: done.nextDue === null ? null : new Date(done.nextDue) };
   }
 

@@ -10,6 +10,8 @@ const SECOND_MS = 1_000;
 const MAINTENANCE_INTERVAL_MS = 60 * 60 * SECOND_MS;
 /** How long the first token of an organisation is taken. */
 const FIRST_TOKEN_SECONDS = 24 * 60 * 60;
+/** What one invocation may fetch: six connections at once, and fewer subrequests than the 50 of the smallest plan. */
+const DISPATCH_LIMITS = { atOnceMax: 6, attemptsMax: 40 };
 
 /** One organisation: its service over its own database. */
 export class Organization extends DurableObject {
@@ -57,7 +59,8 @@ export class Organization extends DurableObject {
 
   async alarm() {
     const swept = await this.#service.maintain();
-    const dispatched = await this.#service.dispatch((url, init) => fetch(url, init));
+    const send = (url, init) => fetch(url, init);
+    const dispatched = await this.#service.dispatch(send, undefined, DISPATCH_LIMITS);
     const next = Date.now() + MAINTENANCE_INTERVAL_MS;
     if (swept.hasMore || dispatched.hasMore) await this.#wake(Date.now());
     else await this.#wake(Math.min(next, dispatched.nextDue?.getTime() ?? next));
