@@ -1,5 +1,7 @@
 // A store as the module asks it: in bytes. `wasm/src/wire.rs` is the other half, and says what stands where.
 
+import { StoreError } from "./error.js";
+
 const PUT = 0;
 const DELETE = 1;
 const NUMBER_BYTES = 8;
@@ -70,11 +72,17 @@ class Writer {
   }
 }
 
+/** How long bytes are that a store gave. Anything else that has a length would be copied as if it were bytes. */
+function lengthOf(bytes) {
+  if (bytes instanceof Uint8Array) return bytes.length;
+  throw new StoreError("corrupt", "the store answered with a key or a value that is no Uint8Array");
+}
+
 function packEntries(entries) {
   let size = 0;
   for (const entry of entries) {
     size += NUMBER_BYTES;
-    if (entry) size += LENGTH_BYTES + entry.value.length;
+    if (entry) size += LENGTH_BYTES + lengthOf(entry.value);
   }
   const writer = new Writer(size);
   for (const entry of entries) {
@@ -87,7 +95,7 @@ function packEntries(entries) {
 function packFound(found) {
   let size = 0;
   for (const { key, value } of found) {
-    size += 2 * LENGTH_BYTES + NUMBER_BYTES + key.length + value.length;
+    size += 2 * LENGTH_BYTES + NUMBER_BYTES + lengthOf(key) + lengthOf(value);
   }
   const writer = new Writer(size);
   for (const { key, value, version } of found) {
