@@ -59,6 +59,7 @@ test("an event is delivered once, signed", async (t) => {
   assert.equal(received.length, 1);
   assert.equal(request.path, "/hook");
   assert.equal(request.headers["content-type"], "application/json");
+  assert.match(request.headers["user-agent"], /^knowledge\/\d+\.\d+\.\d+$/);
   assert.equal(request.headers["webhook-signature"], signature(webhook.signing_secret, request));
   const event = JSON.parse(request.body);
   assert.equal(event.type, "memory.updated");
@@ -90,6 +91,85 @@ test("Retry-After is honoured", async (t) => {
   const wait = Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
   // The schedule alone would wait 5 s, and 6 s with its jitter.
   assert.ok(wait >= 9_000, `it waits ${wait} ms`);
+});
+
+/** How long a delivery waits that was answered with this, in milliseconds. */
+async function waitAfter(retryAfter) {
+  const { service, deliveries } = await withEvent("http://127.0.0.1:1/hook");
+  await service.dispatch(async () => new Response(null, { status: 429, headers: { "retry-after": retryAfter() } }));
+  const [delivery] = await deliveries();
+  return Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
+}
+
+test("Retry-After is read in all its forms", async () => {
+  // Ten seconds from now, in the words of `toUTCString`: "Sun, 06 Nov 1994 08:49:37 GMT".
+  const words = () => new Date(Date.now() + 10_000).toUTCString().split(/[ ,]+/);
+  const WEEKDAYS = { Sun: "Sunday", Mon: "Monday", Tue: "Tuesday", Wed: "Wednesday", Thu: "Thursday", Fri: "Friday", Sat: "Saturday" };
+  const forms = {
+    "leading zeros": () => "0000000000009",
+    "more digits than a number has": () => "9".repeat(400),
+    "a date": () => new Date(Date.now() + 10_000).toUTCString(),
+    "a date of RFC 850": () => {
+      const [weekday, day, month, year, time] = words();
+      return `${WEEKDAYS[weekday]}, ${day}-${month}-${year.slice(2)} ${time} GMT`;
+    },
+    "a date of asctime": () => {
+      const [weekday, day, month, year, time] = words();
+      return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} ${year}`;
+    },
+  };
+  // The schedule alone would wait 5 s, and 6 s with its jitter.
+  for (const [name, form] of Object.entries(forms)) {
+    const wait = await waitAfter(form);
+    assert.ok(wait >= 9_000, `${name}: it waits ${wait} ms`);
+  }
+  for (const nothing of ["soon", "-9", "9.5", "Sun, 31 Foo 9999 23:59:59 GMT", "Sun, 06 Nov 94 08:49:37 GMT"]) {
+    const wait = await waitAfter(() => nothing);
+    assert.ok(wait < 9_000, `${nothing}: it waits ${wait} ms`);
+  }
+});
+
+test("a redirect that the given fetch follows is no delivery", async (t) => {
+  const inside = await endpoint(t);
+  const { url } = await endpoint(t, (_, response) => response.writeHead(303, { location: inside.url }).end());
+  const { service, deliveries } = await withEvent(url);
+  const following = (url, { redirect, ...init }) => fetch(url, init);
+  const done = await service.dispatch(following);
+  assert.equal(inside.received.length, 1, "it was followed");
+  assert.deepEqual([done.attempts, done.delivered], [1, 0]);
+  const [delivery] = await deliveries();
+  assert.deepEqual(delivery.attempts.map(({ status }) => status), [302]);
+  assert.equal(delivery.status, "pending");
+});
+
+test("a fetch that does not heed the signal is not waited for", async (t) => {
+  const { service, deliveries } = await withEvent("http://127.0.0.1:1/hook");
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const never = new Promise(() => {});
+  /** Makes a round with a `fetch` that tells when it waits, and lets the time pass. */
+  const dispatch = async (silent, now) => {
+    let dispatched;
+    await new Promise((waits) => {
+      dispatched = service.dispatch(() => silent(waits), now);
+    });
+    t.mock.timers.tick(15_000);
+    await dispatched;
+  };
+  await dispatch((waits) => {
+    waits();
+    return never;
+  });
+  const answering = (waits) => {
+    const pull = () => {
+      waits();
+      return never;
+    };
+    return Promise.resolve(new Response(new ReadableStream({ pull }, { highWaterMark: 0 })));
+  };
+  await dispatch(answering, Date.now() + HOUR_MS);
+  t.mock.timers.reset();
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out", "timed_out"]);
 });
 
 test("a redirect is not followed", async (t) => {
