@@ -163,7 +163,10 @@ export class KnowledgeService {
   constructor(service) {
     this.#service = service;
     /** The operator's side: whoever can call it can do everything. */
-    this.provision = new Provisioning((method, path, body) => this.#ask(true, method, path, body));
+    this.provision = new Provisioning(
+      (method, path, body) => this.#ask(true, method, path, body),
+      (request) => this.#answer(true, request),
+    );
   }
 
   /** Serves a store; an empty one is made ready. */
@@ -174,20 +177,8 @@ export class KnowledgeService {
   }
 
   /** Answers a request as the server does: the same statuses, headers and bytes. */
-  async fetch(request) {
-    const { method } = request;
-    const { pathname, search } = new URL(request.url);
-    const path = pathname + search;
-    let body;
-    try {
-      body = await readBody(request, call(() => this.#service.bodyBytesMax));
-    } catch (refused) {
-      if (!(refused instanceof BodyRefused)) throw refused;
-      const answer = call(() => this.#service.refuse(method, path, refused.isTooLarge));
-      return toResponse(answer, method);
-    }
-    const lines = headerLines(request.headers);
-    return toResponse(await this.#handle(false, method, path, lines, body), method);
+  fetch(request) {
+    return this.#answer(false, request);
   }
 
   /** Makes a direct call of any operation, and gives its whole answer. */
@@ -227,6 +218,22 @@ export class KnowledgeService {
     const sender = new Sender(fetch);
     const done = JSON.parse(await run(() => this.#service.dispatch(sender, millis(now))));
     return { ...done, nextDue: done.nextDue === null ? null : new Date(done.nextDue) };
+  }
+
+  async #answer(isOperator, request) {
+    const { method } = request;
+    const { pathname, search } = new URL(request.url);
+    const path = pathname + search;
+    let body;
+    try {
+      body = await readBody(request, call(() => this.#service.bodyBytesMax));
+    } catch (refused) {
+      if (!(refused instanceof BodyRefused)) throw refused;
+      const answer = call(() => this.#service.refuse(method, path, refused.isTooLarge));
+      return toResponse(answer, method);
+    }
+    const lines = headerLines(request.headers);
+    return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
   }
 
   #handle(isOperator, method, path, lines, body) {
