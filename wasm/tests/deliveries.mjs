@@ -5,7 +5,9 @@ import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { test } from "node:test";
 
-import { acme, memories } from "./support/acme.mjs";
+import { KnowledgeService } from "../pkg/node.js";
+import { MemoryStore } from "../pkg/stores/memory.js";
+import { SEALING_KEY, acme, memories } from "./support/acme.mjs";
 
 const WEBHOOKS = { allow: ["127.0.0.0/8"], allowHttp: true };
 const HOUR_MS = 3_600_000;
@@ -29,7 +31,8 @@ async function endpoint(t, answer = (_, response) => response.writeHead(204).end
 
 /** A service with a webhook for this address, and an event on its way to it. */
 async function withEvent(url) {
-  const context = await acme(undefined, { webhooks: WEBHOOKS });
+  const store = new MemoryStore();
+  const context = await acme(store, { webhooks: WEBHOOKS });
   const { service, workspace, token } = context;
   const ids = await memories(context, 1);
   const body = { event_type: "memory.updated", url };
@@ -39,7 +42,7 @@ async function withEvent(url) {
     const path = { id: workspace.id, webhookId: webhook.id };
     return (await service.listWebhookDeliveries(token, path)).data;
   };
-  return { ...context, ids, webhook, deliveries };
+  return { ...context, store, ids, webhook, deliveries };
 }
 
 function signature(secret, { headers, body }) {
@@ -140,21 +143,72 @@ test("an answer that breaks off is a failure", async (t) => {
   assert.equal(delivery.attempts[0].error.code, "answer_broken");
 });
 
-test("what cannot be reached, and what takes too long, is said so", async () => {
-  const { service, deliveries } = await withEvent("http://127.0.0.1:1/hook");
+/** An address at which nobody listens any more. */
+async function closedAddress() {
+  const server = createServer();
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const { port } = server.address();
+  await new Promise((closed) => server.close(closed));
+  return `http://127.0.0.1:${port}`;
+}
+
+test("what cannot be reached is said so", async () => {
+  const { service, deliveries } = await withEvent(`${await closedAddress()}/hook`);
   await service.dispatch(fetch);
-  const hanging = async () => {
-    throw new DOMException("The operation timed out.", "TimeoutError");
-  };
-  await service.dispatch(hanging, Date.now() + HOUR_MS);
   const [{ attempts }] = await deliveries();
-  assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed", "timed_out"]);
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed"]);
 });
 
-test("an address that is not permitted is not sent to", async (t) => {
-  const { received, url } = await endpoint(t);
+/** Time that runs out when the test says so; what was asked for. */
+function clock(t) {
+  const bounds = [];
+  let controller;
+  t.mock.method(AbortSignal, "timeout", (millis) => {
+    bounds.push(millis);
+    controller = new AbortController();
+    return controller.signal;
+  });
+  return { bounds, runOut: () => controller.abort(new DOMException("It took too long.", "TimeoutError")) };
+}
+
+test("an exchange that takes too long is broken off", async (t) => {
+  const { bounds, runOut } = clock(t);
+  const silent = await endpoint(t, runOut);
+  const { service, deliveries } = await withEvent(silent.url);
+  const done = await service.dispatch(fetch);
+  assert.deepEqual([done.attempts, done.delivered, silent.received.length], [1, 0, 1]);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
+  assert.deepEqual(bounds, [15_000]);
+});
+
+test("an answer that does not end in time is broken off", async (t) => {
+  const { runOut } = clock(t);
+  const { url } = await endpoint(t, (_, response) => response.writeHead(200).write("half"));
+  const { service, deliveries } = await withEvent(url);
+  await service.dispatch(async (...exchange) => {
+    const response = await fetch(...exchange);
+    runOut();
+    return response;
+  });
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
+});
+
+test("an address that is not permitted is refused where it is entered", async (t) => {
+  const { url } = await endpoint(t);
   const { service, token, workspace } = await acme();
   const body = { event_type: "memory.updated", url: url.replace("http:", "https:") };
   await assert.rejects(service.createWebhook(token, { id: workspace.id, body }), { status: 400 });
-  assert.equal(received.length, 0);
+});
+
+test("an address that is permitted no more is not sent to", async (t) => {
+  const { received, url } = await endpoint(t);
+  const { store, deliveries } = await withEvent(url);
+  const webhooks = { ...WEBHOOKS, allow: [] };
+  const strict = await KnowledgeService.open(store, { sealingKey: SEALING_KEY, webhooks });
+  const done = await strict.dispatch(fetch);
+  assert.deepEqual([done.attempts, done.delivered, received.length], [1, 0, 0]);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["address_refused"]);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
@@ -39,6 +39,13 @@ test("npm packs everything that the package names, and nothing else", async () =
   assert.equal(name, "knowledge-wasm");
   assert.match(version, /^\d+\.\d+\.\d+$/);
   assert.notEqual(version, "0.0.0");
+});
+
+test("the module does not say where it was built, or by whom", () => {
+  const module = readFileSync(join(PKG, "knowledge_bg.wasm"));
+  const cargo = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
+  for (const path of [resolve(ROOT, ".."), homedir(), cargo]) assert.ok(!module.includes(join(path, "/")), path);
+  assert.ok(module.includes("/crates/"), "it does say where a panic comes from");
 });
 
 test("the types are those of the package, for who compiles against it", async (t) => {
