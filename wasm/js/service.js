@@ -188,7 +188,10 @@ export class KnowledgeService {
     this.#options = options;
     this.#opened = opened;
     /** The operator's side: whoever can call it can do everything. */
-    this.provision = new Provisioning((method, path, body) => this.#ask(method, path, body));
+    this.provision = new Provisioning(
+      (method, path, body) => this.#ask(method, path, body),
+      (request) => this.#answer(true, request),
+    );
   }
 
   /** Serves a store; an empty one is made ready. */
@@ -208,21 +211,8 @@ export class KnowledgeService {
   }
 
   /** Answers a request as the server does: the same statuses, headers and bytes. */
-  async fetch(request) {
-    const { method } = request;
-    if (typeof method !== "string") throw new TypeError("the request has no method");
-    const { pathname, search } = new URL(request.url);
-    const path = pathname + search;
-    try {
-      const bytesMax = await this.#call((service) => service.bodyBytesMax);
-      const body = await readBody(request, bytesMax);
-      const lines = headerLines(request.headers);
-      return toResponse(await this.#handle(false, method, path, lines, body), method);
-    } catch (error) {
-      const status = error instanceof BodyRefused ? error.status : error?.code === "internal" ? 500 : undefined;
-      if (status === undefined) throw error;
-      return toResponse(await this.#call((service) => service.refuse(method, path, status)), method);
-    }
+  fetch(request) {
+    return this.#answer(false, request);
   }
 
   /** Makes a direct call of any operation, and gives its whole answer. */
@@ -264,6 +254,23 @@ export class KnowledgeService {
     const at = millis(now);
     const done = JSON.parse(await this.#run((service) => service.dispatch(sender, at)));
     return { ...done, nextDue: done.nextDue === null ? null : new Date(done.nextDue) };
+  }
+
+  async #answer(isOperator, request) {
+    const { method } = request;
+    if (typeof method !== "string") throw new TypeError("the request has no method");
+    const { pathname, search } = new URL(request.url);
+    const path = pathname + search;
+    try {
+      const bytesMax = await this.#call((service) => service.bodyBytesMax);
+      const body = await readBody(request, bytesMax);
+      const lines = headerLines(request.headers);
+      return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
+    } catch (error) {
+      const status = error instanceof BodyRefused ? error.status : error?.code === "internal" ? 500 : undefined;
+      if (status === undefined) throw error;
+      return toResponse(await this.#call((service) => service.refuse(method, path, status)), method);
+    }
   }
 
   /** The service to call now. */
