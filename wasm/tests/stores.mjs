@@ -14,7 +14,7 @@ import { serveFiles } from "./support/files.mjs";
 import { CHROMIUM, DENO, Scratch } from "./support/process.mjs";
 
 test("the SQLite store beside others, and where SQLite fails, in Deno", async (t) => {
-  const cases = resolve(import.meta.dirname, "hosts/sqlite.mjs");
+  const cases = resolve(import.meta.dirname, "hosts/sqlite-faults.mjs");
   const args = ["test", "--allow-all", "--no-config", cases];
   const deno = new Scratch(t).start(DENO, args, { env: { ...process.env, NO_COLOR: "1" } });
   const printed = [];
