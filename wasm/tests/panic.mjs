@@ -2,11 +2,14 @@
 // a file, and so a process, of its own.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { KnowledgeError, KnowledgeService } from "../pkg-testing/node.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
 import { panic } from "../pkg-testing/testing.js";
+import { Scratch } from "./support/process.mjs";
+import { startWorkerd } from "./support/workerd.mjs";
 
 const SEALING_KEY = new Uint8Array(32).fill(7);
 const BASE = "https://knowledge.example";
@@ -134,4 +137,26 @@ test("every panic has its new instance", async (t) => {
   // What is gone needs not be given back.
   service.close();
   await assert.rejects(service.ready(), { code: "closed" });
+});
+
+test("in workerd, a panic of one object is over for all of its isolate", async (t) => {
+  const workerd = await startWorkerd(new Scratch(t), {
+    main: join(import.meta.dirname, "hosts/panic-worker.mjs"),
+    directory: join(import.meta.dirname, "../pkg-testing"),
+    className: "Trial",
+  });
+  const ask = async (path) => {
+    const response = await fetch(workerd.url + path);
+    return [response.status, await response.text()];
+  };
+  const refused = await ask("/?object=bystander");
+  assert.equal(refused[0], 401);
+
+  const [waited, panicked] = await Promise.all([ask("/waits?object=waiting"), ask("/panic?object=culprit")]);
+  assert.deepEqual(panicked, [200, "internal"]);
+  assert.equal(waited[0], 500);
+  assert.equal(JSON.parse(waited[1]).error, "internal");
+  for (const object of ["waiting", "culprit", "bystander", "newcomer"]) {
+    assert.deepEqual(await ask(`/?object=${object}`), refused, object);
+  }
 });
