@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use knowledge_core::api::{AdminApi, Api};
 use knowledge_core::model::Timestamp;
-use knowledge_core::service::KnowledgeService;
+use knowledge_core::service::{DispatchLimits, KnowledgeService};
 use knowledge_core::{Error, ProblemCode};
 use serde_json::json;
 use wasm_bindgen::JsValue;
@@ -74,43 +74,49 @@ impl Service {
         headers: &str,
         body: Vec<u8>,
     ) -> u32 {
-        let request = exchange::request(method, target, headers, body);
         let service = self.clone();
+        let request = exchange::request(method, target, headers, body);
+        let request = request.map_err(|error| self.refusal(is_operator, method, target, error));
         task::spawn(async move {
             let response = match request {
                 Ok(request) if is_operator => service.admin.handle(request).await,
                 Ok(request) => service.api.handle(request).await,
-                Err(malformed) => malformed,
+                Err(refusal) => refusal,
             };
             Ok(exchange::answer(response))
         })
     }
 
-    /// The answer to a request whose body was not read to its end.
+    /// The answer of this status to a request that did not get as far as [`handle`](Self::handle), or did not come back
+    /// from there: 413 or 400 where its body was not read to its end, 500 where a defect came between.
     #[must_use]
-    pub fn refuse(&self, method: &str, target: &str, is_too_large: bool) -> JsValue {
-        let error = if is_too_large {
-            Error::PayloadTooLarge {
+    pub fn refuse(&self, method: &str, target: &str, status: u16) -> JsValue {
+        let error = match status {
+            413 => Error::PayloadTooLarge {
                 bytes_max: self.body_bytes_max(),
+            },
+            400 => {
+                let message =
+                    "must be sent as its header announces it; it ends early or has a broken chunk";
+                Error::invalid("body", ProblemCode::InvalidValue, message)
             }
-        } else {
-            let message =
-                "must be sent as its header announces it; it ends early or has a broken chunk";
-            Error::invalid("body", ProblemCode::InvalidValue, message)
+            _ => Error::internal("a defect stopped the module"),
         };
-        let (method, target) = (
-            exchange::parse_method(method),
-            exchange::parse_target(target),
-        );
-        let response = match method.zip(target) {
-            Some((method, target)) => self.api.refuse(&method, &target, &error),
-            None => {
-                let mut response = Response::new(Bytes::new());
-                *response.status_mut() = http::StatusCode::BAD_REQUEST;
-                response
-            }
-        };
-        exchange::answer(response)
+        exchange::answer(self.refusal(false, method, target, error))
+    }
+
+    fn refusal(
+        &self,
+        is_operator: bool,
+        method: &str,
+        target: &str,
+        error: Error,
+    ) -> Response<Bytes> {
+        if is_operator {
+            return self.admin.refuse(error);
+        }
+        let (method, uri) = exchange::refused_at(method, target);
+        self.api.refuse(&method, &uri, &error)
     }
 
     /// Whether the store answers.
@@ -139,13 +145,26 @@ impl Service {
         })
     }
 
-    /// Makes one round of deliveries at that time; without one, now.
-    pub fn dispatch(&self, bridge: SenderBridge, now: Option<f64>) -> u32 {
+    /// Makes one round of deliveries at that time, so many at once and in all; without one, now and as many as usual.
+    pub fn dispatch(
+        &self,
+        bridge: SenderBridge,
+        now: Option<f64>,
+        at_once_max: Option<u32>,
+        attempts_max: Option<u32>,
+    ) -> u32 {
+        let mut limits = DispatchLimits::default();
+        if let Some(max) = at_once_max {
+            limits.at_once_max = max as usize;
+        }
+        if let Some(max) = attempts_max {
+            limits.attempts_max = max as usize;
+        }
         let service = self.api.service().clone();
         let addresses = service.webhook_addresses().clone();
         task::spawn(async move {
             let sender = FetchSender { bridge, addresses };
-            let done = service.dispatch(&sender, time(&service, now)).await;
+            let done = service.dispatch(&sender, time(&service, now), limits).await;
             let done = done.map_err(|error| error::of_service(&error))?;
             Ok(json(&json!({
                 "attempts": done.attempts,

@@ -62,6 +62,7 @@ test("an event is delivered once, signed", async (t) => {
   assert.equal(received.length, 1);
   assert.equal(request.path, "/hook");
   assert.equal(request.headers["content-type"], "application/json");
+  assert.match(request.headers["user-agent"], /^knowledge\/\d+\.\d+\.\d+$/);
   assert.equal(request.headers["webhook-signature"], signature(webhook.signing_secret, request));
   const event = JSON.parse(request.body);
   assert.equal(event.type, "memory.updated");
@@ -85,6 +86,37 @@ test("a failure is tried again when it is due", async (t) => {
   assert.deepEqual(delivery.attempts.map(({ status }) => status), [503, 200]);
 });
 
+test("a round does no more than its host lets it do", async () => {
+  const context = await acme(undefined, { webhooks: WEBHOOKS });
+  const { service, workspace, token } = context;
+  const [id] = await memories(context, 1);
+  for (let number = 0; number < 3; number++) {
+    const body = { event_type: "memory.updated", url: `http://127.0.0.1/${number}` };
+    await service.createWebhook(token, { id: workspace.id, body });
+  }
+  for (let number = 0; number < 5; number++) {
+    const sensitivityLabel = number % 2 ? "internal" : "restricted";
+    await service.bulkUpdate(token, `change-${number}`, { memoryIds: [id], sensitivityLabel });
+  }
+  let [underWay, most] = [0, 0];
+  const fetch = async () => {
+    most = Math.max(most, ++underWay);
+    await new Promise((resolve) => setTimeout(resolve));
+    underWay--;
+    return new Response(null, { status: 204 });
+  };
+  const first = await service.dispatch(fetch, undefined, { atOnceMax: 4, attemptsMax: 10 });
+  assert.deepEqual([first.attempts, first.delivered, first.hasMore, most], [10, 10, true, 4]);
+  const rest = await service.dispatch(fetch, undefined, { atOnceMax: 1 });
+  assert.deepEqual([rest.attempts, rest.hasMore], [5, false]);
+
+  for (const name of ["atOnceMax", "attemptsMax"]) {
+    for (const wrong of [0, -1, 1.5, NaN, Infinity, 2 ** 32, "6"]) {
+      await assert.rejects(service.dispatch(fetch, undefined, { [name]: wrong }), TypeError, `${name}: ${wrong}`);
+    }
+  }
+});
+
 test("Retry-After is honoured", async (t) => {
   const { url } = await endpoint(t, (_, response) => response.writeHead(429, { "retry-after": "9" }).end());
   const { service, deliveries } = await withEvent(url);
@@ -93,6 +125,55 @@ test("Retry-After is honoured", async (t) => {
   const wait = Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
   // The schedule alone would wait 5 s, and 6 s with its jitter.
   assert.ok(wait >= 9_000, `it waits ${wait} ms`);
+});
+
+/** How long a delivery waits that was answered with this, in milliseconds. */
+async function waitAfter(retryAfter) {
+  const { service, deliveries } = await withEvent(await closedAddress());
+  await service.dispatch(async () => new Response(null, { status: 429, headers: { "retry-after": retryAfter() } }));
+  const [delivery] = await deliveries();
+  return Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
+}
+
+test("Retry-After is read in all its forms", async () => {
+  // Ten seconds from now, in the words of `toUTCString`: "Sun, 06 Nov 1994 08:49:37 GMT".
+  const words = () => new Date(Date.now() + 10_000).toUTCString().split(/[ ,]+/);
+  const WEEKDAYS = { Sun: "Sunday", Mon: "Monday", Tue: "Tuesday", Wed: "Wednesday", Thu: "Thursday", Fri: "Friday", Sat: "Saturday" };
+  const forms = {
+    "leading zeros": () => "0000000000009",
+    "more digits than a number has": () => "9".repeat(400),
+    "a date": () => new Date(Date.now() + 10_000).toUTCString(),
+    "a date of RFC 850": () => {
+      const [weekday, day, month, year, time] = words();
+      return `${WEEKDAYS[weekday]}, ${day}-${month}-${year.slice(2)} ${time} GMT`;
+    },
+    "a date of asctime": () => {
+      const [weekday, day, month, year, time] = words();
+      return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} ${year}`;
+    },
+  };
+  // The schedule alone would wait 5 s, and 6 s with its jitter.
+  for (const [name, form] of Object.entries(forms)) {
+    const wait = await waitAfter(form);
+    assert.ok(wait >= 9_000, `${name}: it waits ${wait} ms`);
+  }
+  for (const nothing of ["soon", "-9", "9.5", "Sun, 31 Foo 9999 23:59:59 GMT", "Sun, 06 Nov 94 08:49:37 GMT"]) {
+    const wait = await waitAfter(() => nothing);
+    assert.ok(wait < 9_000, `${nothing}: it waits ${wait} ms`);
+  }
+});
+
+test("a redirect that the given fetch follows is no delivery", async (t) => {
+  const inside = await endpoint(t);
+  const { url } = await endpoint(t, (_, response) => response.writeHead(303, { location: inside.url }).end());
+  const { service, deliveries } = await withEvent(url);
+  const following = (url, { redirect, ...init }) => fetch(url, init);
+  const done = await service.dispatch(following);
+  assert.equal(inside.received.length, 1, "it was followed");
+  assert.deepEqual([done.attempts, done.delivered], [1, 0]);
+  const [delivery] = await deliveries();
+  assert.deepEqual(delivery.attempts.map(({ status }) => status), [302]);
+  assert.equal(delivery.status, "pending");
 });
 
 test("a redirect is not followed", async (t) => {
@@ -159,40 +240,74 @@ test("what cannot be reached is said so", async () => {
   assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed"]);
 });
 
-/** Time that runs out when the test says so; what was asked for. */
+/** How long an exchange may take. */
+const EXCHANGE_MS_MAX = 15_000;
+
+/** Time that passes when the test says so. */
 function clock(t) {
-  const bounds = [];
-  let controller;
-  t.mock.method(AbortSignal, "timeout", (millis) => {
-    bounds.push(millis);
-    controller = new AbortController();
-    return controller.signal;
-  });
-  return { bounds, runOut: () => controller.abort(new DOMException("It took too long.", "TimeoutError")) };
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  return t.mock.timers;
 }
 
 test("an exchange that takes too long is broken off", async (t) => {
-  const { bounds, runOut } = clock(t);
-  const silent = await endpoint(t, runOut);
+  const time = clock(t);
+  let signal;
+  const silent = await endpoint(t, () => {
+    time.tick(EXCHANGE_MS_MAX - 1);
+    assert.ok(!signal.aborted);
+    time.tick(1);
+    assert.ok(signal.aborted);
+  });
   const { service, deliveries } = await withEvent(silent.url);
-  const done = await service.dispatch(fetch);
+  const done = await service.dispatch((url, init) => {
+    ({ signal } = init);
+    return fetch(url, init);
+  });
   assert.deepEqual([done.attempts, done.delivered, silent.received.length], [1, 0, 1]);
   const [{ attempts }] = await deliveries();
   assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
-  assert.deepEqual(bounds, [15_000]);
 });
 
 test("an answer that does not end in time is broken off", async (t) => {
-  const { runOut } = clock(t);
+  const time = clock(t);
   const { url } = await endpoint(t, (_, response) => response.writeHead(200).write("half"));
   const { service, deliveries } = await withEvent(url);
   await service.dispatch(async (...exchange) => {
     const response = await fetch(...exchange);
-    runOut();
+    time.tick(EXCHANGE_MS_MAX);
     return response;
   });
   const [{ attempts }] = await deliveries();
   assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
+});
+
+test("a fetch that does not heed the signal is not waited for", async (t) => {
+  const time = clock(t);
+  const { service, deliveries } = await withEvent(await closedAddress());
+  const never = new Promise(() => {});
+  /** Makes a round with a `fetch` that tells when it waits, and lets the time pass. */
+  const dispatch = async (silent, now) => {
+    let dispatched;
+    await new Promise((waits) => {
+      dispatched = service.dispatch(() => silent(waits), now);
+    });
+    time.tick(EXCHANGE_MS_MAX);
+    await dispatched;
+  };
+  await dispatch((waits) => {
+    waits();
+    return never;
+  });
+  const answering = (waits) => {
+    const pull = () => {
+      waits();
+      return never;
+    };
+    return Promise.resolve(new Response(new ReadableStream({ pull }, { highWaterMark: 0 })));
+  };
+  await dispatch(answering, Date.now() + HOUR_MS);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out", "timed_out"]);
 });
 
 test("an address that is not permitted is refused where it is entered", async (t) => {

@@ -56,6 +56,37 @@ test("the types are those of the package, for who compiles against it", async (t
   await run(tsc, [...options, "--types", "", "consumer.ts"], { cwd: directory }).catch(({ stdout }) => assert.fail(stdout));
 });
 
+test("the codes of refusals are those of the interface", () => {
+  const types = readFileSync(join(PKG, "error.d.ts"), "utf8");
+  const refusals = readFileSync(join(PKG, "operations.d.ts"), "utf8").matchAll(/^ {2}error: "(\w+)";$/gm);
+  const codes = new Set(Array.from(refusals, ([, code]) => code));
+  assert.ok(codes.size >= 15, [...codes].join());
+  for (const code of codes) assert.ok(types.includes(`\n  | "${code}"`), code);
+});
+
+test("the module comes from where its user says, and is loaded from nowhere else", async (t) => {
+  const directory = application(t);
+  // As the package reaches a browser by a bundler: without the file beside it.
+  const program = `
+    import { readFile } from "node:fs/promises";
+    import { KnowledgeService, initialise } from "knowledge-wasm/custom";
+    import { MemoryStore } from "knowledge-wasm/stores/memory";
+
+    const open = () => KnowledgeService.open(new MemoryStore(), { sealingKey: new Uint8Array(32) });
+    console.log(await open().catch(({ name }) => name));
+    console.log(await initialise(Promise.reject(new Error("not there"))).catch(({ message }) => message));
+    const bytes = await readFile(new URL(import.meta.resolve("knowledge-wasm/knowledge_bg.wasm")));
+    await initialise(process.argv[2] === "compiled" ? new WebAssembly.Module(bytes) : Promise.resolve(bytes));
+    await (await open()).ready();
+    console.log("ready");
+  `;
+  writeFileSync(join(directory, "program.mjs"), program);
+  for (const source of ["compiled", "bytes"]) {
+    const { stdout } = await run(process.execPath, ["program.mjs", source], { cwd: directory });
+    assert.equal(stdout, "TypeError\nnot there\nready\n", source);
+  }
+});
+
 test("what the README shows runs", async (t) => {
   const directory = application(t);
   const readme = readFileSync(join(PKG, "README.md"), "utf8");
