@@ -217,7 +217,7 @@ export class KnowledgeService {
   }
 
   /** Answers a request as the server does: the same statuses, headers and bytes. */
-  fetch(request) {
+  async fetch(request) {
     return this.#answer(false, request);
   }
 
@@ -275,7 +275,7 @@ export class KnowledgeService {
     } catch (error) {
       const status = refusalStatus(error);
       if (status === undefined) throw error;
-      return toResponse(await this.#call((service) => service.refuse(method, path, status)), method);
+      return toResponse(await this.#call((service) => service.refuse(isOperator, method, path, status)), method);
     }
   }
 
