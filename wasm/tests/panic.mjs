@@ -92,7 +92,7 @@ test("a panic rejects what waits for the module, and the next call finds a new i
   const waiting = service.ready();
   const asked = ask("/v1/sources");
   const askedForSummary = ask(`/v1/workspaces/${crypto.randomUUID()}/dashboard-summary`);
-  const askedByOperator = service.provision.fetch(new Request(`${BASE}/admin/v1/orgs`));
+  const askedByOperator = service.provision.fetch(new Request(`${BASE}/admin/v1/orgs/acme`));
   await store.reached;
 
   const rejected = assert.rejects(waiting, { code: "internal" });
