@@ -58,6 +58,18 @@ export interface Maintained {
   hasMore: boolean;
 }
 
+/** How much a round of deliveries may do: as much as the host lets one invocation do. What does not fit waits for the next. */
+export interface DispatchLimits {
+  /**
+   * How many deliveries are under way at once; 64 without. No more than the host has connections for: where it lets a
+   * `fetch` wait for one, the 15 s of that delivery pass without anything being sent. At most half of them, and at most 8,
+   * go to one endpoint, so that one that does not answer holds up nobody else.
+   */
+  atOnceMax?: number;
+  /** How many attempts are made, each one call of `fetch`; 1,024 without. */
+  attemptsMax?: number;
+}
+
 /** What one round of deliveries did. */
 export interface Dispatched {
   attempts: number;
@@ -127,10 +139,14 @@ export class KnowledgeService {
    * A `fetch` of your own passes on what it is given: `redirect: "manual"`, since a delivery that follows a redirect reaches
    * somebody who was not registered, and `signal`, which ends it after 15 s. An answer that it was redirected to counts as
    * none, and nobody waits longer for it; but what it has sent has been sent.
+   *
+   * Where the host bounds what one invocation may fetch, give limits that fit: a Cloudflare Worker has 6 connections at
+   * once, and 50 subrequests or more, as its plan says.
    */
   dispatch(
     fetch: (url: string, init: RequestInit) => Promise<Response>,
     now?: Date | number,
+    limits?: DispatchLimits,
   ): Promise<Dispatched>;
 }
 

@@ -207,6 +207,12 @@ test("options that cannot be in force are refused", async () => {
     { limits: { bulkMemoriesMax: -1 } },
     { limits: { bulk_memories_max: 5 } },
     { webhooks: { allow: ["everything"] } },
+    { publicUrl: "knowledge.example" },
+    { publicUrl: "not a url?x" },
+    { publicUrl: "https://maya:secret@knowledge.example" },
+    { trustedOrigins: ["https://a.example/"] },
+    { trustedOrigins: ["https://A.example"] },
+    { trustedOrigins: ["https://a.example", "*"] },
     { unknown: true },
   ]) {
     await assert.rejects(open(options), { code: "invalid_options" }, JSON.stringify(options));
