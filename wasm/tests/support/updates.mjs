@@ -87,7 +87,8 @@ export async function updateAll(deployed, crashesAt = []) {
 
   async function call(key) {
     for (;;) {
-      await restarted;
+      // It may be killed again while this waits for its turn.
+      while (isRestarting) await restarted;
       const crashesBefore = crashes;
       let answer;
       try {
