@@ -33,9 +33,15 @@ export interface Options {
    * it was first opened with.
    */
   sealingKey: Uint8Array | string;
-  /** Where the service is reached from outside: the beginning of the URLs of inbound webhooks. */
+  /**
+   * Where the service is reached from outside: the beginning of the URLs of inbound webhooks. An `http` or `https` URL without
+   * credentials or a query.
+   */
   publicUrl?: string;
-  /** Origins whose pages may write with a session cookie, as the service's own may. */
+  /**
+   * Origins whose pages may write with a session cookie, as the service's own may. Each as browsers send it:
+   * `https://app.example.com`.
+   */
   trustedOrigins?: string[];
   limits?: Limits;
   /** Where deliveries may go. */

@@ -79,6 +79,12 @@ class BodyRefused {
   }
 }
 
+/** The status of the answer to a request that this came of, where it is not its caller's mistake. */
+function refusalStatus(error) {
+  if (error instanceof BodyRefused) return error.status;
+  return error instanceof KnowledgeError && error.code === "internal" ? 500 : undefined;
+}
+
 /** What stands for a body that the host hides. */
 const HIDDEN_BODY = new Uint8Array([0x20]);
 
@@ -213,7 +219,7 @@ export class KnowledgeService {
   }
 
   /** Answers a request as the server does: the same statuses, headers and bytes. */
-  fetch(request) {
+  async fetch(request) {
     return this.#answer(false, request);
   }
 
@@ -272,9 +278,9 @@ export class KnowledgeService {
       const lines = headerLines(request.headers);
       return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
     } catch (error) {
-      const status = error instanceof BodyRefused ? error.status : error?.code === "internal" ? 500 : undefined;
+      const status = refusalStatus(error);
       if (status === undefined) throw error;
-      return toResponse(await this.#call((service) => service.refuse(method, path, status)), method);
+      return toResponse(await this.#call((service) => service.refuse(isOperator, method, path, status)), method);
     }
   }
 

@@ -90,7 +90,7 @@ impl Service {
     /// The answer of this status to a request that did not get as far as [`handle`](Self::handle), or did not come back
     /// from there: 413 or 400 where its body was not read to its end, 500 where a defect came between.
     #[must_use]
-    pub fn refuse(&self, method: &str, target: &str, status: u16) -> JsValue {
+    pub fn refuse(&self, is_operator: bool, method: &str, target: &str, status: u16) -> JsValue {
         let error = match status {
             413 => Error::PayloadTooLarge {
                 bytes_max: self.body_bytes_max(),
@@ -102,7 +102,7 @@ impl Service {
             }
             _ => Error::internal("a defect stopped the module"),
         };
-        exchange::answer(self.refusal(false, method, target, error))
+        exchange::answer(self.refusal(is_operator, method, target, error))
     }
 
     fn refusal(

@@ -157,18 +157,16 @@ test("a Durable Object's store tells damage from a full disk and from the rest",
     ["database or disk is full: SQLITE_FULL", "full"],
     ["disk I/O error: SQLITE_IOERR", "unavailable"],
   ]) {
-    let isDamaged = false;
+    let isBroken = false;
     const exec = () => {
-      if (isDamaged) throw new Error(message);
+      if (isBroken) throw new Error(message);
       return { toArray: () => [] };
     };
     const storage = { sql: { exec }, transactionSync: (work) => work() };
     const store = new DurableObjectStore(storage);
-    isDamaged = true;
-    assert.throws(
-      () => store.get([new Uint8Array([1])]),
-      (error) => error instanceof StoreError && error.kind === kind,
-      message,
-    );
+    isBroken = true;
+    const isTold = (error) => error instanceof StoreError && error.kind === kind && error.message === message;
+    assert.throws(() => store.get([new Uint8Array([1])]), isTold);
+    assert.throws(() => new DurableObjectStore(storage), isTold);
   }
 });

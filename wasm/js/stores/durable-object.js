@@ -16,9 +16,11 @@ export class DurableObjectStore {
 
   constructor(storage) {
     this.#storage = storage;
-    storage.transactionSync(() => {
-      for (const statement of TABLES) storage.sql.exec(statement);
-    });
+    this.#working(() =>
+      storage.transactionSync(() => {
+        for (const statement of TABLES) storage.sql.exec(statement);
+      }),
+    );
   }
 
   get(keys) {
