@@ -127,9 +127,11 @@ impl fmt::Display for BaseUrl {
 #[must_use]
 pub fn is_origin(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| {
-        let is_as_sent = url.origin().ascii_serialization() == text;
+        // All that is missing is the path.
+        let is_as_sent = url.as_str().strip_suffix('/') == Some(text);
+        let has_user = !url.username().is_empty() || url.password().is_some();
         // A name with an asterisk is one to the parser; whoever writes it means a pattern, which it is not.
-        matches!(url.scheme(), "http" | "https") && is_as_sent && !text.contains('*')
+        matches!(url.scheme(), "http" | "https") && is_as_sent && !has_user && !text.contains('*')
     })
 }
 
@@ -212,6 +214,12 @@ mod tests {
             "https://app.example.com:443",
             "http://app.example.com:80",
             "https://user@app.example.com",
+            "https://:pass@app.example.com",
+            "https://app.example.com?",
+            "https://app.example.com/path",
+            "https://app.example.com//",
+            "https:app.example.com",
+            " https://app.example.com",
             "https://*.example.com",
             "https://app.example.com:port",
             "ftp://app.example.com",
