@@ -98,7 +98,7 @@ use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
 use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
 use crate::store::{
-    Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
+    Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
 
 /// The version of the stored form. A store of a higher one is not opened.
@@ -365,8 +365,9 @@ impl KnowledgeService {
 
     async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>
     where
-        F: FnMut(Transaction) -> D,
-        D: Future<Output = Result<Decided<T>, Error>>,
+        T: MaybeSend,
+        F: FnMut(Transaction) -> D + MaybeSend,
+        D: Future<Output = Result<Decided<T>, Error>> + MaybeSend,
     {
         transact(&self.inner.store, &self.inner.env, decide).await
     }
