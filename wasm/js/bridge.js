@@ -1,5 +1,7 @@
 // A store as the module asks it: in bytes. `wasm/src/wire.rs` is the other half, and says what stands where.
 
+import { held } from "./module.js";
+
 const PUT = 0;
 const DELETE = 1;
 const NUMBER_BYTES = 8;
@@ -108,7 +110,7 @@ function readMutation(reader) {
 
 /** Goes on with an answer when it is there, at once if it is there at once. */
 function then(answer, next) {
-  return typeof answer?.then === "function" ? Promise.resolve(answer).then(next) : next(answer);
+  return typeof answer?.then === "function" ? held(Promise.resolve(answer).then(next)) : next(answer);
 }
 
 /** Stands between the module and a store with the three methods. */

@@ -1,10 +1,16 @@
 // Deliveries by `fetch`: one exchange each, bounded in time and in bytes. What is sent, what an answer means and when to
 // try again is decided on the other side; this only asks and reports.
 
+import { held } from "./module.js";
+
 /** How long an exchange may take, to the end of the answer. */
 const TIMEOUT_MS = 15_000;
 /** How much of an answer is read: it means nothing, but one that breaks off is none. */
 const ANSWER_BYTES_MAX = 16 * 1024;
+/** The longest wait that is understood; what asks for more asks for this. */
+const RETRY_AFTER_SECONDS_MAX = 7 * 24 * 60 * 60;
+/** What stands for the status of an answer that a redirect hides. */
+const REDIRECTED = 302;
 
 /** Reads an answer to its end, or as far as it is read. */
 async function drain(response) {
@@ -23,15 +29,30 @@ async function drain(response) {
   }
 }
 
-/** `Retry-After` (RFC 9110, 10.2.3) in seconds: a number of them, or a date. */
+/** The forms of a date (RFC 9110, 5.6.7): the one that is written now, and the two that were. */
+const DATES = [
+  /^(?:Sun|Mon|Tue|Wed|Thu|Fri|Sat), (?<day>\d\d) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) (?<time>\d\d:\d\d:\d\d) GMT$/,
+  /^(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day, (?<day>\d\d)-(?<month>[A-Z][a-z]{2})-(?<year>\d\d) (?<time>\d\d:\d\d:\d\d) GMT$/,
+  /^(?:Sun|Mon|Tue|Wed|Thu|Fri|Sat) (?<month>[A-Z][a-z]{2}) (?<day>[ \d]\d) (?<time>\d\d:\d\d:\d\d) (?<year>\d{4})$/,
+];
+
+/** The time that a date of HTTP names, in milliseconds since the Unix epoch; `NaN` for what is none. */
+function parseDate(text) {
+  for (const form of DATES) {
+    const { day, month, year, time } = form.exec(text)?.groups ?? {};
+    if (year === undefined) continue;
+    // Of two digits, as everybody reads them: from 1970 to 2069.
+    const century = year.length === 4 ? "" : Number(year) < 70 ? "20" : "19";
+    return Date.parse(`${day.trim().padStart(2, "0")} ${month} ${century}${year} ${time} GMT`);
+  }
+  return NaN;
+}
+
+/** `Retry-After` (RFC 9110, 10.2.3) in seconds: a number of them, or a date. `null` for what is neither. */
 function retryAfter(headers, now) {
-  const text = headers.get("retry-after")?.trim();
-  if (text === undefined) return null;
-  // Longer ones are not waited for: nobody means a number of seconds of more than ten digits.
-  if (/^\d+$/.test(text)) return Number(text.slice(0, 10));
-  if (!/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(text)) return null;
-  const at = Date.parse(text);
-  return Number.isNaN(at) ? null : Math.max(0, Math.ceil((at - now) / 1000));
+  const text = headers.get("retry-after")?.trim() ?? "";
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.max(0, Math.ceil((parseDate(text) - now) / 1000));
+  return Number.isNaN(seconds) ? null : Math.min(seconds, RETRY_AFTER_SECONDS_MAX);
 }
 
 function failure(error, hasAnswer) {
@@ -43,16 +64,21 @@ function failure(error, hasAnswer) {
   return { code: "connection_failed", message: "the endpoint could not be reached" };
 }
 
-/** Sends with this `fetch`. */
+/** Sends with this `fetch`, and relies on it for nothing but the sending. */
 export class Sender {
   constructor(fetch) {
+    if (typeof fetch !== "function") throw new TypeError("dispatch needs a fetch to send with");
     // Not as a method: hosts refuse theirs with another `this`.
     this.fetch = (url, init) => fetch(url, init);
   }
 
-  async send(url, lines, body) {
+  send(url, lines, body) {
+    return held(this.attempt(url, lines, body.slice()));
+  }
+
+  async attempt(url, lines, body) {
     const started = Date.now();
-    const outcome = await this.exchange(url, lines, body.slice());
+    const outcome = await this.exchange(url, lines, body);
     return JSON.stringify({ ...outcome, durationMs: Math.max(0, Date.now() - started) });
   }
 
@@ -60,23 +86,37 @@ export class Sender {
     const parts = lines.split("\n");
     const headers = new Headers();
     for (let at = 0; at + 1 < parts.length; at += 2) headers.append(parts[at], parts[at + 1]);
-    let hasAnswer = false;
+    const progress = { hasAnswer: false };
+    const abortion = new AbortController();
+    let timer;
+    // A `fetch` that does not heed the signal is not waited for either.
+    const timeout = new Promise((_, reject) => {
+      timer = setTimeout(() => {
+        const error = new DOMException(`no whole answer within ${TIMEOUT_MS / 1000} s`, "TimeoutError");
+        reject(error);
+        abortion.abort(error);
+      }, TIMEOUT_MS);
+    });
+    const init = { method: "POST", headers, body, redirect: "manual", signal: abortion.signal };
     try {
-      const response = await this.fetch(url, {
-        method: "POST",
-        headers,
-        body,
-        redirect: "manual",
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      hasAnswer = true;
-      // A browser hides what redirects: whatever it was, it is not followed.
-      const status = response.type === "opaqueredirect" ? 302 : response.status;
-      const retryAfterSeconds = retryAfter(response.headers, Date.now());
-      await drain(response);
-      return { status, retryAfterSeconds };
+      return await Promise.race([this.ask(url, init, progress), timeout]);
     } catch (error) {
-      return { failure: failure(error, hasAnswer) };
+      return { failure: failure(error, progress.hasAnswer) };
+    } finally {
+      clearTimeout(timer);
     }
+  }
+
+  async ask(url, init, progress) {
+    const response = await this.fetch(url, init);
+    progress.hasAnswer = true;
+    // A browser hides what redirects, and a `fetch` that follows it has the answer of somebody else.
+    if (response.type === "opaqueredirect" || response.redirected) {
+      response.body?.cancel().catch(() => {});
+      return { status: REDIRECTED, retryAfterSeconds: null };
+    }
+    const retryAfterSeconds = retryAfter(response.headers, Date.now());
+    await drain(response);
+    return { status: response.status, retryAfterSeconds };
   }
 }

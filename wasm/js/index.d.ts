@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 import type { BulkResult, BulkUpdate, DashboardSummary, DirectCalls, Operations } from "./operations.js";
 import type { Provisioning } from "./provisioning.js";
 import type { Store } from "./store.js";
@@ -78,7 +79,10 @@ export interface Answer<Body> {
 /** What of a request is read: a `Request` of the host is one. */
 export type RequestLike = Pick<Request, "method" | "url" | "headers" | "body">;
 
-/** The workspace knowledge service over one store. Errors are `KnowledgeError`s. */
+/**
+ * The workspace knowledge service over one store. Errors are `KnowledgeError`s; arguments that are none of their types are
+ * `TypeError`s. After a defect (`internal`) it opens itself again with its next call.
+ */
 export class KnowledgeService {
   private constructor();
 
@@ -88,7 +92,7 @@ export class KnowledgeService {
   /** The operator's side: whoever can call it can do everything. */
   readonly provision: Provisioning;
 
-  /** Answers a request as the server does: the same statuses, headers and bytes. */
+  /** Answers a request as the server does: the same statuses, headers and bytes. A defect is its 500. */
   fetch(request: RequestLike): Promise<Response>;
 
   /** Makes a direct call of any operation, and gives its whole answer. The credential is a token or a session. */
@@ -104,6 +108,11 @@ export class KnowledgeService {
   /** The summary of a workspace: `getDashboardSummary` with its parts as arguments. */
   dashboardSummary(token: string, workspaceId: string): Promise<DashboardSummary>;
 
+  /** Gives back what the service holds of memory: nothing can be called after that. What is under way comes to its end. */
+  close(): void;
+  /** Closes it, at the end of a `using`. */
+  [Symbol.dispose](): void;
+
   /** Fails where the store does not answer. */
   ready(): Promise<void>;
 
@@ -114,6 +123,10 @@ export class KnowledgeService {
    * Makes a round of deliveries, at a time, else now: from an alarm or a cron trigger. `fetch` looks names up by itself and
    * tells nobody what it connects to: an address is checked where it stands in the URL, and not where a name leads to
    * it. Where the runtime reaches a private network, give a `fetch` that refuses it.
+   *
+   * A `fetch` of your own passes on what it is given: `redirect: "manual"`, since a delivery that follows a redirect reaches
+   * somebody who was not registered, and `signal`, which ends it after 15 s. An answer that it was redirected to counts as
+   * none, and nobody waits longer for it; but what it has sent has been sent.
    */
   dispatch(
     fetch: (url: string, init: RequestInit) => Promise<Response>,

@@ -1,3 +1,4 @@
+import type { RequestLike } from "./index.js";
 import type { Action, AudienceLabel, Workspace } from "./operations.js";
 
 /** Which page of a list. */
@@ -60,6 +61,11 @@ export interface Credential {
  */
 export class Provisioning {
   private constructor();
+  /**
+   * Answers a request to the operator's interface as the server's socket for it does: the methods below are its requests, at
+   * `/admin/v1/orgs` and under it, and deliveries can be looked after there. Let nobody else's requests through.
+   */
+  fetch(request: RequestLike): Promise<Response>;
   organizations(page?: PageQuery): Promise<Page<Organization>>;
   /** Makes an organisation with its first member, who owns it. */
   createOrganization(organization: {

@@ -3,7 +3,7 @@
 import { StoreBridge } from "./bridge.js";
 import { Sender } from "./deliveries.js";
 import { KnowledgeError } from "./error.js";
-import { call, open, run } from "./module.js";
+import { open } from "./module.js";
 import { OPERATIONS } from "./operations.js";
 import { Provisioning } from "./provisioning.js";
 
@@ -15,14 +15,33 @@ const WITHOUT_BODY = new Set([101, 103, 204, 205, 304]);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** The furthest from the epoch that a `Date` goes, in milliseconds. */
+const DATE_MS_MAX = 8.64e15;
+
+/** Whether this is a `Uint8Array`, of whatever realm. */
+function isBytes(value) {
+  return ArrayBuffer.isView(value) && value[Symbol.toStringTag] === "Uint8Array";
+}
+
 /** 32 bytes in base64, of bytes or of base64. */
 function sealingKeyText(key) {
-  return key instanceof Uint8Array ? btoa(String.fromCharCode(...key)) : key;
+  return isBytes(key) ? btoa(String.fromCharCode(...key)) : key;
 }
 
 /** A `Date`, or milliseconds since the Unix epoch, as the latter. */
 function millis(now) {
-  return now === undefined ? undefined : Number(now);
+  if (now === undefined || now === null) return undefined;
+  const at = now.valueOf();
+  if (typeof at !== "number" || !(Math.abs(at) <= DATE_MS_MAX)) {
+    throw new TypeError("a time has to be a valid Date, or milliseconds since the Unix epoch");
+  }
+  return at;
+}
+
+function checkStore(store) {
+  for (const method of ["get", "scan", "commit"]) {
+    if (typeof store?.[method] !== "function") throw new TypeError(`the store has no method ${method}`);
+  }
 }
 
 /**
@@ -37,7 +56,11 @@ function headerValue(name, value) {
 
 function headerLines(headers) {
   let lines = "";
-  for (const [name, value] of headers) lines += `${name}\n${headerValue(name, value)}\n`;
+  for (const [name, value] of headers) {
+    // What a header cannot hold would be read as another header.
+    if (/[\r\n]/.test(name + value)) throw new TypeError(`there is a line break in the header ${JSON.stringify(name)}`);
+    lines += `${name}\n${headerValue(name, value)}\n`;
+  }
   return lines;
 }
 
@@ -47,10 +70,10 @@ function* headerPairs(lines) {
   for (let at = 0; at + 1 < parts.length; at += 2) yield [parts[at], parts[at + 1]];
 }
 
-/** Thrown where a body was not read to its end. */
+/** Thrown where a body was not read to its end, with the status of the answer. */
 class BodyRefused {
-  constructor(isTooLarge) {
-    this.isTooLarge = isTooLarge;
+  constructor(status) {
+    this.status = status;
   }
 }
 
@@ -62,36 +85,41 @@ function hasHiddenBody(headers) {
   return Number(headers.get("content-length")) > 0 || headers.has("transfer-encoding");
 }
 
-/** Reads a body that may have so many bytes: of one that has more, not much more. */
+/**
+ * Reads a body that may have so many bytes: of one that has more, not much more. Each chunk is copied and let go at once: it
+ * may be one byte of a buffer of many.
+ */
 async function readBody(request, bytesMax) {
   if (Number(request.headers.get("content-length")) > bytesMax) {
     await request.body?.cancel().catch(() => {});
-    throw new BodyRefused(true);
+    throw new BodyRefused(413);
   }
   if (!request.body) return hasHiddenBody(request.headers) ? HIDDEN_BODY : new Uint8Array();
   const reader = request.body.getReader();
-  const chunks = [];
+  let bytes = new Uint8Array();
   let length = 0;
   for (;;) {
     const { done, value } = await reader.read().catch(() => {
-      throw new BodyRefused(false);
+      throw new BodyRefused(400);
     });
-    if (done) break;
-    length += value.byteLength;
+    if (done) return bytes.subarray(0, length);
+    if (!isBytes(value)) {
+      await reader.cancel().catch(() => {});
+      throw new TypeError("the chunks of a body have to be of the type Uint8Array");
+    }
+    const start = length;
+    length += value.length;
     if (length > bytesMax) {
       await reader.cancel().catch(() => {});
-      throw new BodyRefused(true);
+      throw new BodyRefused(413);
     }
-    chunks.push(value);
+    if (length > bytes.length) {
+      const grown = new Uint8Array(Math.min(Math.max(length, 2 * start), bytesMax));
+      grown.set(bytes.subarray(0, start));
+      bytes = grown;
+    }
+    bytes.set(value, start);
   }
-  if (chunks.length === 1) return chunks[0];
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return whole;
 }
 
 function toResponse([status, lines, body], method) {
@@ -117,26 +145,17 @@ function target(operation, parameters) {
   return query.size > 0 ? `${path}?${query}` : path;
 }
 
-/** `Idempotency-Key` as `idempotencyKey`. */
-function parameterName(header) {
-  const words = header.toLowerCase().split("-");
-  return words.map((word, at) => (at ? word[0].toUpperCase() + word.slice(1) : word)).join("");
-}
-
 function requestHeaders(operation, credential, parameters) {
   const headers = [];
-  if (credential?.startsWith(SESSION_PREFIX)) {
+  if (String(credential).startsWith(SESSION_PREFIX)) {
     headers.push(["cookie", `${SESSION_COOKIE}=${credential}`]);
   } else if (credential) {
     headers.push(["authorization", `Bearer ${credential}`]);
   }
   if (parameters.body !== undefined) headers.push(["content-type", "application/json"]);
-  for (const name of operation.headers ?? []) {
-    const value = parameters[parameterName(name)];
-    if (value === undefined || value === null) continue;
-    // What a value of a header cannot hold would otherwise be read as another header.
-    if (/[\r\n]/.test(value)) throw new TypeError(`the parameter ${parameterName(name)} has a line break`);
-    headers.push([name, String(value)]);
+  for (const [parameter, name] of Object.entries(operation.headers ?? {})) {
+    const value = parameters[parameter];
+    if (value !== undefined && value !== null) headers.push([name, String(value)]);
   }
   return headerLines(headers);
 }
@@ -158,36 +177,42 @@ export function readAnswer([status, lines, bytes]) {
 
 /** The workspace knowledge service over one store. */
 export class KnowledgeService {
-  #service;
+  #bridge;
+  #options;
+  /** The service inside an instance of the module, and that instance. */
+  #opened;
+  #isClosed = false;
 
-  constructor(service) {
-    this.#service = service;
+  constructor(bridge, options, opened) {
+    this.#bridge = bridge;
+    this.#options = options;
+    this.#opened = opened;
     /** The operator's side: whoever can call it can do everything. */
-    this.provision = new Provisioning((method, path, body) => this.#ask(true, method, path, body));
+    this.provision = new Provisioning(
+      (method, path, body) => this.#ask(method, path, body),
+      (request) => this.#answer(true, request),
+    );
   }
 
   /** Serves a store; an empty one is made ready. */
   static async open(store, options) {
+    checkStore(store);
     const { sealingKey, ...others } = options ?? {};
     const json = JSON.stringify({ sealingKey: sealingKeyText(sealingKey), ...others });
-    return new KnowledgeService(await open(new StoreBridge(store), json));
+    const bridge = new StoreBridge(store);
+    return new KnowledgeService(bridge, json, await open(bridge, json));
+  }
+
+  /** Gives back what the service holds of the module's memory. What is under way comes to its end. */
+  close() {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#free();
   }
 
   /** Answers a request as the server does: the same statuses, headers and bytes. */
-  async fetch(request) {
-    const { method } = request;
-    const { pathname, search } = new URL(request.url);
-    const path = pathname + search;
-    let body;
-    try {
-      body = await readBody(request, call(() => this.#service.bodyBytesMax));
-    } catch (refused) {
-      if (!(refused instanceof BodyRefused)) throw refused;
-      const answer = call(() => this.#service.refuse(method, path, refused.isTooLarge));
-      return toResponse(answer, method);
-    }
-    const lines = headerLines(request.headers);
-    return toResponse(await this.#handle(false, method, path, lines, body), method);
+  fetch(request) {
+    return this.#answer(false, request);
   }
 
   /** Makes a direct call of any operation, and gives its whole answer. */
@@ -213,32 +238,86 @@ export class KnowledgeService {
 
   /** Fails where the store does not answer. */
   async ready() {
-    await run(() => this.#service.ready());
+    await this.#run((service) => service.ready());
   }
 
   /** Does a bounded part of what is due: call again while it says that there is more. */
   async maintain(now) {
-    const done = JSON.parse(await run(() => this.#service.maintain(millis(now))));
+    const at = millis(now);
+    const done = JSON.parse(await this.#run((service) => service.maintain(at)));
     return { ...done, oldestDue: done.oldestDue === null ? null : new Date(done.oldestDue) };
   }
 
   /** Makes a round of deliveries with this `fetch`: call again when it says. */
   async dispatch(fetch, now) {
     const sender = new Sender(fetch);
-    const done = JSON.parse(await run(() => this.#service.dispatch(sender, millis(now))));
+    const at = millis(now);
+    const done = JSON.parse(await this.#run((service) => service.dispatch(sender, at)));
     return { ...done, nextDue: done.nextDue === null ? null : new Date(done.nextDue) };
   }
 
-  #handle(isOperator, method, path, lines, body) {
-    return run(() => this.#service.handle(isOperator, method, path, lines, body));
+  async #answer(isOperator, request) {
+    const { method } = request;
+    if (typeof method !== "string") throw new TypeError("the request has no method");
+    const { pathname, search } = new URL(request.url);
+    const path = pathname + search;
+    try {
+      const bytesMax = await this.#call((service) => service.bodyBytesMax);
+      const body = await readBody(request, bytesMax);
+      const lines = headerLines(request.headers);
+      return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
+    } catch (error) {
+      const status = error instanceof BodyRefused ? error.status : error?.code === "internal" ? 500 : undefined;
+      if (status === undefined) throw error;
+      return toResponse(await this.#call((service) => service.refuse(method, path, status)), method);
+    }
   }
 
-  async #ask(isOperator, method, path, body) {
+  /** The service to call now. */
+  #live() {
+    if (this.#isClosed) throw new KnowledgeError({ code: "closed", message: "the service is closed" });
+    return this.#opened;
+  }
+
+  /** Opens the service again, where a defect has stopped its instance. */
+  async #reopen() {
+    this.#opened = await open(this.#bridge, this.#options);
+    // Closed meanwhile, when this was not there yet.
+    if (this.#isClosed) this.#free();
+  }
+
+  #free() {
+    const { instance, service } = this.#opened;
+    if (!instance.stopped) instance.call(() => service.free());
+  }
+
+  /** What the service says at once. */
+  async #call(callee) {
+    if (this.#live().instance.stopped) await this.#reopen();
+    const { instance, service } = this.#live();
+    return instance.call(() => callee(service));
+  }
+
+  /** What the task that `begin` gives the number of comes to. */
+  async #run(begin) {
+    if (this.#live().instance.stopped) await this.#reopen();
+    const { instance, service } = this.#live();
+    return instance.run(() => begin(service));
+  }
+
+  #handle(isOperator, method, path, lines, body) {
+    return this.#run((service) => service.handle(isOperator, method, path, lines, body));
+  }
+
+  async #ask(method, path, body) {
     const lines = body === undefined ? "" : headerLines([["content-type", "application/json"]]);
     const bytes = body === undefined ? new Uint8Array() : encoder.encode(JSON.stringify(body));
-    return readAnswer(await this.#handle(isOperator, method, path, lines, bytes)).body;
+    return readAnswer(await this.#handle(true, method, path, lines, bytes)).body;
   }
 }
+
+// Older hosts have no such symbol.
+if (Symbol.dispose) KnowledgeService.prototype[Symbol.dispose] = KnowledgeService.prototype.close;
 
 for (const operationId of Object.keys(OPERATIONS)) {
   Object.defineProperty(KnowledgeService.prototype, operationId, {

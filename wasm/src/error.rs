@@ -2,6 +2,7 @@
 
 use knowledge_core::Error;
 use knowledge_core::service::OpenError;
+use knowledge_core::store::StoreErrorKind;
 use serde_json::{Value, json};
 use wasm_bindgen::JsValue;
 
@@ -36,6 +37,11 @@ pub(crate) fn of_open(error: &OpenError) -> JsValue {
         OpenError::Unfinished => "unfinished_restore",
         OpenError::OtherSealingKey { .. } => "other_sealing_key",
         OpenError::Limit(_) => "invalid_options",
+        OpenError::Store(error) => match error.kind() {
+            StoreErrorKind::Full => "full",
+            StoreErrorKind::Corrupt | StoreErrorKind::Invalid => "corrupt",
+            _ => "unavailable",
+        },
         _ => "unavailable",
     };
     failure(code, &error.to_string(), &json!({}))

@@ -1,44 +1,47 @@
 //! Requests and answers in parts.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use js_sys::{Array, Uint8Array};
+use knowledge_core::{Error, ProblemCode};
 use wasm_bindgen::JsValue;
 
 /// A request of these parts; the headers are names and values in turns, each in a line.
 ///
 /// # Errors
-/// The answer to what is no request of HTTP: as the server gives it, which does not get as far as the interface either.
+/// The parts are no request of HTTP. A network server never hands on what is none; a host's `fetch` may.
 pub(crate) fn request(
     method: &str,
     target: &str,
     headers: &str,
     body: Vec<u8>,
-) -> Result<Request<Bytes>, Response<Bytes>> {
-    let malformed = || {
-        let mut response = Response::new(Bytes::new());
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        response
-    };
+) -> Result<Request<Bytes>, Error> {
+    let malformed =
+        |part: &str| Error::invalid(part, ProblemCode::InvalidValue, "cannot be sent over HTTP");
     let mut request = Request::new(Bytes::from(body));
-    *request.method_mut() = parse_method(method).ok_or_else(malformed)?;
-    *request.uri_mut() = parse_target(target).ok_or_else(malformed)?;
+    *request.method_mut() = parse_method(method).ok_or_else(|| malformed("method"))?;
+    *request.uri_mut() = target.parse().map_err(|_| malformed("path"))?;
     let mut lines = headers.split('\n');
-    while let (Some(name), Some(value)) = (lines.next(), lines.next()) {
-        let name = HeaderName::from_bytes(name.as_bytes()).ok();
+    while let (Some(line), Some(value)) = (lines.next(), lines.next()) {
+        let name = HeaderName::from_bytes(line.as_bytes()).ok();
         let value = latin1(value).and_then(|bytes| HeaderValue::from_bytes(&bytes).ok());
-        let (name, value) = name.zip(value).ok_or_else(malformed)?;
+        let (name, value) = name.zip(value).ok_or_else(|| malformed(line))?;
         request.headers_mut().append(name, value);
     }
     Ok(request)
 }
 
-pub(crate) fn parse_method(method: &str) -> Option<Method> {
-    Method::from_bytes(method.as_bytes()).ok()
+/// The method and the address to refuse a request at: what can be read of them decides what the answer looks like.
+pub(crate) fn refused_at(method: &str, target: &str) -> (Method, Uri) {
+    let path = target.split('?').next().unwrap_or_default();
+    (
+        parse_method(method).unwrap_or_default(),
+        path.parse().unwrap_or_default(),
+    )
 }
 
-pub(crate) fn parse_target(target: &str) -> Option<Uri> {
-    target.parse().ok()
+fn parse_method(method: &str) -> Option<Method> {
+    Method::from_bytes(method.as_bytes()).ok()
 }
 
 /// The parts of an answer, as JavaScript takes them: status, headers in lines, body.

@@ -21,6 +21,9 @@ extern "C" {
     -> Result<Promise, JsValue>;
 }
 
+/// What deliveries say of who sends them.
+const USER_AGENT: &str = concat!("user-agent\nknowledge/", env!("CARGO_PKG_VERSION"), "\n");
+
 /// A [`DeliverySender`] that asks JavaScript. What a name leads to is not known here: the addresses that stand in URLs are
 /// checked before each exchange.
 pub(crate) struct FetchSender {
@@ -47,7 +50,7 @@ impl DeliverySender for FetchSender {
                 &format!("the URL {refused}"),
             );
         }
-        let mut headers = String::new();
+        let mut headers = USER_AGENT.to_owned();
         for (name, value) in &request.headers() {
             let value = value.to_str().unwrap_or_default();
             headers.extend([name.as_str(), "\n", value, "\n"]);

@@ -74,43 +74,49 @@ impl Service {
         headers: &str,
         body: Vec<u8>,
     ) -> u32 {
-        let request = exchange::request(method, target, headers, body);
         let service = self.clone();
+        let request = exchange::request(method, target, headers, body);
+        let request = request.map_err(|error| self.refusal(is_operator, method, target, error));
         task::spawn(async move {
             let response = match request {
                 Ok(request) if is_operator => service.admin.handle(request).await,
                 Ok(request) => service.api.handle(request).await,
-                Err(malformed) => malformed,
+                Err(refusal) => refusal,
             };
             Ok(exchange::answer(response))
         })
     }
 
-    /// The answer to a request whose body was not read to its end.
+    /// The answer of this status to a request that did not get as far as [`handle`](Self::handle), or did not come back
+    /// from there: 413 or 400 where its body was not read to its end, 500 where a defect came between.
     #[must_use]
-    pub fn refuse(&self, method: &str, target: &str, is_too_large: bool) -> JsValue {
-        let error = if is_too_large {
-            Error::PayloadTooLarge {
+    pub fn refuse(&self, method: &str, target: &str, status: u16) -> JsValue {
+        let error = match status {
+            413 => Error::PayloadTooLarge {
                 bytes_max: self.body_bytes_max(),
+            },
+            400 => {
+                let message =
+                    "must be sent as its header announces it; it ends early or has a broken chunk";
+                Error::invalid("body", ProblemCode::InvalidValue, message)
             }
-        } else {
-            let message =
-                "must be sent as its header announces it; it ends early or has a broken chunk";
-            Error::invalid("body", ProblemCode::InvalidValue, message)
+            _ => Error::internal("a defect stopped the module"),
         };
-        let (method, target) = (
-            exchange::parse_method(method),
-            exchange::parse_target(target),
-        );
-        let response = match method.zip(target) {
-            Some((method, target)) => self.api.refuse(&method, &target, &error),
-            None => {
-                let mut response = Response::new(Bytes::new());
-                *response.status_mut() = http::StatusCode::BAD_REQUEST;
-                response
-            }
-        };
-        exchange::answer(response)
+        exchange::answer(self.refusal(false, method, target, error))
+    }
+
+    fn refusal(
+        &self,
+        is_operator: bool,
+        method: &str,
+        target: &str,
+        error: Error,
+    ) -> Response<Bytes> {
+        if is_operator {
+            return self.admin.refuse(error);
+        }
+        let (method, uri) = exchange::refused_at(method, target);
+        self.api.refuse(&method, &uri, &error)
     }
 
     /// Whether the store answers.

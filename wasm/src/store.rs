@@ -114,6 +114,7 @@ fn failure(error: &JsValue, unnamed: StoreErrorKind) -> StoreError {
         Some("unknown") => StoreErrorKind::Unknown,
         _ => unnamed,
     };
-    let message = text("message").unwrap_or_else(|| format!("{error:?}"));
+    let message =
+        text("message").unwrap_or_else(|| "the store threw what has no message".to_owned());
     StoreError::new(kind, message)
 }

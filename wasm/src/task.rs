@@ -1,7 +1,8 @@
 //! Futures as promises.
 //!
-//! Each step of a future is a call from JavaScript that JavaScript watches, never a callback of its own: so a panic ends
-//! in a `catch` there, and every promise that waits for this module is rejected with what was wrong.
+//! Each step of a future is a call from JavaScript that JavaScript watches: so a panic ends in a `catch` there, and every
+//! promise that waits for this module is rejected with what was wrong. A promise that a step waits for comes back by a
+//! callback that takes no step: it keeps what the promise came to, and asks for the next one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

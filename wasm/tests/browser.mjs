@@ -6,8 +6,8 @@ import { test } from "node:test";
 import { chromium } from "playwright-core";
 
 import { serveFiles } from "./support/files.mjs";
+import { CHROMIUM } from "./support/process.mjs";
 
-const CHROMIUM = "/usr/bin/chromium";
 const MEMORIES = 6;
 
 /** The sensitivity of each memory, as the page shows it. */

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import initialise from "../pkg/knowledge.js";
 import { KnowledgeError, KnowledgeService, StoreError } from "../pkg/node.js";
 import { MemoryStore } from "../pkg/stores/memory.js";
 import { SEALING_KEY, acme, memories, request } from "./support/acme.mjs";
@@ -95,8 +96,70 @@ test("what cannot be a call is refused before it is one", async () => {
   await assert.rejects(service.call("nothing", token), TypeError);
   const split = { idempotencyKey: "a\nauthorization: b", body: {} };
   await assert.rejects(service.bulkUpdateMemories(token, split), TypeError);
+  for (const credential of [`${token}\nidempotency-key\none`, `${token}\ridempotency-key`, "wks_\ncookie"]) {
+    await assert.rejects(service.listSources(credential), /line break/);
+  }
   // A parameter is one segment of its path, whatever is in it.
   await assert.rejects(service.getSource(token, { id: "../sources" }), { code: "not_found" });
+});
+
+test("arguments of another type are refused", async () => {
+  const { service } = await acme();
+  const options = { sealingKey: SEALING_KEY };
+  for (const store of [undefined, null, {}, { get() {}, scan() {} }, "store"]) {
+    await assert.rejects(KnowledgeService.open(store, options), TypeError);
+  }
+  for (const now of [NaN, Infinity, new Date(NaN), 8.64e15 + 1, "2026-01-01", 0n, true, []]) {
+    await assert.rejects(service.maintain(now), TypeError, String(now));
+    await assert.rejects(service.dispatch(fetch, now), TypeError, String(now));
+  }
+  for (const sender of [undefined, null, new Date(), "fetch"]) {
+    await assert.rejects(service.dispatch(sender), TypeError);
+  }
+  // The ends of what is a time, which is early: nothing is due.
+  assert.equal((await service.maintain(-8.64e15)).swept, 0);
+  assert.equal((await service.maintain(new Date(0))).swept, 0);
+});
+
+test("no time is the time that it is", async (t) => {
+  const { service } = await acme();
+  const later = Date.now() + 30 * 86_400_000;
+  for (const now of [null, undefined]) assert.equal((await service.maintain(now)).swept, 0);
+  t.mock.method(Date, "now", () => later);
+  assert.ok((await service.maintain(null)).swept >= 2, "the two credentials");
+});
+
+test("a service that is closed gives its memory back, and cannot be called", async () => {
+  const store = new SlowStore();
+  const { service } = await acme(store);
+  const waiting = service.ready();
+  service.close();
+  service.close();
+  await waiting;
+  for (const call of [
+    () => service.ready(),
+    () => service.maintain(),
+    () => service.provision.organizations(),
+    () => service.fetch(request("/v1/sources")),
+  ]) {
+    await assert.rejects(call, { name: "KnowledgeError", code: "closed" });
+  }
+  if (Symbol.dispose) assert.equal(KnowledgeService.prototype[Symbol.dispose], KnowledgeService.prototype.close);
+
+  const { memory } = await initialise();
+  // Kept, so that it is not the garbage collector who gives back.
+  const closed = [];
+  const openAndClose = async (count) => {
+    for (let number = 0; number < count; number++) {
+      const service = await KnowledgeService.open(new MemoryStore(), { sealingKey: SEALING_KEY });
+      service.close();
+      closed.push(service);
+    }
+  };
+  await openAndClose(20);
+  const before = memory.buffer.byteLength;
+  await openAndClose(200);
+  assert.equal(memory.buffer.byteLength, before);
 });
 
 test("the operator makes and ends what callers need", async () => {
@@ -150,6 +213,26 @@ test("options that cannot be in force are refused", async () => {
   }
 });
 
+test("a store that cannot be opened says why", async () => {
+  const failures = { full: "full", corrupt: "corrupt", invalid: "corrupt", unavailable: "unavailable" };
+  for (const [kind, code] of Object.entries(failures)) {
+    const store = new FailingStore();
+    store.failure = {
+      commit() {
+        throw new StoreError(kind, "it does not do");
+      },
+    };
+    await assert.rejects(KnowledgeService.open(store, { sealingKey: SEALING_KEY }), { code }, kind);
+  }
+});
+
+/** An error that cannot say what it is about. */
+const UNTELLABLE = Object.defineProperty(new Error(), "message", {
+  get() {
+    throw new Error("there is no message");
+  },
+});
+
 /** A store whose methods fail once they are told to. */
 class FailingStore extends MemoryStore {
   failure = undefined;
@@ -180,6 +263,7 @@ test("a store that fails is an error, whatever it throws or answers", async (t) 
     [{ get: throws(new StoreError("unavailable", "the disk is away")) }, "unavailable"],
     [{ get: rejects(new StoreError("corrupt", "a bit fell over")) }, "internal"],
     [{ get: throws("a text") }, "unavailable"],
+    [{ get: throws(UNTELLABLE) }, "unavailable"],
     [{ get: () => undefined }, "unavailable"],
     [{ get: () => [] }, "internal"],
     [{ get: (keys) => [{ value: new Uint8Array(), version: 0.5 }] }, "internal"],

@@ -5,7 +5,9 @@ import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { test } from "node:test";
 
-import { acme, memories } from "./support/acme.mjs";
+import { KnowledgeService } from "../pkg/node.js";
+import { MemoryStore } from "../pkg/stores/memory.js";
+import { SEALING_KEY, acme, memories } from "./support/acme.mjs";
 
 const WEBHOOKS = { allow: ["127.0.0.0/8"], allowHttp: true };
 const HOUR_MS = 3_600_000;
@@ -29,7 +31,8 @@ async function endpoint(t, answer = (_, response) => response.writeHead(204).end
 
 /** A service with a webhook for this address, and an event on its way to it. */
 async function withEvent(url) {
-  const context = await acme(undefined, { webhooks: WEBHOOKS });
+  const store = new MemoryStore();
+  const context = await acme(store, { webhooks: WEBHOOKS });
   const { service, workspace, token } = context;
   const ids = await memories(context, 1);
   const body = { event_type: "memory.updated", url };
@@ -39,7 +42,7 @@ async function withEvent(url) {
     const path = { id: workspace.id, webhookId: webhook.id };
     return (await service.listWebhookDeliveries(token, path)).data;
   };
-  return { ...context, ids, webhook, deliveries };
+  return { ...context, store, ids, webhook, deliveries };
 }
 
 function signature(secret, { headers, body }) {
@@ -59,6 +62,7 @@ test("an event is delivered once, signed", async (t) => {
   assert.equal(received.length, 1);
   assert.equal(request.path, "/hook");
   assert.equal(request.headers["content-type"], "application/json");
+  assert.match(request.headers["user-agent"], /^knowledge\/\d+\.\d+\.\d+$/);
   assert.equal(request.headers["webhook-signature"], signature(webhook.signing_secret, request));
   const event = JSON.parse(request.body);
   assert.equal(event.type, "memory.updated");
@@ -90,6 +94,55 @@ test("Retry-After is honoured", async (t) => {
   const wait = Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
   // The schedule alone would wait 5 s, and 6 s with its jitter.
   assert.ok(wait >= 9_000, `it waits ${wait} ms`);
+});
+
+/** How long a delivery waits that was answered with this, in milliseconds. */
+async function waitAfter(retryAfter) {
+  const { service, deliveries } = await withEvent(await closedAddress());
+  await service.dispatch(async () => new Response(null, { status: 429, headers: { "retry-after": retryAfter() } }));
+  const [delivery] = await deliveries();
+  return Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
+}
+
+test("Retry-After is read in all its forms", async () => {
+  // Ten seconds from now, in the words of `toUTCString`: "Sun, 06 Nov 1994 08:49:37 GMT".
+  const words = () => new Date(Date.now() + 10_000).toUTCString().split(/[ ,]+/);
+  const WEEKDAYS = { Sun: "Sunday", Mon: "Monday", Tue: "Tuesday", Wed: "Wednesday", Thu: "Thursday", Fri: "Friday", Sat: "Saturday" };
+  const forms = {
+    "leading zeros": () => "0000000000009",
+    "more digits than a number has": () => "9".repeat(400),
+    "a date": () => new Date(Date.now() + 10_000).toUTCString(),
+    "a date of RFC 850": () => {
+      const [weekday, day, month, year, time] = words();
+      return `${WEEKDAYS[weekday]}, ${day}-${month}-${year.slice(2)} ${time} GMT`;
+    },
+    "a date of asctime": () => {
+      const [weekday, day, month, year, time] = words();
+      return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} ${year}`;
+    },
+  };
+  // The schedule alone would wait 5 s, and 6 s with its jitter.
+  for (const [name, form] of Object.entries(forms)) {
+    const wait = await waitAfter(form);
+    assert.ok(wait >= 9_000, `${name}: it waits ${wait} ms`);
+  }
+  for (const nothing of ["soon", "-9", "9.5", "Sun, 31 Foo 9999 23:59:59 GMT", "Sun, 06 Nov 94 08:49:37 GMT"]) {
+    const wait = await waitAfter(() => nothing);
+    assert.ok(wait < 9_000, `${nothing}: it waits ${wait} ms`);
+  }
+});
+
+test("a redirect that the given fetch follows is no delivery", async (t) => {
+  const inside = await endpoint(t);
+  const { url } = await endpoint(t, (_, response) => response.writeHead(303, { location: inside.url }).end());
+  const { service, deliveries } = await withEvent(url);
+  const following = (url, { redirect, ...init }) => fetch(url, init);
+  const done = await service.dispatch(following);
+  assert.equal(inside.received.length, 1, "it was followed");
+  assert.deepEqual([done.attempts, done.delivered], [1, 0]);
+  const [delivery] = await deliveries();
+  assert.deepEqual(delivery.attempts.map(({ status }) => status), [302]);
+  assert.equal(delivery.status, "pending");
 });
 
 test("a redirect is not followed", async (t) => {
@@ -140,21 +193,106 @@ test("an answer that breaks off is a failure", async (t) => {
   assert.equal(delivery.attempts[0].error.code, "answer_broken");
 });
 
-test("what cannot be reached, and what takes too long, is said so", async () => {
-  const { service, deliveries } = await withEvent("http://127.0.0.1:1/hook");
+/** An address at which nobody listens any more. */
+async function closedAddress() {
+  const server = createServer();
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const { port } = server.address();
+  await new Promise((closed) => server.close(closed));
+  return `http://127.0.0.1:${port}`;
+}
+
+test("what cannot be reached is said so", async () => {
+  const { service, deliveries } = await withEvent(`${await closedAddress()}/hook`);
   await service.dispatch(fetch);
-  const hanging = async () => {
-    throw new DOMException("The operation timed out.", "TimeoutError");
-  };
-  await service.dispatch(hanging, Date.now() + HOUR_MS);
   const [{ attempts }] = await deliveries();
-  assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed", "timed_out"]);
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed"]);
 });
 
-test("an address that is not permitted is not sent to", async (t) => {
-  const { received, url } = await endpoint(t);
+/** How long an exchange may take. */
+const EXCHANGE_MS_MAX = 15_000;
+
+/** Time that passes when the test says so. */
+function clock(t) {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  return t.mock.timers;
+}
+
+test("an exchange that takes too long is broken off", async (t) => {
+  const time = clock(t);
+  let signal;
+  const silent = await endpoint(t, () => {
+    time.tick(EXCHANGE_MS_MAX - 1);
+    assert.ok(!signal.aborted);
+    time.tick(1);
+    assert.ok(signal.aborted);
+  });
+  const { service, deliveries } = await withEvent(silent.url);
+  const done = await service.dispatch((url, init) => {
+    ({ signal } = init);
+    return fetch(url, init);
+  });
+  assert.deepEqual([done.attempts, done.delivered, silent.received.length], [1, 0, 1]);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
+});
+
+test("an answer that does not end in time is broken off", async (t) => {
+  const time = clock(t);
+  const { url } = await endpoint(t, (_, response) => response.writeHead(200).write("half"));
+  const { service, deliveries } = await withEvent(url);
+  await service.dispatch(async (...exchange) => {
+    const response = await fetch(...exchange);
+    time.tick(EXCHANGE_MS_MAX);
+    return response;
+  });
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
+});
+
+test("a fetch that does not heed the signal is not waited for", async (t) => {
+  const time = clock(t);
+  const { service, deliveries } = await withEvent(await closedAddress());
+  const never = new Promise(() => {});
+  /** Makes a round with a `fetch` that tells when it waits, and lets the time pass. */
+  const dispatch = async (silent, now) => {
+    let dispatched;
+    await new Promise((waits) => {
+      dispatched = service.dispatch(() => silent(waits), now);
+    });
+    time.tick(EXCHANGE_MS_MAX);
+    await dispatched;
+  };
+  await dispatch((waits) => {
+    waits();
+    return never;
+  });
+  const answering = (waits) => {
+    const pull = () => {
+      waits();
+      return never;
+    };
+    return Promise.resolve(new Response(new ReadableStream({ pull }, { highWaterMark: 0 })));
+  };
+  await dispatch(answering, Date.now() + HOUR_MS);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out", "timed_out"]);
+});
+
+test("an address that is not permitted is refused where it is entered", async (t) => {
+  const { url } = await endpoint(t);
   const { service, token, workspace } = await acme();
   const body = { event_type: "memory.updated", url: url.replace("http:", "https:") };
   await assert.rejects(service.createWebhook(token, { id: workspace.id, body }), { status: 400 });
-  assert.equal(received.length, 0);
+});
+
+test("an address that is permitted no more is not sent to", async (t) => {
+  const { received, url } = await endpoint(t);
+  const { store, deliveries } = await withEvent(url);
+  const webhooks = { ...WEBHOOKS, allow: [] };
+  const strict = await KnowledgeService.open(store, { sealingKey: SEALING_KEY, webhooks });
+  const done = await strict.dispatch(fetch);
+  assert.deepEqual([done.attempts, done.delivered, received.length], [1, 0, 0]);
+  const [{ attempts }] = await deliveries();
+  assert.deepEqual(attempts.map(({ error }) => error.code), ["address_refused"]);
 });

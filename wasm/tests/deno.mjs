@@ -1,58 +1,97 @@
-// The example for Deno: served over HTTP, killed, and started again.
+// The example for Deno: served over HTTP, as its task says, through crashes.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
 
-const ROOT = resolve(import.meta.dirname, "..");
-const DENO = join(ROOT, "node_modules/.bin/deno");
-const EXAMPLE = join(ROOT, "examples/deno/server.js");
+import {
+  ENVIRONMENT,
+  OPERATOR_TOKEN,
+  asking,
+  endpoint,
+  memories,
+  organization,
+  signature,
+  wanted,
+} from "./support/deployed.mjs";
+import { DENO, Scratch } from "./support/process.mjs";
+import { updateAll } from "./support/updates.mjs";
 
-/** Starts the example, and gives what it has printed once it listens. */
-async function start(t, database) {
-  const permissions = ["--allow-net=127.0.0.1", "--allow-read", "--allow-write", "--allow-env"];
-  const child = spawn(DENO, ["run", ...permissions, EXAMPLE], {
-    env: { ...process.env, DATABASE: database, PORT: "0", SEALING_KEY: Buffer.alloc(32, 7).toString("base64") },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const kill = async () => {
-    child.kill("SIGKILL");
-    await ended;
-  };
-  t.after(kill);
-  const printed = await new Promise((resolve, reject) => {
-    const told = {};
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      Object.assign(told, JSON.parse(line));
-      if (told.listening) resolve(told);
+const EXAMPLE = resolve(import.meta.dirname, "../examples/deno");
+/** How many keys are acknowledged when Deno is killed. */
+const CRASHES_AT = [1, 10, 50];
+
+/** The example with a database of its own; it can be started again after it was killed. */
+class Deployment {
+  #running;
+
+  constructor(t) {
+    this.scratch = new Scratch(t);
+    this.ask = asking(() => this.url);
+  }
+
+  async start() {
+    const { tasks } = JSON.parse(readFileSync(join(EXAMPLE, "deno.json"), "utf8"));
+    const [deno, ...options] = tasks.start.command.split(" ");
+    assert.equal(deno, "deno");
+    this.#running = this.scratch.start(DENO, options, {
+      cwd: EXAMPLE,
+      env: { ...process.env, ...ENVIRONMENT, DATABASE: this.scratch.file("knowledge.db"), PORT: "0" },
     });
-    ended.then((code) => reject(new Error(`Deno ended with ${code}`)));
-  });
-  return { ...printed, kill };
+    this.url = await this.#running.told((line) => line);
+  }
+
+  kill() {
+    return this.#running.kill();
+  }
+}
+
+async function deployment(t) {
+  const deployed = new Deployment(t);
+  await deployed.start();
+  return deployed;
 }
 
 test("what was acknowledged is there after a crash", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "knowledge-deno-"));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
-  const database = join(directory, "knowledge.db");
-  const first = await start(t, database);
-  const headers = { authorization: `Bearer ${first.token}`, "content-type": "application/json" };
-  const body = JSON.stringify({ name: "Wiki", kind: "wiki" });
-  const made = await fetch(`${first.listening}/v1/sources`, { method: "POST", headers, body });
-  assert.equal(made.status, 201);
-  const source = await made.json();
-  await first.kill();
+  const deployed = await deployment(t);
+  const { ask } = deployed;
+  const acme = await organization(ask, "acme");
+  const source = await ask("POST", "/v1/sources", acme.token, { name: "Wiki", kind: "wiki" }, { status: 201 });
+  await deployed.kill();
+  await deployed.start();
+  assert.deepEqual((await ask("GET", "/v1/sources", acme.token)).data, [source]);
+  assert.deepEqual((await ask("GET", "/v1/orgs/acme/custom-roles", acme.session)).data, []);
+  const summary = await ask("GET", `/v1/workspaces/${acme.workspace.id}/dashboard-summary`, acme.token);
+  assert.equal(summary.workspace.id, acme.workspace.id);
+});
 
-  const second = await start(t, database);
-  assert.equal(second.token, undefined, "there is an organisation already");
-  const listed = await fetch(`${second.listening}/v1/sources`, { headers });
-  assert.deepEqual((await listed.json()).data, [source]);
-  const summary = await fetch(`${second.listening}/v1/workspaces/${first.workspace}/dashboard-summary`, { headers });
-  assert.equal(summary.status, 200);
-  await second.kill();
+test("the operator alone is let to the operator's interface", async (t) => {
+  const { ask } = await deployment(t);
+  await organization(ask, "acme");
+  const { data } = await ask("GET", "/admin/v1/orgs", OPERATOR_TOKEN);
+  assert.deepEqual(data.map(({ slug }) => slug), ["acme"]);
+  for (const guess of ["guessed", "", `${OPERATOR_TOKEN}!`]) {
+    await ask("GET", "/admin/v1/orgs", guess, undefined, { status: 401 });
+    await ask("POST", "/admin/v1/orgs", guess, wanted("globex"), { status: 401 });
+  }
+});
+
+test("what happened is delivered", async (t) => {
+  const { ask } = await deployment(t);
+  const acme = await organization(ask, "acme");
+  const { url, received } = await endpoint(t);
+  const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
+  const webhook = { event_type: "memory.updated", url };
+  const hook = await ask("POST", hooks, acme.token, webhook, { status: 201 });
+  const [id] = await memories(ask, acme, 1);
+  await ask("PATCH", `/v1/memories/${id}`, acme.token, { sensitivityLabel: "restricted" });
+  const { headers, body } = await received;
+  const expected = signature(hook.signing_secret, headers["webhook-id"], headers["webhook-timestamp"], body);
+  assert.equal(headers["webhook-signature"], expected);
+});
+
+test("1,000 concurrent bulk updates with 100 keys are 100 updates over crashes", async (t) => {
+  const { crashes } = await updateAll(await deployment(t), CRASHES_AT);
+  assert.equal(crashes, CRASHES_AT.length);
 });

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import { acme, memories, request } from "./support/acme.mjs";
 
@@ -141,6 +143,63 @@ test("a body that is announced as too large is not read at all", async () => {
   const response = await service.fetch(request("/v1/sources", init));
   assert.equal(response.status, 413);
   assert.ok(sent.bytes <= 2 * 64 * 1024, `${sent.bytes} bytes were read`);
+});
+
+test("a body of many small chunks holds no more than its bytes", async () => {
+  const { service, token } = await acme();
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const CHUNKS = 8_000;
+  const text = JSON.stringify({ name: "Handbook", kind: "wiki" }).padEnd(CHUNKS);
+  let sent = 0;
+  let heldBytes = 0;
+  const body = new ReadableStream({
+    async pull(controller) {
+      // As Deno gives them: a byte of a chunk of HTTP in a buffer of the size that it reads in.
+      const buffer = new Uint8Array(64 * 1024);
+      buffer[0] = text.charCodeAt(sent++);
+      controller.enqueue(buffer.subarray(0, 1));
+      if (sent % 1_000 === 0) {
+        // What was let go on the way here is free then.
+        await new Promise(setImmediate);
+        collect();
+        heldBytes = Math.max(heldBytes, process.memoryUsage().arrayBuffers - before);
+      }
+      if (sent === CHUNKS) controller.close();
+    },
+  });
+  collect();
+  const before = process.memoryUsage().arrayBuffers;
+  const init = { token, method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
+  const response = await service.fetch(request("/v1/sources", init));
+  assert.equal(response.status, 201);
+  assert.equal((await response.json()).name, "Handbook");
+  // Of 500 MiB of buffers. The engine takes its time to give back what it has collected.
+  assert.ok(heldBytes < 64 * 1024 * 1024, `${heldBytes} bytes were held`);
+});
+
+test("what cannot be sent over HTTP is refused in the shape of the interface", async () => {
+  const { service, token, workspace } = await acme();
+  const long = "a".repeat(70_000);
+  const path = await service.fetch(request(`/v1/${long}`, { token }));
+  assert.equal(path.status, 400);
+  assert.match(path.headers.get("request-id"), /^[0-9a-f-]{36}$/);
+  assert.deepEqual(
+    await path.json().then(({ error, details }) => [error, details.fields.map(({ path }) => path)]),
+    ["invalid_request", ["path"]],
+  );
+  // This operation has errors without a body.
+  const query = await service.fetch(request(`/v1/workspaces/${workspace.id}/dashboard-summary?${long}`, { token }));
+  assert.deepEqual([query.status, query.headers.get("error-code"), await query.text()], [400, "invalid_request", ""]);
+
+  const url = "https://knowledge.example/v1/sources";
+  const ask = async (parts) => {
+    const response = await service.fetch({ method: "GET", url, headers: new Map(), body: null, ...parts });
+    assert.match(response.headers.get("request-id"), /^[0-9a-f-]{36}$/);
+    return [response.status, (await response.json()).details.fields[0].path];
+  };
+  assert.deepEqual(await ask({ headers: new Map([["x-bell", "\x07"]]) }), [400, "x-bell"]);
+  assert.deepEqual(await ask({ method: "G E T" }), [400, "method"]);
 });
 
 test("a body that breaks off is refused", async () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
@@ -41,12 +41,50 @@ test("npm packs everything that the package names, and nothing else", async () =
   assert.notEqual(version, "0.0.0");
 });
 
+test("the module does not say where it was built, or by whom", () => {
+  const module = readFileSync(join(PKG, "knowledge_bg.wasm"));
+  const cargo = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
+  for (const path of [resolve(ROOT, ".."), homedir(), cargo]) assert.ok(!module.includes(join(path, "/")), path);
+  assert.ok(module.includes("/crates/"), "it does say where a panic comes from");
+});
+
 test("the types are those of the package, for who compiles against it", async (t) => {
   const directory = application(t);
   writeFileSync(join(directory, "consumer.ts"), readFileSync(join(ROOT, "tests/support/consumer.ts")));
   const options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable"];
   const tsc = join(ROOT, "node_modules/.bin/tsc");
   await run(tsc, [...options, "--types", "", "consumer.ts"], { cwd: directory }).catch(({ stdout }) => assert.fail(stdout));
+});
+
+test("the codes of refusals are those of the interface", () => {
+  const types = readFileSync(join(PKG, "error.d.ts"), "utf8");
+  const refusals = readFileSync(join(PKG, "operations.d.ts"), "utf8").matchAll(/^ {2}error: "(\w+)";$/gm);
+  const codes = new Set(Array.from(refusals, ([, code]) => code));
+  assert.ok(codes.size >= 15, [...codes].join());
+  for (const code of codes) assert.ok(types.includes(`\n  | "${code}"`), code);
+});
+
+test("the module comes from where its user says, and is loaded from nowhere else", async (t) => {
+  const directory = application(t);
+  // As the package reaches a browser by a bundler: without the file beside it.
+  const program = `
+    import { readFile } from "node:fs/promises";
+    import { KnowledgeService, initialise } from "knowledge-wasm/custom";
+    import { MemoryStore } from "knowledge-wasm/stores/memory";
+
+    const open = () => KnowledgeService.open(new MemoryStore(), { sealingKey: new Uint8Array(32) });
+    console.log(await open().catch(({ name }) => name));
+    console.log(await initialise(Promise.reject(new Error("not there"))).catch(({ message }) => message));
+    const bytes = await readFile(new URL(import.meta.resolve("knowledge-wasm/knowledge_bg.wasm")));
+    await initialise(process.argv[2] === "compiled" ? new WebAssembly.Module(bytes) : Promise.resolve(bytes));
+    await (await open()).ready();
+    console.log("ready");
+  `;
+  writeFileSync(join(directory, "program.mjs"), program);
+  for (const source of ["compiled", "bytes"]) {
+    const { stdout } = await run(process.execPath, ["program.mjs", source], { cwd: directory });
+    assert.equal(stdout, "TypeError\nnot there\nready\n", source);
+  }
 });
 
 test("what the README shows runs", async (t) => {

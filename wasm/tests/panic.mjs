@@ -1,18 +1,100 @@
-// A panic inside the module: a defect, which is told to everybody who waits. It has a file, and so a process, of its own.
+// A panic inside the module: a defect, which is told to everybody who waits, and after which there is a new instance. It has
+// a file, and so a process, of its own.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { KnowledgeError, KnowledgeService } from "../pkg-testing/node.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
 import { panic } from "../pkg-testing/testing.js";
+import { Scratch } from "./support/process.mjs";
+import { startWorkerd } from "./support/workerd.mjs";
 
-test("a panic rejects what waits for the module and what comes after", async (t) => {
-  const sealingKey = new Uint8Array(32).fill(7);
-  const store = new MemoryStore();
-  const service = await KnowledgeService.open(store, { sealingKey });
-  const never = t.mock.method(store, "get", () => new Promise(() => {}));
+const SEALING_KEY = new Uint8Array(32).fill(7);
+const BASE = "https://knowledge.example";
+
+/** A store that answers its reads when it is let go on, once it is held. */
+class HeldStore extends MemoryStore {
+  #held = undefined;
+  /** Settles when a read waits. */
+  reached = undefined;
+  hold() {
+    let reach, release;
+    this.reached = new Promise((resolve) => (reach = resolve));
+    this.#held = { reach, gate: new Promise((resolve) => (release = resolve)) };
+    return () => {
+      this.#held = undefined;
+      release();
+    };
+  }
+  get(keys) {
+    if (!this.#held) return super.get(keys);
+    this.#held.reach();
+    return this.#held.gate.then(() => super.get(keys));
+  }
+}
+
+async function acme(store) {
+  const service = await KnowledgeService.open(store, { sealingKey: SEALING_KEY });
+  await service.provision.createOrganization({ slug: "acme", name: "Acme", owner: { handle: "maya", name: "Maya" } });
+  const credential = { member: "maya", kind: "bearer", name: "first", expires_in_seconds: 60 };
+  const { secret } = await service.provision.issueCredential("acme", credential);
+  const ask = (path) => service.fetch(new Request(BASE + path, { headers: { authorization: `Bearer ${secret}` } }));
+  return { service, ask };
+}
+
+test("the mistake of a caller leaves the module alone", async () => {
+  const store = new HeldStore();
+  const { service } = await acme(store);
+  const release = store.hold();
   const waiting = service.ready();
+  await store.reached;
+
+  const { fetch, ready } = service;
+  const thrower = {
+    valueOf() {
+      throw new TypeError("it is no number");
+    },
+  };
+  const body = (chunk) => new ReadableStream({ start: (controller) => controller.enqueue(chunk) });
+  const headers = new Headers();
+  const url = `${BASE}/v1/sources`;
+  const mistakes = {
+    "a method without its service": () => fetch(new Request(url)),
+    "another one": () => ready(),
+    "a time that is none": () => service.maintain(thrower),
+    "a request without a method": () => service.fetch({ url, headers, body: null }),
+    "a request without headers": () => service.fetch({ url, method: "GET", body: null }),
+    "a body of numbers": () => service.fetch({ url, method: "POST", headers, body: body(new BigInt64Array(1)) }),
+    "a body of text": () => service.fetch({ url, method: "POST", headers, body: body("text") }),
+    "a sealing key that is no text": () => KnowledgeService.open(new MemoryStore(), { sealingKey: 1n }),
+  };
+  for (const [name, mistake] of Object.entries(mistakes)) {
+    await assert.rejects(mistake, TypeError, name);
+  }
+
+  // An instance that had stopped would have rejected it.
+  release();
+  await waiting;
+});
+
+test("a panic rejects what waits for the module, and the next call finds a new instance", async (t) => {
+  const logged = t.mock.method(console, "error", () => {});
+  const unhandled = t.mock.fn();
+  process.on("unhandledRejection", unhandled);
+  t.after(() => process.off("unhandledRejection", unhandled));
+
+  const store = new HeldStore();
+  const { service, ask } = await acme(store);
+  const other = await acme(new MemoryStore());
+  const release = store.hold();
+  const waiting = service.ready();
+  const asked = ask("/v1/sources");
+  const askedForSummary = ask(`/v1/workspaces/${crypto.randomUUID()}/dashboard-summary`);
+  await store.reached;
+
+  const rejected = assert.rejects(waiting, { code: "internal" });
   await assert.rejects(panic("out of order"), (error) => {
     assert.ok(error instanceof KnowledgeError);
     assert.equal(error.code, "internal");
@@ -20,8 +102,61 @@ test("a panic rejects what waits for the module and what comes after", async (t)
     assert.match(error.message, /testing\.rs/);
     return true;
   });
-  await assert.rejects(waiting, { code: "internal" });
-  never.mock.restore();
-  await assert.rejects(service.ready(), { code: "internal" });
-  await assert.rejects(service.fetch(new Request("https://knowledge.example/v1/sources")), { code: "internal" });
+  await rejected;
+  assert.ok(logged.mock.calls.some(({ arguments: [line] }) => line.includes("out of order")));
+
+  // What it had asked its store for comes when there is nobody left to tell.
+  release();
+  const response = await asked;
+  assert.equal(response.status, 500);
+  assert.match(response.headers.get("request-id"), /^[0-9a-f-]{36}$/);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const { error, message, details } = await response.json();
+  assert.deepEqual([error, details], ["internal", {}]);
+  assert.ok(!message.includes("out of order"), "callers are not told");
+  const summary = await askedForSummary;
+  assert.deepEqual([summary.status, summary.headers.get("error-code"), await summary.text()], [500, "internal", ""]);
+
+  assert.equal((await ask("/v1/sources")).status, 200);
+  assert.equal((await service.provision.organization("acme")).slug, "acme");
+  assert.equal((await other.ask("/v1/sources")).status, 200);
+  const opened = await KnowledgeService.open(store, { sealingKey: SEALING_KEY });
+  assert.equal((await opened.provision.organization("acme")).slug, "acme");
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(unhandled.mock.callCount(), 0);
+});
+
+test("every panic has its new instance", async (t) => {
+  t.mock.method(console, "error", () => {});
+  const { service } = await acme(new MemoryStore());
+  for (const message of ["the first", "the second"]) {
+    await assert.rejects(panic(message), new RegExp(message));
+    await Promise.all([service.ready(), service.maintain(), service.provision.organizations()]);
+  }
+  await assert.rejects(panic("the third"), { code: "internal" });
+  // What is gone needs not be given back.
+  service.close();
+  await assert.rejects(service.ready(), { code: "closed" });
+});
+
+test("in workerd, a panic of one object is over for all of its isolate", async (t) => {
+  const workerd = await startWorkerd(new Scratch(t), {
+    main: join(import.meta.dirname, "hosts/panic-worker.mjs"),
+    directory: join(import.meta.dirname, "../pkg-testing"),
+    className: "Trial",
+  });
+  const ask = async (path) => {
+    const response = await fetch(workerd.url + path);
+    return [response.status, await response.text()];
+  };
+  const refused = await ask("/?object=bystander");
+  assert.equal(refused[0], 401);
+
+  const [waited, panicked] = await Promise.all([ask("/waits?object=waiting"), ask("/panic?object=culprit")]);
+  assert.deepEqual(panicked, [200, "internal"]);
+  assert.equal(waited[0], 500);
+  assert.equal(JSON.parse(waited[1]).error, "internal");
+  for (const object of ["waiting", "culprit", "bystander", "newcomer"]) {
+    assert.deepEqual(await ask(`/?object=${object}`), refused, object);
+  }
 });

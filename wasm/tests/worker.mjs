@@ -1,121 +1,184 @@
 // The example for Workers, in workerd: an organisation in a Durable Object, through crashes.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 
+import {
+  ENVIRONMENT,
+  OPERATOR_TOKEN,
+  asking,
+  endpoint,
+  issue,
+  memories,
+  organization,
+  signature,
+  signed,
+  wanted,
+} from "./support/deployed.mjs";
+import { Scratch } from "./support/process.mjs";
+import { updateAll } from "./support/updates.mjs";
 import { serve } from "./support/workerd.mjs";
 
-const CONFIG = resolve(import.meta.dirname, "../examples/worker/config.capnp");
-const OPERATOR_TOKEN = "operator";
-const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
-const KEYS = 100;
-const CALLS_PER_KEY = 10;
+const ROOT = resolve(import.meta.dirname, "..");
+/** How many keys are acknowledged when workerd is killed. */
+const CRASHES_AT = [1, 5, 10, 20, 30, 50];
 
-/** The example over a directory of its own; it can be started again after it was killed. */
-async function deployment(t) {
-  const scratch = mkdtempSync(join(tmpdir(), "knowledge-worker-"));
-  t.after(() => rmSync(scratch, { recursive: true, force: true }));
-  const storage = join(scratch, "storage");
-  mkdirSync(storage);
-  const options = ["--socket-addr=http=127.0.0.1:0", `--directory-path=storage=${storage}`];
-  let running;
-  const started = {
-    async start() {
-      running = await serve(CONFIG, { options, env: { SEALING_KEY, OPERATOR_TOKEN } });
-    },
-    kill: () => running.kill(),
-    /** Asks with a credential; the body of the answer, which has to have this status. */
-    async ask(method, path, credential, body, { status = 200, headers = {} } = {}) {
-      const response = await fetch(running.url + path, {
-        method,
-        headers: { authorization: `Bearer ${credential}`, "content-type": "application/json", ...headers },
-        body: body && JSON.stringify(body),
-      });
-      const text = await response.text();
-      assert.equal(response.status, status, text);
-      return text && JSON.parse(text);
-    },
-  };
-  await started.start();
-  t.after(() => running.kill());
-  return started;
-}
+/** The example in a directory of its own; it can be started again after it was killed. */
+class Deployment {
+  #running;
 
-async function organization({ ask }, slug) {
-  const owner = { handle: "maya", name: "Maya" };
-  const made = { status: 201 };
-  const { token } = await ask("POST", "/operator/organizations", OPERATOR_TOKEN, { slug, name: slug, owner }, made);
-  const path = `/operator/organizations/${slug}/workspaces`;
-  const workspace = await ask("POST", path, OPERATOR_TOKEN, { slug: "product", name: "Product" }, made);
-  return { token, workspace };
-}
-
-test("organisations have an object each, found by their tokens", async (t) => {
-  const deployed = await deployment(t);
-  const acme = await organization(deployed, "acme");
-  const globex = await organization(deployed, "globex");
-  const path = ({ workspace }) => `/v1/workspaces/${workspace.id}/dashboard-summary`;
-  for (const org of [acme, globex]) {
-    assert.equal((await deployed.ask("GET", path(org), org.token)).workspace.id, org.workspace.id);
+  constructor(t) {
+    this.scratch = new Scratch(t);
+    this.directory = this.scratch.file("examples/worker");
+    const isData = (path) => path.includes("/storage/") && !path.endsWith(".gitignore");
+    cpSync(join(ROOT, "examples/worker"), this.directory, { recursive: true, filter: (path) => !isData(path) });
+    symlinkSync(join(ROOT, "pkg"), this.scratch.file("pkg"));
+    this.ask = asking(() => this.url);
   }
-  await deployed.ask("GET", path(globex), acme.token, undefined, { status: 404 });
-  const elsewhere = `${acme.token.slice(0, -4)}AAAA`;
-  await deployed.ask("GET", path(acme), elsewhere, undefined, { status: 401 });
-  await deployed.ask("GET", path(acme), "nothing", undefined, { status: 401 });
-  const slug = { slug: "acme", name: "Other", owner: { handle: "noor", name: "Noor" } };
-  await deployed.ask("POST", "/operator/organizations", OPERATOR_TOKEN, slug, { status: 409 });
-  await deployed.ask("POST", "/operator/organizations", "guessed", slug, { status: 401 });
+
+  get url() {
+    return this.#running.url;
+  }
+
+  /** Replaces a part of the configuration, for what no deployment needs. */
+  configure(part, replacement) {
+    const file = join(this.directory, "config.capnp");
+    const configuration = readFileSync(file, "utf8");
+    assert.ok(configuration.includes(part), part);
+    writeFileSync(file, configuration.replace(part, replacement));
+  }
+
+  async start() {
+    const file = join(this.directory, "config.capnp");
+    const options = ["--socket-addr=http=127.0.0.1:0"];
+    this.#running = await serve(this.scratch, file, { options, env: ENVIRONMENT });
+  }
+
+  kill() {
+    return this.#running.kill();
+  }
+}
+
+async function deployment(t) {
+  const deployed = new Deployment(t);
+  await deployed.start();
+  return deployed;
+}
+
+test("organisations have an object each, found by their credentials", async (t) => {
+  const { ask } = await deployment(t);
+  const acme = await organization(ask, "acme");
+  const globex = await organization(ask, "globex");
+  const path = ({ workspace }) => `/v1/workspaces/${workspace.id}/dashboard-summary`;
+  for (const [org, slug] of [[acme, "acme"], [globex, "globex"]]) {
+    assert.equal((await ask("GET", path(org), org.token)).workspace.id, org.workspace.id);
+    assert.deepEqual(await ask("GET", `/v1/orgs/${slug}/custom-roles`, org.session), { data: [] });
+  }
+  await ask("GET", path(globex), acme.token, undefined, { status: 404 });
+  await ask("GET", "/v1/orgs/globex/custom-roles", acme.session, undefined, { status: 404 });
+  const unknown = `${acme.token.slice(0, -4)}AAAA`;
+  await ask("GET", path(acme), unknown, undefined, { status: 401 });
+  await ask("GET", path(acme), "nothing", undefined, { status: 401 });
+  // Where a browser sends its session along with another's token, each counts where it is taken.
+  const headers = { cookie: `service_session=${acme.session}` };
+  await ask("GET", path(globex), globex.token, undefined, { headers });
+  await ask("GET", "/v1/orgs/acme/custom-roles", globex.token, undefined, { headers });
 });
 
-test("1,000 concurrent bulk updates with 100 keys are 100 updates, over a crash too", async (t) => {
-  const deployed = await deployment(t);
-  const { ask } = deployed;
-  const { token, workspace } = await organization(deployed, "acme");
-  const made = { status: 201 };
-  const source = await ask("POST", "/v1/sources", token, { name: "Wiki", kind: "wiki" }, made);
-  const memory = { sourceId: source.id, title: "Page", content: "What it says." };
-  const { id } = await ask("POST", `/v1/workspaces/${workspace.id}/memories`, token, memory, made);
+test("the operator alone is let to the operator's interface", async (t) => {
+  const { ask } = await deployment(t);
+  await organization(ask, "acme");
+  await organization(ask, "globex");
+  const { data, next_cursor } = await ask("GET", "/admin/v1/orgs", OPERATOR_TOKEN);
+  assert.deepEqual(data.map(({ slug }) => slug), ["acme", "globex"]);
+  assert.equal(next_cursor, null);
 
-  const update = { memoryIds: [id], sensitivityLabel: "restricted" };
-  const acknowledged = Array.from({ length: KEYS }, () => new Set());
-  let fresh = 0;
-  let lost = 0;
-  let answers = 0;
-  let crash;
-  const call = async (key) => {
-    for (;;) {
-      await crash;
-      try {
-        const headers = { "idempotency-key": `key-${key}` };
-        const result = await ask("PATCH", "/v1/memories/bulk", token, update, { headers });
-        acknowledged[key].add(result.operationId);
-        if (!result.replayed) fresh += 1;
-        break;
-      } catch (error) {
-        if (error instanceof assert.AssertionError && !/"(conflict|unavailable|internal)"/.test(error.message)) throw error;
-        lost += 1;
+  for (const guess of ["guessed", "", `${OPERATOR_TOKEN}!`]) {
+    for (const path of ["/admin/v1/orgs", "/admin/v1/orgs/acme", "/admin/v1/nothing"]) {
+      await ask("GET", path, guess, undefined, { status: 401 });
+    }
+    await ask("POST", "/admin/v1/orgs", guess, wanted("initech"), { status: 401 });
+  }
+  await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, wanted("acme"), { status: 409 });
+  await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, { slug: "Not a slug" }, { status: 400 });
+  await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, undefined, { status: 400 });
+  await ask("GET", "/admin/v1/orgs/nobody", OPERATOR_TOKEN, undefined, { status: 404 });
+});
+
+test("an organisation that was made as the directory went away is found once it is asked for again", async (t) => {
+  const deployed = new Deployment(t);
+  // The directory fails the first time that something is entered: as after a crash between the two.
+  const wrapper = `import worker, { Directory as Whole, Organization } from "worker.js";
+    export { Organization };
+    let isAway = true;
+    export class Directory extends Whole {
+      enter(organization) {
+        if (isAway) {
+          isAway = false;
+          throw new Error("the directory is away");
+        }
+        return super.enter(organization);
       }
     }
-    answers += 1;
-    // In the middle of everything.
-    if (answers === KEYS) crash = deployed.kill().then(deployed.start);
-  };
-  const calls = Array.from({ length: KEYS * CALLS_PER_KEY }, (_, number) => call(number % KEYS));
-  await Promise.all(calls);
+    export default worker;`;
+  const entry = "  modules = [\n";
+  deployed.configure(entry, `${entry}    (name = "main.js", esModule = ${JSON.stringify(wrapper)}),\n`);
+  await deployed.start();
+  const { ask } = deployed;
+  await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, wanted("acme"), { status: 500 });
+  await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, wanted("acme"), { status: 409 });
+  const token = await issue(ask, "acme", "bearer");
+  assert.deepEqual((await ask("GET", "/v1/workspaces", token)).data, []);
+});
 
-  assert.ok(acknowledged.every((operations) => operations.size === 1), "each key has one operation");
-  assert.ok(lost > 0, "the crash was noticed");
-  assert.ok(fresh <= KEYS, `${fresh} were told that theirs was the first`);
-  const operations = new Set();
-  let cursor = "";
-  do {
-    const page = await ask("GET", `/v1/audit-log?action=memory.bulk_update&limit=200${cursor}`, token);
-    for (const entry of page.data) operations.add(entry.operation_id);
-    cursor = page.next_cursor && `&cursor=${page.next_cursor}`;
-  } while (cursor);
-  assert.equal(operations.size, KEYS);
-  for (const [operation] of acknowledged) assert.ok(operations.has(operation), "what was acknowledged is there");
+test("what others post is found by the organisation of its URL", async (t) => {
+  const { ask, url } = await deployment(t);
+  const acme = await organization(ask, "acme");
+  const hooks = `/v1/workspaces/${acme.workspace.id}/inbound-webhooks`;
+  const hook = await ask("POST", hooks, acme.token, { name: "Status page" }, { status: 201 });
+  const { pathname } = new URL(hook.url);
+  const post = async (path, id) => {
+    const body = JSON.stringify({ memories: [{ title: id, content: "What it says." }] });
+    const headers = { "content-type": "application/json", ...signed(hook.signing_secret, id, body) };
+    return (await fetch(url + path, { method: "POST", headers, body })).status;
+  };
+  assert.equal(await post(pathname, "first"), 204);
+  assert.equal(await post(pathname.replace(acme.id, acme.id.toUpperCase()), "second"), 204);
+  // Identifiers are written with hyphens.
+  assert.equal(await post(pathname.replace(acme.id, acme.id.replaceAll("-", "")), "third"), 404);
+  const { data } = await ask("GET", `/v1/workspaces/${acme.workspace.id}/memories`, acme.token);
+  assert.deepEqual(data.map(({ title }) => title), ["first", "second"]);
+});
+
+test("an alarm delivers what happened", async (t) => {
+  const deployed = new Deployment(t);
+  // By itself it reaches public addresses alone.
+  deployed.configure("  services = [\n", `  services = [\n    (name = "internet", network = (allow = ["private"])),\n`);
+  await deployed.start();
+  const { ask } = deployed;
+  const acme = await organization(ask, "acme");
+  const { url, received } = await endpoint(t);
+  const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
+  const webhook = { event_type: "memory.updated", url };
+  const hook = await ask("POST", hooks, acme.token, webhook, { status: 201 });
+  const [id] = await memories(ask, acme, 1);
+  await ask("PATCH", `/v1/memories/${id}`, acme.token, { sensitivityLabel: "restricted" });
+  const { headers, body } = await received;
+  const expected = signature(hook.signing_secret, headers["webhook-id"], headers["webhook-timestamp"], body);
+  assert.equal(headers["webhook-signature"], expected);
+  assert.equal(JSON.parse(body).type, "memory.updated");
+});
+
+test("1,000 concurrent bulk updates with 100 keys are 100 updates", async (t) => {
+  const { outcomes } = await updateAll(await deployment(t));
+  assert.ok(outcomes.every(({ fresh, lost }) => fresh === 1 && lost === 0), "each key was told once that it was the first");
+});
+
+test("they are 100 updates over crashes too", async (t) => {
+  const { crashes, unheard } = await updateAll(await deployment(t), CRASHES_AT);
+  assert.equal(crashes, CRASHES_AT.length);
+  assert.ok(unheard > 0, "they came between commits and their answers");
+  t.diagnostic(`${unheard} updates were there after a crash that nobody had been told of`);
 });

@@ -78,11 +78,17 @@ function object(schema, indent) {
   return `{\n${fields.join("")}${indent}}`;
 }
 
-/** `Idempotency-Key` as `idempotencyKey`, as wasm/js/service.js reads it. */
+/** `Idempotency-Key` as `idempotencyKey`. */
 function parameterName(header) {
   const words = header.toLowerCase().split("-");
   return words.map((word, at) => (at ? word[0].toUpperCase() + word.slice(1) : word)).join("");
 }
+
+/**
+ * What asks for an answer only where it is another than before, else for a 304 without a body: it is given to `call`, as
+ * the `ETag` of the answer before was by it.
+ */
+const CONDITION = "ifNoneMatch";
 
 function bodyType(content) {
   const schema = content?.["application/json"]?.schema;
@@ -92,6 +98,7 @@ function bodyType(content) {
 function describe(method, path, operation) {
   const parameters = (operation.parameters ?? []).map(resolve);
   const named = (place) => parameters.filter((one) => one.in === place).map(({ name }) => name);
+  const headers = Object.fromEntries(named("header").map((name) => [parameterName(name), name]));
   const fields = parameters.map(({ name, in: place, required, schema, description }) => {
     const key = place === "header" ? parameterName(name) : name;
     return { key, isRequired: required === true, type: type(schema), description };
@@ -104,7 +111,8 @@ function describe(method, path, operation) {
     id: operation.operationId,
     summary: operation.summary,
     description: operation.description,
-    row: { method, path, query: named("query"), headers: named("header") },
+    row: { method, path, query: named("query"), headers },
+    isConditional: CONDITION in headers,
     fields,
     answer: bodyType(resolve(success).content) ?? "undefined",
   };
@@ -119,7 +127,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 
 function table() {
   const rows = operations.map(({ id, row }) => {
-    const parts = Object.entries(row).filter(([, value]) => value.length > 0);
+    const parts = Object.entries(row).filter(([, value]) => Object.keys(value).length > 0);
     return `  ${id}: ${JSON.stringify(Object.fromEntries(parts))},\n`;
   });
   return `${HEAD}export const OPERATIONS = {\n${rows.join("")}};\n`;
@@ -142,19 +150,26 @@ function types() {
       : `${about}export type ${name} = ${text};\n\n`;
   });
   const entries = operations.map(
-    ({ id, summary, fields, answer }) =>
-      `${comment(`${summary}.`, "  ")}  ${id}: {\n    parameters: ${parametersType(fields)};\n    answer: ${answer};\n  };\n`,
+    ({ id, summary, fields, answer, isConditional }) =>
+      `${comment(`${summary}.`, "  ")}  ${id}: {\n    parameters: ${parametersType(fields)};\n    answer: ${answer}${isConditional ? " | undefined" : ""};\n  };\n`,
   );
-  const methods = operations.map(({ id, summary, description, fields }) => {
+  const methods = operations.map(({ id, summary, description, fields, isConditional }) => {
+    const parameters = isConditional
+      ? `Omit<Operations["${id}"]["parameters"], "${CONDITION}">`
+      : `Operations["${id}"]["parameters"]`;
+    const answer = isConditional ? `NonNullable<Operations["${id}"]["answer"]>` : `Operations["${id}"]["answer"]`;
     const mark = fields.some(({ isRequired }) => isRequired) ? "" : "?";
     const about = comment(`${summary}.\n\n${description}`, "  ");
-    return `${about}  ${id}(credential: string, parameters${mark}: Operations["${id}"]["parameters"]): Promise<Operations["${id}"]["answer"]>;\n`;
+    return `${about}  ${id}(credential: string, parameters${mark}: ${parameters}): Promise<${answer}>;\n`;
   });
-  return `${HEAD}${declared.join("")}/** What each operation takes and answers. */
+  return `${HEAD}${declared.join("")}/** What each operation takes and answers; \`undefined\` is a 304, which an \`ETag\` asks for. */
 export interface Operations {
 ${entries.join("")}}
 
-/** The operations as methods: the body of the answer, or an error. The credential is a token or a session. */
+/**
+ * The operations as methods: the body of the answer, or an error. The credential is a token or a session. What gives the
+ * \`ETag\` of an answer, and takes one, is \`call\`.
+ */
 export interface DirectCalls {
 ${methods.join("")}}
 `;

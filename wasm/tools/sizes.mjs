@@ -1,6 +1,7 @@
-// Prints what each file of the package weighs, as it is and as a server would send it, and fails where the module is
-// larger than it may be.
+// Prints what each file of the package weighs, as it is and as a server would send it, and the digest of the module, by
+// which two builds are compared. Fails where the module is larger than it may be.
 
+import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -27,6 +28,8 @@ for (const name of names.sort()) {
   if (name === module) moduleGzipBytes = gzip.length;
 }
 console.log("all".padEnd(32) + total.map(kilobytes).join(""));
+const digest = createHash("sha256").update(readFileSync(join(directory, module)));
+console.log(`sha256 of ${module}: ${digest.digest("hex")}`);
 
 if (moduleGzipBytes > MODULE_GZIP_BYTES_MAX) {
   console.error(`${module} has ${moduleGzipBytes} bytes in gzip; at most ${MODULE_GZIP_BYTES_MAX} are allowed`);

@@ -197,7 +197,7 @@ fn wasm() -> Result {
     let target = WasmTarget::find_or_make()?;
     // Core first and by itself: beside other crates it could lean on features that they turn on.
     for package in ["knowledge-core", "knowledge-wasm"] {
-        run(target.cargo("check", &["-Dwarnings"]).args([
+        run(target.cargo("check", &["-Dwarnings"])?.args([
             "--package",
             package,
             "--profile",

@@ -1,6 +1,6 @@
 //! The tools that the checks need, installed where they are missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::{Result, cargo, find, read, run, succeeds};
@@ -139,12 +139,61 @@ pub(crate) fn programs(programs: &[(&str, &str)]) -> Result {
     debian_packages(&missing)
 }
 
-/// Makes sure that Node.js and npm are there.
+/// Makes sure that Node.js and npm are there, of whatever version.
 ///
 /// # Errors
 /// As [`debian_packages`].
 pub(crate) fn node() -> Result {
     programs(&[("node", "nodejs"), ("npm", "npm")])
+}
+
+/// The oldest Node.js that the package's tests and tools run in, as (major, minor): Debian's may be older.
+const NODE_VERSION_MIN: (u32, u32) = (20, 11);
+
+/// A Node.js that is new enough.
+pub(crate) struct Node {
+    /// A directory that is searched for programs before all others.
+    directory: Option<PathBuf>,
+}
+
+impl Node {
+    /// Takes the Node.js of the search path where it is new enough, else the one among these npm packages.
+    ///
+    /// # Errors
+    /// Neither is there.
+    pub(crate) fn find(packages: &Path) -> Result<Self> {
+        let on_path = read(Command::new("node").arg("--version"))?;
+        if version(&on_path) >= Some(NODE_VERSION_MIN) {
+            return Ok(Self { directory: None });
+        }
+        let directory = packages.join(".bin");
+        if directory.join("node").exists() {
+            let directory = Some(directory.canonicalize()?);
+            return Ok(Self { directory });
+        }
+        let (major, minor) = NODE_VERSION_MIN;
+        Err(format!("Node.js {major}.{minor} or newer is needed; node is {on_path}, and npm has none for this system").into())
+    }
+
+    /// A command whose `node` is this one: of Node.js itself, or of a program that is written for it.
+    pub(crate) fn command(&self, program: &str) -> Result<Command> {
+        let Some(directory) = &self.directory else {
+            return Ok(Command::new(program));
+        };
+        let own = directory.join(program);
+        let mut command = Command::new(if own.exists() { own } else { program.into() });
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let directories = std::iter::once(directory.clone()).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(directories)?);
+        Ok(command)
+    }
+}
+
+/// The major and the minor version in what Node.js prints, `v20.11.1`.
+fn version(printed: &str) -> Option<(u32, u32)> {
+    let mut numbers = printed.strip_prefix('v')?.split('.');
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
 }
 
 /// Makes sure that rustup has a nightly toolchain.
@@ -157,5 +206,19 @@ pub(crate) fn require_nightly() -> Result {
         Ok(())
     } else {
         Err(format!("fuzzing needs a nightly compiler: rustup toolchain install {NIGHTLY}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(version("v20.11.1"), Some((20, 11)));
+        assert!(version("v100.0.0") > Some(NODE_VERSION_MIN));
+        assert!(version("v18.20.4") < Some(NODE_VERSION_MIN));
+        assert!(version("v20.9.0") < Some(NODE_VERSION_MIN));
+        assert_eq!(version("node"), None);
     }
 }

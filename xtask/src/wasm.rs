@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::process::{Result, cargo, read, run};
-use crate::tools;
+use crate::process::{Result, cargo, find, read, run};
+use crate::tools::{self, Node};
 use crate::wasm_target::WasmTarget;
 
 const PACKAGE: &str = "knowledge-wasm";
@@ -23,6 +23,12 @@ const MODULE: &str = "knowledge_bg.wasm";
 const SOURCES: &str = "wasm/js";
 /// What is in the package beside the code.
 const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE", "LICENSE")];
+
+/// The npm packages that the build and the tests need.
+const NODE_MODULES: &str = "wasm/node_modules";
+
+/// How long a file of tests may take: a guard against one that hangs, not a measure.
+const TEST_MS_MAX: u32 = 900_000;
 
 /// The package of the tests: the same, with what tries it.
 const TESTING: Package = Package {
@@ -50,20 +56,23 @@ pub(crate) fn build() -> Result {
         features: &[],
         sources: &[SOURCES],
     };
-    assemble(&package)?;
+    let node = assemble(&package)?;
     let pkg = Path::new(PKG);
     for (from, to) in DOCUMENTS {
         fs::copy(from, pkg.join(to))?;
     }
     set_version(&pkg.join("package.json"))?;
-    shrink(&pkg.join(MODULE))?;
-    run(Command::new("node").args(["wasm/tools/sizes.mjs", PKG, MODULE]))
+    shrink(&node, &pkg.join(MODULE))?;
+    run(node
+        .command("node")?
+        .args(["wasm/tools/sizes.mjs", PKG, MODULE]))
 }
 
-fn assemble(package: &Package) -> Result {
+/// Makes a package as it is before it is optimised; the Node.js that it can be gone on with.
+fn assemble(package: &Package) -> Result<Node> {
     let target = WasmTarget::find_or_make()?;
     run(target
-        .cargo("build", &[])
+        .cargo("build", &[])?
         .args(["--package", PACKAGE, "--profile", package.profile])
         .args(package.features))?;
     let directory = Path::new(package.directory);
@@ -77,7 +86,9 @@ fn assemble(package: &Package) -> Result {
     run(glue().arg(&module).args([package.directory, NAME]))?;
     tools::node()?;
     npm_install()?;
-    describe_operations(package.directory)
+    let node = Node::find(Path::new(NODE_MODULES))?;
+    describe_operations(&node, package.directory)?;
+    Ok(node)
 }
 
 /// The program that needs other crates.
@@ -95,9 +106,10 @@ fn glue() -> Command {
 }
 
 /// Writes the table of the operations and their types, from the description of the interface.
-fn describe_operations(directory: &str) -> Result {
+fn describe_operations(node: &Node, directory: &str) -> Result {
     let document = read(glue().arg("openapi"))?;
-    let mut node = Command::new("node")
+    let mut node = node
+        .command("node")?
         .args(["wasm/tools/operations.mjs", directory])
         .stdin(Stdio::piped())
         .spawn()?;
@@ -141,8 +153,9 @@ fn set_version(package: &Path) -> Result {
 /// # Errors
 /// A test fails, or there is none.
 pub(crate) fn test() -> Result {
-    assemble(&TESTING)?;
+    let node = assemble(&TESTING)?;
     tools::programs(&[("chromium", "chromium")])?;
+    let chromium = find("chromium").ok_or("chromium is not on the search path")?;
     let example = [
         "--locked",
         "--package",
@@ -168,9 +181,11 @@ pub(crate) fn test() -> Result {
         return Err("no tests in wasm/tests".into());
     }
     tests.sort();
-    run(Command::new("node")
-        .arg("--test")
+    run(node
+        .command("node")?
+        .args(["--test", &format!("--test-timeout={TEST_MS_MAX}")])
         .args(tests)
+        .env("CHROMIUM", chromium)
         .env("KNOWLEDGE_CONVERSATION", conversation.canonicalize()?)
         .env("KNOWLEDGE_HTTP_SUITE", http_suite()?))
 }
@@ -200,7 +215,7 @@ fn http_suite() -> Result<String> {
 /// Installs the npm packages of the lock file, unless that has been done.
 fn npm_install() -> Result {
     // npm writes this file at the end of an installation, a copy of what it has installed.
-    let installed = Path::new("wasm/node_modules/.package-lock.json");
+    let installed = Path::new(NODE_MODULES).join(".package-lock.json");
     let lock = Path::new("wasm/package-lock.json");
     let is_current = match (installed.metadata(), lock.metadata()) {
         (Ok(installed), Ok(lock)) => installed.modified()? >= lock.modified()?,
@@ -209,16 +224,16 @@ fn npm_install() -> Result {
     if is_current {
         return Ok(());
     }
-    // Not `npm ci`: deno and workerd are one package for each system, and it wants all of them to be known to the lock
-    // file, also where the registry has those of this system alone.
     run(Command::new("npm")
-        .args(["install", "--no-save", "--no-audit", "--no-fund"])
+        .args(["ci", "--no-audit", "--no-fund"])
         .current_dir("wasm"))
 }
 
 /// Optimises the module for size, in place.
-fn shrink(module: &Path) -> Result {
-    run(Command::new("wasm/node_modules/.bin/wasm-opt")
+fn shrink(node: &Node, module: &Path) -> Result {
+    let program = format!("{NODE_MODULES}/.bin/wasm-opt");
+    run(node
+        .command(&program)?
         .arg("-Oz")
         .arg(module)
         .arg("--output")

@@ -19,9 +19,12 @@ const DEBIAN_PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// Sysroots, by the version of their compiler.
-const SYSROOTS: &str = "target/wasm-sysroot";
+const SYSROOTS: &str = "target/wasm-sysroots";
 /// Not the usual build directory: another compiler would replace what rustup's has built there.
 const TARGET_DIR: &str = "target/wasm";
+
+/// Between the flags that cargo is given.
+const FLAG_SEPARATOR: &str = "\u{1f}";
 
 /// Everything that a build for the target needs besides cargo.
 pub(crate) struct WasmTarget {
@@ -39,6 +42,8 @@ impl WasmTarget {
     /// # Errors
     /// The library is neither there nor can it be made; the message says how to get it.
     pub(crate) fn find_or_make() -> Result<Self> {
+        // Downloaded before anything is compiled: where the sources stand is told to the compiler.
+        run(cargo().args(["fetch", "--locked", "--target", WASM_TARGET]))?;
         let libraries = read(Command::new("rustc").args([
             "--print",
             "target-libdir",
@@ -57,12 +62,15 @@ impl WasmTarget {
     }
 
     /// A cargo command for the target, `build` or the like, whose compiler gets these flags.
-    pub(crate) fn cargo(&self, subcommand: &str, flags: &[&str]) -> Command {
+    ///
+    /// # Errors
+    /// It cannot be found out where sources are kept.
+    pub(crate) fn cargo(&self, subcommand: &str, flags: &[&str]) -> Result<Command> {
         let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let mut cargo = cargo();
         cargo.args([subcommand, "--locked", "--target", WASM_TARGET]);
         cargo.args(["--target-dir", TARGET_DIR]);
-        flags.extend(path_prefixes());
+        flags.extend(path_prefixes()?);
         if let Some(debian) = &self.debian {
             flags.push(format!("--sysroot={}", debian.sysroot.display()));
             cargo
@@ -71,8 +79,8 @@ impl WasmTarget {
         }
         // With a `--target`, these flags reach neither build scripts nor procedural macros: those use the compiler's
         // own library.
-        cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-        cargo
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join(FLAG_SEPARATOR));
+        Ok(cargo)
     }
 
     /// Where cargo leaves what it builds with this profile.
@@ -81,16 +89,23 @@ impl WasmTarget {
     }
 }
 
-/// Flags that keep out of the module where it was built: the same sources give the same bytes.
-fn path_prefixes() -> Vec<String> {
+/// Flags that keep out of the module where it was built, and by whom: the same sources give the same bytes. Whatever is
+/// compiled into it is compiled with them, the standard library too.
+fn path_prefixes() -> Result<Vec<String>> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let workspace = std::env::current_dir().ok();
-    let prefixes = [(home, "/cargo"), (workspace, "/knowledge")];
-    let flag = |(path, name): (Option<PathBuf>, &str)| {
-        Some(format!("--remap-path-prefix={}={name}", path?.display()))
-    };
-    prefixes.into_iter().filter_map(flag).collect()
+    let home = home.ok_or("neither CARGO_HOME nor HOME is set")?;
+    let flag = |path: &Path, name| format!("--remap-path-prefix={}={name}", path.display());
+    let mut flags = vec![
+        flag(&home, "/cargo"),
+        flag(&std::env::current_dir()?, "/knowledge"),
+    ];
+    // Sources are in a directory named after the registry that they came from, which may be a mirror. Of prefixes that
+    // fit the last one counts.
+    for registry in fs::read_dir(home.join("registry/src"))? {
+        flags.push(flag(&registry?.path(), "/crates"));
+    }
+    Ok(flags)
 }
 
 impl DebianTarget {
@@ -150,6 +165,9 @@ fn make_sysroot(sysroot: &Path) -> Result {
         format!("[package]\nname = \"{EMPTY}\"\nedition = \"2024\"\n\n[workspace]\n"),
     )?;
     fs::write(build.join("src/lib.rs"), "#![no_std]\n")?;
+    // Link-time optimisation reaches into the library through its bitcode.
+    let mut flags = vec!["-Cembed-bitcode=yes".to_owned()];
+    flags.extend(path_prefixes()?);
     run(cargo()
         .current_dir(&build)
         .args(["build", "--release", "--target", WASM_TARGET])
@@ -158,8 +176,7 @@ fn make_sysroot(sysroot: &Path) -> Result {
         .env("RUSTC", DEBIAN_RUSTC)
         // Cargo compiles a standard library on nightly only; this says to treat the stable compiler as one.
         .env("RUSTC_BOOTSTRAP", "1")
-        // Link-time optimisation reaches into the library through its bitcode.
-        .env("CARGO_ENCODED_RUSTFLAGS", "-Cembed-bitcode=yes")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join(FLAG_SEPARATOR))
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort"))?;
 
     // Complete first and moved then: a sysroot that exists is whole.

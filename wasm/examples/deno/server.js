@@ -1,58 +1,57 @@
-// The workspace knowledge service in Deno, over SQLite:
+// The workspace knowledge service in Deno, over SQLite. `deno task start` starts it; the environment says with what:
 //
-//   deno run --allow-net=127.0.0.1 --allow-read --allow-write --allow-env server.js
-//
-// SEALING_KEY has 32 random bytes in base64; DATABASE is a path, PORT a number. The first start makes an organisation and
-// prints a token of its owner.
+// - SEALING_KEY: 32 random bytes in base64. A database is opened with the key that it was first opened with.
+// - OPERATOR_TOKEN: what the operator's interface is reached with; without one nobody reaches it.
+// - DATABASE, a path; PORT, a number; PUBLIC_URL, where the service is reached from outside.
+// - WEBHOOKS: where deliveries may go besides public addresses, as in {"allow": ["10.1.0.0/16"], "allowHttp": true}.
+
+import { createHash, timingSafeEqual } from "node:crypto";
 
 import { KnowledgeService } from "knowledge-wasm";
 import { SqliteStore } from "knowledge-wasm/stores/sqlite";
 
-const SECOND_MS = 1_000;
 /** How often what is due is looked for. */
-const ROUND_INTERVAL_MS = 5 * SECOND_MS;
-const FIRST_TOKEN_SECONDS = 24 * 60 * 60;
+const ROUND_INTERVAL_MS = 5_000;
 
+const { DATABASE = "knowledge.db", OPERATOR_TOKEN, SEALING_KEY, WEBHOOKS = "{}", ...given } = Deno.env.toObject();
 const hostname = "127.0.0.1";
-const store = new SqliteStore(Deno.env.get("DATABASE") ?? "knowledge.db");
-const port = Number(Deno.env.get("PORT") ?? 8787);
-const service = await KnowledgeService.open(store, {
-  sealingKey: Deno.env.get("SEALING_KEY"),
-  publicUrl: `http://${hostname}:${port}`,
+const port = Number(given.PORT ?? 8787);
+const service = await KnowledgeService.open(new SqliteStore(DATABASE), {
+  sealingKey: SEALING_KEY,
+  publicUrl: given.PUBLIC_URL ?? `http://${hostname}:${port}`,
+  webhooks: JSON.parse(WEBHOOKS),
 });
 
-const { provision } = service;
-if ((await provision.organizations({ limit: 1 })).data.length === 0) {
-  const owner = { handle: "maya", name: "Maya" };
-  await provision.createOrganization({ slug: "acme", name: "Acme", owner });
-  const workspace = await provision.createWorkspace("acme", { slug: "product", name: "Product" });
-  const { secret } = await provision.issueCredential("acme", {
-    member: owner.handle,
-    kind: "bearer",
-    name: "first",
-    expires_in_seconds: FIRST_TOKEN_SECONDS,
-  });
-  console.log(JSON.stringify({ token: secret, workspace: workspace.id }));
+/** Whether the operator asks. The digests have one length, and comparing them takes the same time wherever they differ. */
+function isOperator(request) {
+  if (!OPERATOR_TOKEN) return false;
+  const digest = (text) => createHash("sha256").update(text).digest();
+  const given = request.headers.get("authorization") ?? "";
+  return timingSafeEqual(digest(given), digest(`Bearer ${OPERATOR_TOKEN}`));
 }
 
-/** Sweeps and delivers until nothing is due, then waits. A failure is for the next round. */
-async function rounds() {
+function answer(request) {
+  if (!new URL(request.url).pathname.startsWith("/admin/v1/")) return service.fetch(request);
+  if (isOperator(request)) return service.provision.fetch(request);
+  const body = { error: "unauthenticated", message: "the operator's token is needed: Authorization: Bearer ..." };
+  return Response.json(body, { status: 401, headers: { "www-authenticate": "Bearer" } });
+}
+
+/** Does what is due until nothing is left to do now. What fails is for the next round. */
+async function finish(work) {
   try {
-    while ((await service.maintain()).hasMore);
-    while ((await service.dispatch(fetch)).hasMore);
+    while ((await work()).hasMore);
   } catch (error) {
     console.error(error);
   }
+}
+
+async function rounds() {
+  await Promise.all([finish(() => service.maintain()), finish(() => service.dispatch(fetch))]);
   setTimeout(rounds, ROUND_INTERVAL_MS);
 }
 
-const server = Deno.serve(
-  {
-    hostname,
-    port,
-    onListen: ({ port }) => console.log(JSON.stringify({ listening: `http://${hostname}:${port}` })),
-  },
-  (request) => service.fetch(request),
-);
+const onListen = ({ port }) => console.log(`http://${hostname}:${port}`);
+const server = Deno.serve({ hostname, port, onListen }, answer);
 rounds();
 await server.finished;

@@ -1,5 +1,5 @@
 # For workerd by itself: workerd serve config.capnp, in this directory, with the package built in ../../pkg. The storage is
-# in ./storage; SEALING_KEY and OPERATOR_TOKEN come from the environment.
+# in ./storage; SEALING_KEY, OPERATOR_TOKEN and, where one is wanted, WEBHOOKS come from the environment.
 
 using Workerd = import "/workerd/workerd.capnp";
 
@@ -42,6 +42,7 @@ const worker :Workerd.Worker = (
     (name = "DIRECTORY", durableObjectNamespace = "Directory"),
     (name = "SEALING_KEY", fromEnvironment = "SEALING_KEY"),
     (name = "OPERATOR_TOKEN", fromEnvironment = "OPERATOR_TOKEN"),
+    (name = "WEBHOOKS", fromEnvironment = "WEBHOOKS"),
     (name = "PUBLIC_URL", text = "http://127.0.0.1:8787"),
   ],
 );

@@ -2,18 +2,26 @@
 // URLs of its inbound webhooks say.
 
 import { DurableObject } from "cloudflare:workers";
-import { KnowledgeError, KnowledgeService } from "knowledge-wasm";
+import { KnowledgeService } from "knowledge-wasm";
 import { DurableObjectStore } from "knowledge-wasm/stores/durable-object";
 
 const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+/** How soon what a request has changed is delivered. */
+const DISPATCH_DELAY_MS = SECOND_MS;
+/** How long after an alarm that failed the next one is. */
+const RETRY_DELAY_MS = MINUTE_MS;
 /** How often what has expired is swept, where nothing else is due before. */
-const MAINTENANCE_INTERVAL_MS = 60 * 60 * SECOND_MS;
-/** How long the first token of an organisation is taken. */
-const FIRST_TOKEN_SECONDS = 24 * 60 * 60;
+const MAINTENANCE_INTERVAL_MS = 60 * MINUTE_MS;
+/** How many organisations the operator is listed at a time. */
+const ORGANIZATIONS_PER_PAGE = 200;
+const OPERATOR_PATH = "/admin/v1/";
 
 /** One organisation: its service over its own database. */
 export class Organization extends DurableObject {
   #service;
+  /** Whether the directory knows the organisation. */
+  #isEntered = false;
 
   constructor(ctx, env) {
     super(ctx, env);
@@ -21,46 +29,57 @@ export class Organization extends DurableObject {
       this.#service = await KnowledgeService.open(new DurableObjectStore(ctx.storage), {
         sealingKey: env.SEALING_KEY,
         publicUrl: env.PUBLIC_URL,
+        webhooks: JSON.parse(env.WEBHOOKS ?? "{}"),
       });
     });
   }
 
   async fetch(request) {
-    const response = await this.#service.fetch(request);
+    const isOperator = new URL(request.url).pathname.startsWith(OPERATOR_PATH);
+    const response = isOperator ? await this.#operate(request) : await this.#service.fetch(request);
     // What was changed may be an event that somebody waits for.
-    if (request.method !== "GET" && request.method !== "HEAD") await this.#wake(Date.now() + SECOND_MS);
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (response.ok && !isRead) await this.#wake(Date.now() + DISPATCH_DELAY_MS);
     return response;
   }
 
-  /** Makes the organisation, with a token for its owner. What is refused is an answer: an error loses its code on the way. */
-  found(wanted) {
-    return answered(() => this.#found(wanted));
-  }
-
-  /** Makes a workspace. */
-  createWorkspace(org, workspace) {
-    return answered(() => this.#service.provision.createWorkspace(org, workspace));
-  }
-
-  async #found({ slug, name, owner }) {
+  /** Answers the operator. The directory knows the organisation before anybody gets a credential of it. */
+  async #operate(request) {
     const { provision } = this.#service;
-    const { organization } = await provision.createOrganization({ slug, name, owner });
-    const { secret } = await provision.issueCredential(slug, {
-      member: owner.handle,
-      kind: "bearer",
-      name: "first",
-      expires_in_seconds: FIRST_TOKEN_SECONDS,
-    });
-    await this.#wake(Date.now() + MAINTENANCE_INTERVAL_MS);
-    return { organization, token: secret };
+    const response = await provision.fetch(request);
+    if (!this.#isEntered) {
+      // Whatever was asked: the object may have ended when the organisation was made and not entered yet.
+      const [organization] = (await provision.organizations({ limit: 1 })).data;
+      if (organization) await directory(this.env).enter(organization);
+      this.#isEntered = organization !== undefined;
+    }
+    return response;
   }
 
   async alarm() {
-    const swept = await this.#service.maintain();
-    const dispatched = await this.#service.dispatch((url, init) => fetch(url, init));
-    const next = Date.now() + MAINTENANCE_INTERVAL_MS;
-    if (swept.hasMore || dispatched.hasMore) await this.#wake(Date.now());
-    else await this.#wake(Math.min(next, dispatched.nextDue?.getTime() ?? next));
+    // Set before anything can go wrong: there is always a next one.
+    const retry = Date.now() + RETRY_DELAY_MS;
+    await this.ctx.storage.setAlarm(retry);
+    const orRetry = (error) => {
+      console.error(error);
+      return retry;
+    };
+    const next = Math.min(await this.#sweep().catch(orRetry), await this.#deliver().catch(orRetry));
+    // A request may have set another one by now.
+    if ((await this.ctx.storage.getAlarm()) === retry) await this.ctx.storage.setAlarm(next);
+    else await this.#wake(next);
+  }
+
+  /** Sweeps what has expired, and says when to do so again. */
+  async #sweep() {
+    const { hasMore } = await this.#service.maintain();
+    return hasMore ? Date.now() : Date.now() + MAINTENANCE_INTERVAL_MS;
+  }
+
+  /** Makes the deliveries that are due, and says when to do so again. */
+  async #deliver() {
+    const { hasMore, nextDue } = await this.#service.dispatch((url, init) => fetch(url, init));
+    return hasMore ? Date.now() : (nextDue?.getTime() ?? Infinity);
   }
 
   /** Sets the alarm, unless it rings before that. */
@@ -70,111 +89,103 @@ export class Organization extends DurableObject {
   }
 }
 
-/** What the operator is answered. */
-async function answered(work) {
-  try {
-    return { status: 201, body: await work() };
-  } catch (error) {
-    if (!(error instanceof KnowledgeError)) throw error;
-    const { code, message, details } = error;
-    return { status: error.status ?? 500, body: { error: code, message, details } };
-  }
-}
-
-/** Which object an organisation is in. There is one directory. */
+/** Which organisations there are. There is one directory. */
 export class Directory extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
     ctx.storage.sql.exec(
-      "CREATE TABLE IF NOT EXISTS place (slug TEXT PRIMARY KEY, object TEXT NOT NULL, org TEXT UNIQUE)",
+      "CREATE TABLE IF NOT EXISTS organization (id TEXT PRIMARY KEY, slug TEXT NOT NULL UNIQUE, record TEXT NOT NULL)",
     );
   }
 
-  /** The object of an organisation that is about to be made: the same one when it is tried again. */
-  claim(slug, object) {
-    const { sql } = this.ctx.storage;
-    sql.exec("INSERT OR IGNORE INTO place (slug, object) VALUES (?, ?)", slug, object);
-    return sql.exec("SELECT object FROM place WHERE slug = ?", slug).one().object;
+  /** Enters an organisation, however often. */
+  enter(organization) {
+    const { id, slug } = organization;
+    const values = [id, slug, JSON.stringify(organization)];
+    this.ctx.storage.sql.exec("INSERT OR REPLACE INTO organization (id, slug, record) VALUES (?, ?, ?)", ...values);
   }
 
-  /** Notes the identifier of an organisation that was made. */
-  note(slug, org) {
-    this.ctx.storage.sql.exec("UPDATE place SET org = ? WHERE slug = ?", org, slug);
+  /** The slug of an organisation. */
+  slugOf(id) {
+    return this.ctx.storage.sql.exec("SELECT slug FROM organization WHERE id = ?", id).toArray()[0]?.slug;
   }
 
-  find(org) {
-    return this.ctx.storage.sql.exec("SELECT object FROM place WHERE org = ?", org).toArray()[0]?.object;
+  /** A page of the organisations, by their slugs. */
+  list(cursor) {
+    const statement = "SELECT slug, record FROM organization WHERE slug > ? ORDER BY slug LIMIT ?";
+    const rows = this.ctx.storage.sql.exec(statement, cursor, ORGANIZATIONS_PER_PAGE).toArray();
+    const data = rows.map(({ record }) => JSON.parse(record));
+    return { data, next_cursor: rows.length < ORGANIZATIONS_PER_PAGE ? null : rows.at(-1).slug };
   }
-
-  findBySlug(slug) {
-    return this.ctx.storage.sql.exec("SELECT object FROM place WHERE slug = ?", slug).toArray()[0]?.object;
-  }
-}
-
-/** Where organisations are, as far as this isolate was told: that never changes. */
-const places = new Map();
-
-/** The organisation that a request is for, as its credential or its path says: an identifier without hyphens. */
-function organizationOf(request) {
-  const bearer = request.headers.get("authorization") ?? "";
-  const cookie = request.headers.get("cookie") ?? "";
-  const secret = /\bwk[ts]_([0-9a-f]{32})_/.exec(bearer) ?? /\bservice_session=wks_([0-9a-f]{32})_/.exec(cookie);
-  const inbound = /^\/v1\/inbound\/([0-9a-f-]{36})\//.exec(new URL(request.url).pathname);
-  return (inbound ?? secret)?.[1].replaceAll("-", "");
 }
 
 function directory(env) {
   return env.DIRECTORY.get(env.DIRECTORY.idFromName("directory"));
 }
 
-async function objectOf(org, env) {
-  if (!places.has(org)) {
-    const found = org && (await directory(env).find(org));
-    // Whoever belongs nowhere is told so by a service that knows nobody, as any other would tell it.
-    if (!found) return env.ORGANIZATION.get(env.ORGANIZATION.idFromName("nobody"));
-    places.set(org, found);
-  }
-  return env.ORGANIZATION.get(env.ORGANIZATION.idFromString(places.get(org)));
+/** The object of an organisation. Without one it is that of nobody, whose service refuses whoever comes as any other would. */
+function objectOf(slug, env) {
+  const name = slug === undefined ? "nobody" : `organization ${slug}`;
+  return env.ORGANIZATION.get(env.ORGANIZATION.idFromName(name));
 }
 
-/** Compares secrets without telling how far they agree. */
-async function isSame(given, secret) {
-  const digest = async (text) => new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  const [left, right] = [await digest(given), await digest(secret)];
-  return left.reduce((difference, byte, at) => difference | (byte ^ right[at]), 0) === 0;
+/** The slugs of organisations by their identifiers, as far as this isolate was told: they never change. */
+const slugs = new Map();
+
+async function slugOf(id, env) {
+  if (!slugs.has(id)) {
+    const slug = await directory(env).slugOf(id);
+    if (slug === undefined) return undefined;
+    slugs.set(id, slug);
+  }
+  return slugs.get(id);
 }
 
-/** The operator's side: `POST /operator/organizations`, and `POST /operator/organizations/{slug}/workspaces`. */
-async function operate(request, path, env) {
-  const refuse = (status, error) => ({ status, body: { error } });
-  const given = request.headers.get("authorization") ?? "";
-  if (!env.OPERATOR_TOKEN || !(await isSame(given, `Bearer ${env.OPERATOR_TOKEN}`))) return refuse(401, "unauthenticated");
-  if (request.method !== "POST") return refuse(405, "method_not_allowed");
-  const body = await request.json().catch(() => undefined);
-  if (typeof body !== "object" || body === null) return refuse(400, "invalid_request");
-  const [, slug] = /^\/operator\/organizations\/([^/]+)\/workspaces$/.exec(path) ?? [];
-  if (slug) {
-    const object = await directory(env).findBySlug(slug);
-    if (!object) return refuse(404, "not_found");
-    return env.ORGANIZATION.get(env.ORGANIZATION.idFromString(object)).createWorkspace(slug, body);
+/** `0190…` as it stands in a credential, with the hyphens that identifiers have. */
+function hyphenated(hex) {
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+/** The organisation that a request is for, as its path or its credential says; nothing is decided by that. */
+function organizationOf(request) {
+  const { pathname } = new URL(request.url);
+  const [, inbound] = /^\/v1\/inbound\/([0-9a-f-]{36})\//i.exec(pathname) ?? [];
+  if (inbound) return inbound.toLowerCase();
+  const [, bearer] = /\bwk[ts]_([0-9a-f]{32})_/.exec(request.headers.get("authorization") ?? "") ?? [];
+  const [, session] = /\bservice_session=wk[ts]_([0-9a-f]{32})_/.exec(request.headers.get("cookie") ?? "") ?? [];
+  // Where both come along, these paths take the session and the others the token.
+  const hint = pathname.startsWith("/v1/orgs/") ? (session ?? bearer) : (bearer ?? session);
+  return hint && hyphenated(hint);
+}
+
+/** Whether the operator asks. The digests have one length, and comparing them takes the same time wherever they differ. */
+async function isOperator(request, env) {
+  if (!env.OPERATOR_TOKEN) return false;
+  const digest = (text) => crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  const given = await digest(request.headers.get("authorization") ?? "");
+  return crypto.subtle.timingSafeEqual(given, await digest(`Bearer ${env.OPERATOR_TOKEN}`));
+}
+
+/** The operator's interface: each organisation's object answers for it, and the directory says which there are. */
+async function operate(request, env) {
+  if (!(await isOperator(request, env))) {
+    const body = { error: "unauthenticated", message: "the operator's token is needed: Authorization: Bearer ..." };
+    return Response.json(body, { status: 401, headers: { "www-authenticate": "Bearer" } });
   }
-  if (path !== "/operator/organizations") return refuse(404, "not_found");
-  const object = await directory(env).claim(String(body.slug), env.ORGANIZATION.newUniqueId().toString());
-  const founded = await env.ORGANIZATION.get(env.ORGANIZATION.idFromString(object)).found(body);
-  if (founded.status === 201) {
-    await directory(env).note(body.slug, founded.body.organization.id.replaceAll("-", ""));
+  const { pathname, searchParams } = new URL(request.url);
+  if (pathname === "/admin/v1/orgs" && request.method === "GET") {
+    return Response.json(await directory(env).list(searchParams.get("cursor") ?? ""));
   }
-  return founded;
+  let [, slug] = /^\/admin\/v1\/orgs\/([^/]+)/.exec(pathname) ?? [];
+  // An organisation that is made now names itself in the body.
+  slug ??= (await request.clone().json().catch(() => undefined))?.slug;
+  return objectOf(typeof slug === "string" ? slug : undefined, env).fetch(request);
 }
 
 export default {
   async fetch(request, env) {
-    const { pathname } = new URL(request.url);
-    if (pathname.startsWith("/operator/")) {
-      const { status, body } = await operate(request, pathname, env);
-      return Response.json(body, { status });
-    }
-    const object = await objectOf(organizationOf(request), env);
-    return object.fetch(request);
+    if (new URL(request.url).pathname.startsWith(OPERATOR_PATH)) return operate(request, env);
+    const id = organizationOf(request);
+    return objectOf(id && (await slugOf(id, env)), env).fetch(request);
   },
 };

@@ -1,4 +1,4 @@
-// A store in a file, over `node:sqlite`: for Deno and for Node.js from 22.5.
+// A store in a file, over `node:sqlite`: for Deno and for Node.js from 22.13.
 
 import { DatabaseSync } from "node:sqlite";
 

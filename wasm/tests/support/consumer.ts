@@ -1,7 +1,8 @@
 // What an application may write. It is compiled and never run.
 
 import { KnowledgeError, KnowledgeService, StoreError } from "knowledge-wasm";
-import type { BulkResult, DashboardSummary, Store } from "knowledge-wasm";
+import type { BulkResult, DashboardSummary, KnowledgeErrorCode, Store } from "knowledge-wasm";
+import { initialise } from "knowledge-wasm/custom";
 import { DurableObjectStore } from "knowledge-wasm/stores/durable-object";
 import { IndexedDbStore } from "knowledge-wasm/stores/indexeddb";
 import { MemoryStore } from "knowledge-wasm/stores/memory";
@@ -32,6 +33,12 @@ await service.bulkUpdateMemories("wkt_", { body: { memoryIds: [] } });
 // @ts-expect-error: there is no such label
 await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "secret" });
 const summary: DashboardSummary = await service.getDashboardSummary("wkt_", { id: "" });
+// @ts-expect-error: whoever has an ETag has it from `call`, which is also told that there is no body
+await service.getDashboardSummary("wkt_", { id: "", ifNoneMatch: "" });
+const again = await service.call("getDashboardSummary", "wkt_", { id: "", ifNoneMatch: "" });
+const changed: DashboardSummary | undefined = again.body;
+// @ts-expect-error: a 304 has none
+const unchanged: DashboardSummary = again.body;
 const { headers, body } = await service.call("listSources", "wkt_", { limit: 10 });
 const names: string[] = body.data.map(({ name }) => name);
 const response: Response = await service.fetch(new Request("https://knowledge.example/"));
@@ -43,6 +50,14 @@ const { secret } = await service.provision.issueCredential("acme", {
   name: "first",
   expires_in_seconds: 60,
 });
-const codes: string[] = [new KnowledgeError({ code: "internal", message: secret }).code];
+const codes: KnowledgeErrorCode[] = [new KnowledgeError({ code: "internal", message: secret }).code, "later_schema"];
+// @ts-expect-error: there is no such code
+const code: KnowledgeErrorCode = "no_such_code";
+await initialise(new URL("https://knowledge.example/knowledge_bg.wasm"));
+service.close();
+{
+  using scoped: Disposable = service;
+  void scoped;
+}
 
-export { DurableObjectStore, codes, due, half, headers, names, response, result, summary };
+export { DurableObjectStore, changed, code, codes, due, half, headers, names, response, result, summary, unchanged };

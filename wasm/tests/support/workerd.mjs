@@ -1,11 +1,10 @@
 // Runs workerd, the runtime of Cloudflare's Workers, with a directory of modules and a Durable Object.
 
-import { spawn } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import { createInterface } from "node:readline";
 
-const WORKERD = resolve(import.meta.dirname, "../../node_modules/.bin/workerd");
+import { WORKERD } from "./process.mjs";
+
 const COMPATIBILITY_DATE = "2026-01-01";
 
 const quoted = (text) => JSON.stringify(text);
@@ -16,9 +15,9 @@ function moduleEntry(name, path) {
 }
 
 /** The configuration: `main` first, then what it may import by the names of the package. */
-function configuration({ main, directory, className, storage, scratch }) {
+function configuration(scratch, { main, directory, className }) {
   // Absolute paths are searched for among its own files: relative ones are from the configuration.
-  const entry = (name, path) => moduleEntry(name, relative(scratch, resolve(path)));
+  const entry = (name, path) => moduleEntry(name, relative(scratch.path, resolve(path)));
   const names = readdirSync(directory, { recursive: true }).filter(
     (name) => /\.(js|wasm)$/.test(name) && !/^node\.js$|sqlite/.test(name),
   );
@@ -30,7 +29,7 @@ function configuration({ main, directory, className, storage, scratch }) {
 const config :Workerd.Config = (
   services = [
     (name = "main", worker = .main),
-    (name = "storage", disk = (path = ${quoted(storage)}, writable = true)),
+    (name = "storage", disk = (path = ${quoted(scratch.directory("storage"))}, writable = true)),
   ],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
 );
@@ -44,35 +43,24 @@ const main :Workerd.Worker = (
 `;
 }
 
-/** Starts workerd, and gives its address once it listens. `options.scratch` is a directory for its configuration. */
-export function startWorkerd(options) {
-  const file = join(options.scratch, "config.capnp");
-  writeFileSync(file, configuration(options));
-  return serve(file);
+/** Starts workerd with a directory of modules, and gives its address once it listens. */
+export function startWorkerd(scratch, options) {
+  const file = scratch.file("config.capnp");
+  writeFileSync(file, configuration(scratch, options));
+  return serve(scratch, file);
 }
 
 /** Serves a configuration. */
-export async function serve(file, { options = [], env = {} } = {}) {
-  const child = spawn(WORKERD, ["serve", file, "--control-fd=3", ...options], {
+export async function serve(scratch, file, { options = [], env = {} } = {}) {
+  const workerd = scratch.start(WORKERD, ["serve", file, "--control-fd=3", ...options], {
     cwd: dirname(file),
     env: { ...process.env, ...env },
     stdio: ["ignore", "inherit", "inherit", "pipe"],
   });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const lines = createInterface({ input: child.stdio[3] });
-  const port = await new Promise((resolve, reject) => {
-    lines.on("line", (line) => {
-      const event = JSON.parse(line);
-      if (event.event === "listen") resolve(event.port);
-    });
-    ended.then((code) => reject(new Error(`workerd ended with ${code}`)));
-  });
-  return {
-    url: `http://127.0.0.1:${port}`,
-    /** Ends it as a crash does: it has nothing to say goodbye to. */
-    async kill() {
-      child.kill("SIGKILL");
-      await ended;
-    },
+  const listening = (line) => {
+    const { event, port } = JSON.parse(line);
+    return event === "listen" ? port : undefined;
   };
+  const port = await workerd.told(listening, { stream: 3 });
+  return { url: `http://127.0.0.1:${port}`, kill: () => workerd.kill() };
 }

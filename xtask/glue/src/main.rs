@@ -29,6 +29,8 @@ fn glue(module: &str, directory: &str, name: &str) -> Result<(), Box<dyn Error>>
         .out_name(name)
         // An ES module that browsers, Node, Deno and Workers load alike: the caller hands it the module's bytes.
         .web(true)?
+        // An instance that has trapped is replaced, see `wasm/js/module.js`.
+        .reset_state_function(true)
         // The types of what is inside the package concern nobody: those of its interface are written by hand.
         .typescript(false)
         .generate(directory)?;

@@ -1,0 +1,56 @@
+// Runs in workerd: objects of one isolate, and so of one module, which one of them makes panic while another waits for it.
+
+import { DurableObject } from "cloudflare:workers";
+
+import { DurableObjectStore } from "./stores/durable-object.js";
+import { panic } from "./testing.js";
+import { KnowledgeService } from "./workerd.js";
+
+/** What has happened in this isolate. */
+const seen = new Set();
+
+async function until(event) {
+  while (!seen.has(event)) await scheduler.wait(1);
+}
+
+/** A store that answers `/waits` when the panic is over. */
+class HeldStore extends DurableObjectStore {
+  isHeld = false;
+  async get(keys) {
+    if (this.isHeld) {
+      seen.add("waiting");
+      await until("panicked");
+      this.isHeld = false;
+    }
+    return super.get(keys);
+  }
+}
+
+export class Trial extends DurableObject {
+  #store = new HeldStore(this.ctx.storage);
+  #service;
+
+  async fetch(request) {
+    const sealingKey = new Uint8Array(32);
+    this.#service ??= await KnowledgeService.open(this.#store, { sealingKey });
+    const { pathname } = new URL(request.url);
+    if (pathname === "/panic") {
+      await until("waiting");
+      const error = await panic("on purpose").catch((error) => error);
+      seen.add("panicked");
+      return new Response(error.code);
+    }
+    // Whatever is wrong with it, the store is asked whose it is.
+    this.#store.isHeld = pathname === "/waits";
+    const url = new URL("/v1/sources", request.url);
+    const token = `wkt_${"0".repeat(32)}_${"A".repeat(43)}`;
+    return this.#service.fetch(new Request(url, { headers: { authorization: `Bearer ${token}` } }));
+  }
+}
+
+export default {
+  fetch(request, env) {
+    const { searchParams } = new URL(request.url);
+    return env.TRIAL.get(env.TRIAL.idFromName(searchParams.get("object"))).fetch(request);
+  },
+};

@@ -1,0 +1,98 @@
+// What a deployment is asked over HTTP, whatever it runs in.
+
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { createServer } from "node:http";
+
+export const OPERATOR_TOKEN = "the operator's token of the tests";
+/** What the examples read from the environment. Webhooks may be on this machine. */
+export const ENVIRONMENT = {
+  OPERATOR_TOKEN,
+  SEALING_KEY: Buffer.alloc(32, 7).toString("base64"),
+  WEBHOOKS: JSON.stringify({ allow: ["127.0.0.0/8"], allowHttp: true }),
+};
+
+const CREATED = { status: 201 };
+
+/** Asks a deployment that is reached at what `url` gives: the body of the answer, which has to have this status. */
+export function asking(url) {
+  return async function ask(method, path, credential, body, { status = 200, headers = {} } = {}) {
+    const presented = credential?.startsWith("wks_")
+      ? { cookie: `theme=dark; service_session=${credential}` }
+      : { authorization: `Bearer ${credential}` };
+    const response = await fetch(url() + path, {
+      method,
+      headers: { ...presented, "content-type": "application/json", ...headers },
+      body: body && JSON.stringify(body),
+    });
+    const text = await response.text();
+    assert.equal(response.status, status, `${method} ${path}: ${text}`);
+    return response.headers.get("content-type") === "application/json" ? JSON.parse(text) : text;
+  };
+}
+
+/** Issues a credential, of its kind. */
+export async function issue(ask, slug, kind) {
+  const credential = { member: "maya", kind, name: kind, expires_in_seconds: 3_600 };
+  return (await ask("POST", `/admin/v1/orgs/${slug}/credentials`, OPERATOR_TOKEN, credential, CREATED)).secret;
+}
+
+/** What an organisation is made with. */
+export function wanted(slug) {
+  return { slug, name: slug, owner: { handle: "maya", name: "Maya" } };
+}
+
+/** Makes an organisation with a workspace, and issues the two kinds of credentials to its owner. */
+export async function organization(ask, slug) {
+  const { organization } = await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, wanted(slug), CREATED);
+  const product = { slug: "product", name: "Product" };
+  const workspace = await ask("POST", `/admin/v1/orgs/${slug}/workspaces`, OPERATOR_TOKEN, product, CREATED);
+  const [token, session] = [await issue(ask, slug, "bearer"), await issue(ask, slug, "session")];
+  return { id: organization.id, token, session, workspace };
+}
+
+/** Takes in so many memories; their identifiers. */
+export async function memories(ask, { token, workspace }, count) {
+  const source = await ask("POST", "/v1/sources", token, { name: "Wiki", kind: "wiki" }, CREATED);
+  const memories = Array.from({ length: count }, (_, number) => ({
+    title: `Page ${number}`,
+    content: "What it says.",
+  }));
+  const path = `/v1/workspaces/${workspace.id}/ingest`;
+  const answer = await ask("POST", path, token, { source_id: source.id, memories });
+  return answer.memories.map(({ id }) => id);
+}
+
+/** What signs a message with a secret of a webhook (Standard Webhooks 1.0.0). */
+export function signature(secret, id, timestamp, body) {
+  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+  return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
+}
+
+/** The headers of a message that is sent now. */
+export function signed(secret, id, body) {
+  const timestamp = String(Math.floor(Date.now() / 1_000));
+  return {
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": signature(secret, id, timestamp, body),
+  };
+}
+
+/** An endpoint on this machine that takes messages until the test ends; the first that comes is waited for. */
+export async function endpoint(t) {
+  let take;
+  const received = new Promise((resolve) => (take = resolve));
+  const server = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    response.writeHead(204).end();
+    take({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${server.address().port}/hook`, received };
+}

@@ -1,0 +1,125 @@
+// Many concurrent bulk updates of a deployment, with few idempotency keys, through crashes.
+
+import assert from "node:assert/strict";
+
+import { memories, organization } from "./deployed.mjs";
+
+const KEYS = 100;
+const CALLS_PER_KEY = 10;
+
+/** What calls with one idempotency key came to. */
+class Outcome {
+  operations = new Set();
+  fresh = 0;
+  lost = 0;
+
+  get isAcknowledged() {
+    return this.operations.size > 0;
+  }
+}
+
+/** What has become of the memories: how many wait for review as the list shows it, and as the counter says. */
+async function reviewed({ ask }, { workspace, token }) {
+  const { data } = await ask("GET", `/v1/workspaces/${workspace.id}/memories?limit=200`, token);
+  const summary = await ask("GET", `/v1/workspaces/${workspace.id}/dashboard-summary`, token);
+  const isDone = ({ reviewStatus, sensitivityLabel }) => reviewStatus === "approved" && sensitivityLabel === "restricted";
+  const isUntouched = ({ reviewStatus, sensitivityLabel }) => reviewStatus === "pending" && sensitivityLabel === "internal";
+  assert.ok(data.every((memory) => isDone(memory) || isUntouched(memory)), "an update is applied as a whole");
+  const done = new Set(data.filter(isDone).map(({ id }) => id));
+  assert.equal(summary.review_backlog_count, data.length - done.size, "the counter agrees with the memories");
+  return done;
+}
+
+async function auditedOperations({ ask }, { token }) {
+  const entries = [];
+  let cursor = "";
+  do {
+    const page = await ask("GET", `/v1/audit-log?action=memory.bulk_update&limit=200${cursor}`, token);
+    entries.push(...page.data);
+    cursor = page.next_cursor && `&cursor=${page.next_cursor}`;
+  } while (cursor);
+  return entries.map((entry) => entry.operation_id);
+}
+
+/**
+ * Makes all calls at once, each key with a memory of its own, and kills the deployment each time that so many keys are
+ * acknowledged: a running one, with the methods `kill` and `start`. What was acknowledged has to be there when it has
+ * started again, and each key has to have had its effect once in the end.
+ */
+export async function updateAll(deployed, crashesAt = []) {
+  const acme = await organization(deployed.ask, "acme");
+  const ids = await memories(deployed.ask, acme, KEYS);
+  const outcomes = ids.map(() => new Outcome());
+  const acknowledged = () => ids.filter((_, key) => outcomes[key].isAcknowledged);
+  let crashes = 0;
+  /** How many updates were there after a crash that nobody had been told of. */
+  let unheard = 0;
+  let unanswered = KEYS * CALLS_PER_KEY;
+  let isRestarting = false;
+  let restarted;
+
+  async function crash() {
+    crashes += 1;
+    isRestarting = true;
+    const before = acknowledged();
+    assert.ok(before.length < KEYS && unanswered > 0, "others are under way");
+    await deployed.kill();
+    await deployed.start();
+    const done = await reviewed(deployed, acme);
+    assert.ok(before.every((id) => done.has(id)), "what was acknowledged is there");
+    unheard += done.size - acknowledged().length;
+    isRestarting = false;
+  }
+
+  async function send(key) {
+    const update = { memoryIds: [ids[key]], sensitivityLabel: "restricted", reviewStatus: "approved" };
+    const response = await fetch(`${deployed.url}/v1/memories/bulk`, {
+      method: "PATCH",
+      headers: {
+        authorization: `Bearer ${acme.token}`,
+        "content-type": "application/json",
+        "idempotency-key": `key-${key}`,
+      },
+      body: JSON.stringify(update),
+    });
+    return { status: response.status, body: await response.json() };
+  }
+
+  async function call(key) {
+    for (;;) {
+      await restarted;
+      const crashesBefore = crashes;
+      let answer;
+      try {
+        answer = await send(key);
+      } catch (error) {
+        // Answers are lost in a crash, and not otherwise.
+        if (crashes === crashesBefore) throw error;
+        outcomes[key].lost += 1;
+        continue;
+      }
+      const { status, body } = answer;
+      assert.equal(status, 200, JSON.stringify(body));
+      assert.deepEqual([body.summary.succeeded, body.summary.failed], [1, 0]);
+      outcomes[key].operations.add(body.operationId);
+      outcomes[key].fresh += body.replayed ? 0 : 1;
+      unanswered -= 1;
+      if (!isRestarting && acknowledged().length >= crashesAt[crashes]) restarted = crash();
+      return;
+    }
+  }
+
+  const calls = Array.from({ length: KEYS * CALLS_PER_KEY }, (_, number) => call(Math.floor(number / CALLS_PER_KEY)));
+  await Promise.all(calls);
+
+  assert.equal((await reviewed(deployed, acme)).size, KEYS, "every update is there");
+  assert.ok(outcomes.every(({ operations }) => operations.size === 1), "each key has one operation");
+  const operations = await auditedOperations(deployed, acme);
+  assert.equal(operations.length, KEYS, "each memory was updated once");
+  assert.deepEqual(new Set(operations), new Set(outcomes.flatMap(({ operations }) => [...operations])));
+  const told = outcomes.filter(({ fresh }) => fresh === 1);
+  // Whoever was not told that theirs was the first lost that answer in a crash.
+  const untold = outcomes.filter(({ fresh, lost }) => fresh === 0 && lost > 0);
+  assert.equal(told.length + untold.length, KEYS);
+  return { crashes, unheard, outcomes };
+}
