@@ -1,5 +1,6 @@
 // A store as the module asks it: in bytes. `wasm/src/wire.rs` is the other half, and says what stands where.
 
+import { StoreError } from "./error.js";
 import { held } from "./module.js";
 
 const PUT = 0;
@@ -72,11 +73,22 @@ class Writer {
   }
 }
 
+/** Whether this is a `Uint8Array`, of whatever realm. */
+export function isBytes(value) {
+  return ArrayBuffer.isView(value) && value[Symbol.toStringTag] === "Uint8Array";
+}
+
+/** How long bytes are that a store gave. Anything else that has a length would be copied as if it were bytes. */
+function lengthOf(bytes) {
+  if (isBytes(bytes)) return bytes.length;
+  throw new StoreError("corrupt", "the store answered with a key or a value that is no Uint8Array");
+}
+
 function packEntries(entries) {
   let size = 0;
   for (const entry of entries) {
     size += NUMBER_BYTES;
-    if (entry) size += LENGTH_BYTES + entry.value.length;
+    if (entry) size += LENGTH_BYTES + lengthOf(entry.value);
   }
   const writer = new Writer(size);
   for (const entry of entries) {
@@ -89,7 +101,7 @@ function packEntries(entries) {
 function packFound(found) {
   let size = 0;
   for (const { key, value } of found) {
-    size += 2 * LENGTH_BYTES + NUMBER_BYTES + key.length + value.length;
+    size += 2 * LENGTH_BYTES + NUMBER_BYTES + lengthOf(key) + lengthOf(value);
   }
   const writer = new Writer(size);
   for (const { key, value, version } of found) {

@@ -12,8 +12,8 @@ const RETRY_AFTER_SECONDS_MAX = 7 * 24 * 60 * 60;
 /** What stands for the status of an answer that a redirect hides. */
 const REDIRECTED = 302;
 
-/** Reads an answer to its end, or as far as it is read. */
-async function drain(response) {
+/** Reads an answer to its end, or as far and as long as it is read. */
+async function drain(response, signal) {
   const reader = response.body?.getReader();
   if (!reader) return;
   let left = ANSWER_BYTES_MAX;
@@ -21,7 +21,7 @@ async function drain(response) {
     const { done, value } = await reader.read();
     if (done) return;
     left -= value.byteLength;
-    if (left <= 0) {
+    if (left <= 0 || signal.aborted) {
       // What it would still say is not waited for; neither is whether it can be told so.
       reader.cancel().catch(() => {});
       return;
@@ -116,7 +116,7 @@ export class Sender {
       return { status: REDIRECTED, retryAfterSeconds: null };
     }
     const retryAfterSeconds = retryAfter(response.headers, Date.now());
-    await drain(response);
+    await drain(response, init.signal);
     return { status: response.status, retryAfterSeconds };
   }
 }

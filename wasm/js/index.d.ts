@@ -33,9 +33,15 @@ export interface Options {
    * it was first opened with.
    */
   sealingKey: Uint8Array | string;
-  /** Where the service is reached from outside: the beginning of the URLs of inbound webhooks. */
+  /**
+   * Where the service is reached from outside: the beginning of the URLs of inbound webhooks. An `http` or `https` URL without
+   * credentials or a query.
+   */
   publicUrl?: string;
-  /** Origins whose pages may write with a session cookie, as the service's own may. */
+  /**
+   * Origins whose pages may write with a session cookie, as the service's own may. Each as browsers send it:
+   * `https://app.example.com`.
+   */
   trustedOrigins?: string[];
   limits?: Limits;
   /** Where deliveries may go. */
@@ -56,6 +62,18 @@ export interface Maintained {
   oldestDue: Date | null;
   /** Whether there is more to do now: call again. */
   hasMore: boolean;
+}
+
+/** How much a round of deliveries may do: as much as the host lets one invocation do. What does not fit waits for the next. */
+export interface DispatchLimits {
+  /**
+   * How many deliveries are under way at once; 64 without. No more than the host has connections for: where it lets a
+   * `fetch` wait for one, the 15 s of that delivery pass without anything being sent. At most half of them, and at most 8,
+   * go to one endpoint, so that one that does not answer holds up nobody else.
+   */
+  atOnceMax?: number;
+  /** How many attempts are made, each one call of `fetch`; 1,024 without. */
+  attemptsMax?: number;
 }
 
 /** What one round of deliveries did. */
@@ -127,10 +145,14 @@ export class KnowledgeService {
    * A `fetch` of your own passes on what it is given: `redirect: "manual"`, since a delivery that follows a redirect reaches
    * somebody who was not registered, and `signal`, which ends it after 15 s. An answer that it was redirected to counts as
    * none, and nobody waits longer for it; but what it has sent has been sent.
+   *
+   * Where the host bounds what one invocation may fetch, give limits that fit: a Cloudflare Worker has 6 connections at
+   * once, and 50 subrequests or more, as its plan says.
    */
   dispatch(
     fetch: (url: string, init: RequestInit) => Promise<Response>,
     now?: Date | number,
+    limits?: DispatchLimits,
   ): Promise<Dispatched>;
 }
 

@@ -1,6 +1,6 @@
 // The service, for requests and for direct calls.
 
-import { StoreBridge } from "./bridge.js";
+import { StoreBridge, isBytes } from "./bridge.js";
 import { Sender } from "./deliveries.js";
 import { KnowledgeError } from "./error.js";
 import { open } from "./module.js";
@@ -17,11 +17,6 @@ const decoder = new TextDecoder();
 
 /** The furthest from the epoch that a `Date` goes, in milliseconds. */
 const DATE_MS_MAX = 8.64e15;
-
-/** Whether this is a `Uint8Array`, of whatever realm. */
-function isBytes(value) {
-  return ArrayBuffer.isView(value) && value[Symbol.toStringTag] === "Uint8Array";
-}
 
 /** 32 bytes in base64, of bytes or of base64. */
 function sealingKeyText(key) {
@@ -42,6 +37,13 @@ function checkStore(store) {
   for (const method of ["get", "scan", "commit"]) {
     if (typeof store?.[method] !== "function") throw new TypeError(`the store has no method ${method}`);
   }
+}
+
+/** A limit that is a number of something, where it is given. */
+function count(name, limits) {
+  const number = limits?.[name] ?? undefined;
+  if (number === undefined || (Number.isInteger(number) && number >= 1 && number < 2 ** 32)) return number;
+  throw new TypeError(`${name} has to be a whole number from 1`);
 }
 
 /**
@@ -75,6 +77,12 @@ class BodyRefused {
   constructor(status) {
     this.status = status;
   }
+}
+
+/** The status of the answer to a request that this came of, where it is not its caller's mistake. */
+function refusalStatus(error) {
+  if (error instanceof BodyRefused) return error.status;
+  return error instanceof KnowledgeError && error.code === "internal" ? 500 : undefined;
 }
 
 /** What stands for a body that the host hides. */
@@ -211,7 +219,7 @@ export class KnowledgeService {
   }
 
   /** Answers a request as the server does: the same statuses, headers and bytes. */
-  fetch(request) {
+  async fetch(request) {
     return this.#answer(false, request);
   }
 
@@ -248,11 +256,14 @@ export class KnowledgeService {
     return { ...done, oldestDue: done.oldestDue === null ? null : new Date(done.oldestDue) };
   }
 
-  /** Makes a round of deliveries with this `fetch`: call again when it says. */
-  async dispatch(fetch, now) {
+  /** Makes a round of deliveries with this `fetch`, within these limits: call again when it says. */
+  async dispatch(fetch, now, limits) {
     const sender = new Sender(fetch);
     const at = millis(now);
-    const done = JSON.parse(await this.#run((service) => service.dispatch(sender, at)));
+    const atOnceMax = count("atOnceMax", limits);
+    const attemptsMax = count("attemptsMax", limits);
+    const begin = (service) => service.dispatch(sender, at, atOnceMax, attemptsMax);
+    const done = JSON.parse(await this.#run(begin));
     return { ...done, nextDue: done.nextDue === null ? null : new Date(done.nextDue) };
   }
 
@@ -267,9 +278,9 @@ export class KnowledgeService {
       const lines = headerLines(request.headers);
       return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
     } catch (error) {
-      const status = error instanceof BodyRefused ? error.status : error?.code === "internal" ? 500 : undefined;
+      const status = refusalStatus(error);
       if (status === undefined) throw error;
-      return toResponse(await this.#call((service) => service.refuse(method, path, status)), method);
+      return toResponse(await this.#call((service) => service.refuse(isOperator, method, path, status)), method);
     }
   }
 

@@ -36,7 +36,7 @@ thread_local! {
     static HOST: OnceCell<Host> = const { OnceCell::new() };
 }
 
-/// Connects the module to its host. Called once, before anything else.
+/// Connects an instance of the module to its host. Called once, before anything else.
 #[wasm_bindgen]
 pub fn attach(host: Host) {
     HOST.with(|cell| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use knowledge_core::limits::Limits;
-use knowledge_core::model::{AddressPolicy, IpNet};
+use knowledge_core::model::{AddressPolicy, BaseUrl, IpNet, is_origin};
 use knowledge_core::service::{Options, SealingKey};
 use serde::Deserialize;
 
@@ -88,21 +88,33 @@ limits! {
 
 impl GivenOptions {
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
-        serde_json::from_str(json).map_err(|error| format!("the options are not valid: {error}"))
+        let given: Self = serde_json::from_str(json)
+            .map_err(|error| format!("the options are not valid: {error}"))?;
+        match given.trusted_origins.iter().find(|text| !is_origin(text)) {
+            Some(other) => Err(format!(
+                "trustedOrigins: {other} is no origin as browsers send it, such as https://app.example.com"
+            )),
+            None => Ok(given),
+        }
     }
 
     pub(crate) fn options(&self) -> Result<Options, String> {
         let key = STANDARD.decode(&self.sealing_key).ok();
         let key: Option<[u8; 32]> = key.and_then(|bytes| bytes.try_into().ok());
         let key = key.ok_or("the sealing key has to be 32 random bytes, or these in base64")?;
-        let url = self
-            .public_url
-            .as_deref()
-            .map(|url| url.trim_end_matches('/').to_owned());
+        let url = self.public_url.as_deref().map(base_url).transpose()?;
         let mut options = Options::new(SealingKey::new(key));
         options.limits = self.limits.over(options.limits);
         options.public_url = url;
         options.webhook_addresses = self.webhooks.addresses()?;
         Ok(options)
     }
+}
+
+fn base_url(text: &str) -> Result<String, String> {
+    // Not said again: it may have a password in it.
+    let base = BaseUrl::parse(text).ok_or(
+        "publicUrl has to be an http or https URL without credentials or a query, such as https://knowledge.example.com",
+    )?;
+    Ok(base.to_string())
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use knowledge_core::api::{AdminApi, Api};
 use knowledge_core::model::Timestamp;
-use knowledge_core::service::KnowledgeService;
+use knowledge_core::service::{DispatchLimits, KnowledgeService};
 use knowledge_core::{Error, ProblemCode};
 use serde_json::json;
 use wasm_bindgen::JsValue;
@@ -90,7 +90,7 @@ impl Service {
     /// The answer of this status to a request that did not get as far as [`handle`](Self::handle), or did not come back
     /// from there: 413 or 400 where its body was not read to its end, 500 where a defect came between.
     #[must_use]
-    pub fn refuse(&self, method: &str, target: &str, status: u16) -> JsValue {
+    pub fn refuse(&self, is_operator: bool, method: &str, target: &str, status: u16) -> JsValue {
         let error = match status {
             413 => Error::PayloadTooLarge {
                 bytes_max: self.body_bytes_max(),
@@ -102,7 +102,7 @@ impl Service {
             }
             _ => Error::internal("a defect stopped the module"),
         };
-        exchange::answer(self.refusal(false, method, target, error))
+        exchange::answer(self.refusal(is_operator, method, target, error))
     }
 
     fn refusal(
@@ -145,13 +145,26 @@ impl Service {
         })
     }
 
-    /// Makes one round of deliveries at that time; without one, now.
-    pub fn dispatch(&self, bridge: SenderBridge, now: Option<f64>) -> u32 {
+    /// Makes one round of deliveries at that time, so many at once and in all; without one, now and as many as usual.
+    pub fn dispatch(
+        &self,
+        bridge: SenderBridge,
+        now: Option<f64>,
+        at_once_max: Option<u32>,
+        attempts_max: Option<u32>,
+    ) -> u32 {
+        let mut limits = DispatchLimits::default();
+        if let Some(max) = at_once_max {
+            limits.at_once_max = max as usize;
+        }
+        if let Some(max) = attempts_max {
+            limits.attempts_max = max as usize;
+        }
         let service = self.api.service().clone();
         let addresses = service.webhook_addresses().clone();
         task::spawn(async move {
             let sender = FetchSender { bridge, addresses };
-            let done = service.dispatch(&sender, time(&service, now)).await;
+            let done = service.dispatch(&sender, time(&service, now), limits).await;
             let done = done.map_err(|error| error::of_service(&error))?;
             Ok(json(&json!({
                 "attempts": done.attempts,

@@ -60,11 +60,22 @@ impl Store for JsStore {
             return Ok(Vec::new());
         }
         let end = range.end.as_ref().map(Key::as_bytes);
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let count = u32::try_from(limit).unwrap_or(u32::MAX);
         let is_reverse = direction == Direction::Reverse;
-        let answer = answer(self.0.scan(range.start.as_bytes(), end, limit, is_reverse)).await;
+        let answer = answer(self.0.scan(range.start.as_bytes(), end, count, is_reverse)).await;
         let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
-        bytes(answer)?.key_entries()
+        let found = bytes(answer)?.key_entries()?;
+        // Whoever pages goes on behind the last key that was found: one that comes again would never end it.
+        let is_ordered = found.windows(2).all(|pair| match direction {
+            Direction::Forward => pair[0].key < pair[1].key,
+            Direction::Reverse => pair[0].key > pair[1].key,
+        });
+        if !is_ordered || found.len() > limit || !found.iter().all(|one| range.contains(&one.key)) {
+            return Err(corrupt(
+                "the store answered a scan with other keys than those asked for, or out of their order",
+            ));
+        }
+        Ok(found)
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
@@ -93,11 +104,12 @@ async fn answer(called: Result<JsValue, JsValue>) -> Result<JsValue, JsValue> {
 fn bytes(answer: JsValue) -> Result<wire::Answer, StoreError> {
     match answer.dyn_into::<Uint8Array>() {
         Ok(bytes) => Ok(wire::Answer::new(bytes.to_vec())),
-        Err(_) => Err(StoreError::new(
-            StoreErrorKind::Corrupt,
-            "the store answered with no bytes",
-        )),
+        Err(_) => Err(corrupt("the store answered with no bytes")),
     }
+}
+
+fn corrupt(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
 /// The error that was thrown: of the kind that it names itself, else of that one.

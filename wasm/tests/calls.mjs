@@ -159,7 +159,9 @@ test("a service that is closed gives its memory back, and cannot be called", asy
   await openAndClose(20);
   const before = memory.buffer.byteLength;
   await openAndClose(200);
-  assert.equal(memory.buffer.byteLength, before);
+  // They would hold 37 kB each; an allocator may take another page all the same.
+  const grown = memory.buffer.byteLength - before;
+  assert.ok(grown <= 1024 * 1024, `${grown} bytes more`);
 });
 
 test("the operator makes and ends what callers need", async () => {
@@ -207,6 +209,12 @@ test("options that cannot be in force are refused", async () => {
     { limits: { bulkMemoriesMax: -1 } },
     { limits: { bulk_memories_max: 5 } },
     { webhooks: { allow: ["everything"] } },
+    { publicUrl: "knowledge.example" },
+    { publicUrl: "not a url?x" },
+    { publicUrl: "https://maya:secret@knowledge.example" },
+    { trustedOrigins: ["https://a.example/"] },
+    { trustedOrigins: ["https://A.example"] },
+    { trustedOrigins: ["https://a.example", "*"] },
     { unknown: true },
   ]) {
     await assert.rejects(open(options), { code: "invalid_options" }, JSON.stringify(options));

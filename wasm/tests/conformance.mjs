@@ -1,7 +1,6 @@
 // Each store passes the conformance suite of the storage trait, in the host that it is for.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 
@@ -12,13 +11,10 @@ import { volatile } from "../pkg-testing/harnesses.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
 import { conformance } from "../pkg-testing/testing.js";
 import { serveFiles } from "./support/files.mjs";
-import { CHROMIUM, DENO, Scratch } from "./support/process.mjs";
+import { CHROMIUM, DENO, NODE, Scratch } from "./support/process.mjs";
 import { startWorkerd } from "./support/workerd.mjs";
 
 const ROOT = resolve(import.meta.dirname, "..");
-/** A Node.js that has `node:sqlite`, which the one that runs this may be too old for. */
-const OWN_NODE = join(ROOT, "node_modules/.bin/node");
-const NODE = existsSync(OWN_NODE) ? OWN_NODE : process.execPath;
 /** The cases about reopening, which a store in memory is excused from. */
 const REOPENING = 9;
 

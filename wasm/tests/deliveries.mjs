@@ -86,6 +86,37 @@ test("a failure is tried again when it is due", async (t) => {
   assert.deepEqual(delivery.attempts.map(({ status }) => status), [503, 200]);
 });
 
+test("a round does no more than its host lets it do", async () => {
+  const context = await acme(undefined, { webhooks: WEBHOOKS });
+  const { service, workspace, token } = context;
+  const [id] = await memories(context, 1);
+  for (let number = 0; number < 3; number++) {
+    const body = { event_type: "memory.updated", url: `http://127.0.0.1/${number}` };
+    await service.createWebhook(token, { id: workspace.id, body });
+  }
+  for (let number = 0; number < 5; number++) {
+    const sensitivityLabel = number % 2 ? "internal" : "restricted";
+    await service.bulkUpdate(token, `change-${number}`, { memoryIds: [id], sensitivityLabel });
+  }
+  let [underWay, most] = [0, 0];
+  const fetch = async () => {
+    most = Math.max(most, ++underWay);
+    await new Promise((resolve) => setTimeout(resolve));
+    underWay--;
+    return new Response(null, { status: 204 });
+  };
+  const first = await service.dispatch(fetch, undefined, { atOnceMax: 4, attemptsMax: 10 });
+  assert.deepEqual([first.attempts, first.delivered, first.hasMore, most], [10, 10, true, 4]);
+  const rest = await service.dispatch(fetch, undefined, { atOnceMax: 1 });
+  assert.deepEqual([rest.attempts, rest.hasMore], [5, false]);
+
+  for (const name of ["atOnceMax", "attemptsMax"]) {
+    for (const wrong of [0, -1, 1.5, NaN, Infinity, 2 ** 32, "6"]) {
+      await assert.rejects(service.dispatch(fetch, undefined, { [name]: wrong }), TypeError, `${name}: ${wrong}`);
+    }
+  }
+});
+
 test("Retry-After is honoured", async (t) => {
   const { url } = await endpoint(t, (_, response) => response.writeHead(429, { "retry-after": "9" }).end());
   const { service, deliveries } = await withEvent(url);

@@ -92,6 +92,7 @@ test("a panic rejects what waits for the module, and the next call finds a new i
   const waiting = service.ready();
   const asked = ask("/v1/sources");
   const askedForSummary = ask(`/v1/workspaces/${crypto.randomUUID()}/dashboard-summary`);
+  const askedByOperator = service.provision.fetch(new Request(`${BASE}/admin/v1/orgs/acme`));
   await store.reached;
 
   const rejected = assert.rejects(waiting, { code: "internal" });
@@ -116,6 +117,9 @@ test("a panic rejects what waits for the module, and the next call finds a new i
   assert.ok(!message.includes("out of order"), "callers are not told");
   const summary = await askedForSummary;
   assert.deepEqual([summary.status, summary.headers.get("error-code"), await summary.text()], [500, "internal", ""]);
+  const operator = await askedByOperator;
+  assert.equal(operator.status, 500);
+  assert.match((await operator.json()).message, /a defect stopped the module/, "operators are told");
 
   assert.equal((await ask("/v1/sources")).status, 200);
   assert.equal((await service.provision.organization("acme")).slug, "acme");

@@ -1,7 +1,7 @@
 // The example for Workers, in workerd: an organisation in a Durable Object, through crashes.
 
 import assert from "node:assert/strict";
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 
@@ -17,7 +17,7 @@ import {
   signed,
   wanted,
 } from "./support/deployed.mjs";
-import { Scratch } from "./support/process.mjs";
+import { NODE, Scratch, WRANGLER } from "./support/process.mjs";
 import { updateAll } from "./support/updates.mjs";
 import { serve } from "./support/workerd.mjs";
 
@@ -27,11 +27,13 @@ const CRASHES_AT = [1, 5, 10, 20, 30, 50];
 
 /** The example in a directory of its own; it can be started again after it was killed. */
 class Deployment {
+  #file;
   #running;
 
   constructor(t) {
     this.scratch = new Scratch(t);
     this.directory = this.scratch.file("examples/worker");
+    this.#file = join(this.directory, "config.capnp");
     const isData = (path) => path.includes("/storage/") && !path.endsWith(".gitignore");
     cpSync(join(ROOT, "examples/worker"), this.directory, { recursive: true, filter: (path) => !isData(path) });
     symlinkSync(join(ROOT, "pkg"), this.scratch.file("pkg"));
@@ -42,18 +44,20 @@ class Deployment {
     return this.#running.url;
   }
 
+  get configuration() {
+    return readFileSync(this.#file, "utf8");
+  }
+
   /** Replaces a part of the configuration, for what no deployment needs. */
   configure(part, replacement) {
-    const file = join(this.directory, "config.capnp");
-    const configuration = readFileSync(file, "utf8");
+    const { configuration } = this;
     assert.ok(configuration.includes(part), part);
-    writeFileSync(file, configuration.replace(part, replacement));
+    writeFileSync(this.#file, configuration.replace(part, () => replacement));
   }
 
   async start() {
-    const file = join(this.directory, "config.capnp");
     const options = ["--socket-addr=http=127.0.0.1:0"];
-    this.#running = await serve(this.scratch, file, { options, env: ENVIRONMENT });
+    this.#running = await serve(this.scratch, this.#file, { options, env: ENVIRONMENT });
   }
 
   kill() {
@@ -169,6 +173,37 @@ test("an alarm delivers what happened", async (t) => {
   const expected = signature(hook.signing_secret, headers["webhook-id"], headers["webhook-timestamp"], body);
   assert.equal(headers["webhook-signature"], expected);
   assert.equal(JSON.parse(body).type, "memory.updated");
+});
+
+test("wrangler bundles what Cloudflare runs", async (t) => {
+  const deployed = new Deployment(t);
+  const wrangler = deployed.scratch.start(NODE, [WRANGLER, "deploy", "--dry-run", "--outdir", "bundle"], {
+    cwd: deployed.directory,
+    env: { ...process.env, HOME: deployed.scratch.path, WRANGLER_HIDE_BANNER: "true", WRANGLER_SEND_METRICS: "false" },
+  });
+  let output = "";
+  wrangler.stdout.on("data", (data) => (output += data));
+  assert.equal(await wrangler.ended, 0, output);
+  for (const binding of ["env.ORGANIZATION (Organization)", "env.DIRECTORY (Directory)", "env.PUBLIC_URL"]) {
+    assert.ok(output.includes(binding), output);
+  }
+
+  // As it runs there: the one script, and the module.
+  const [modules] = /  modules = \[[^]*?\n  \],\n/.exec(deployed.configuration);
+  const wasm = readdirSync(join(deployed.directory, "bundle")).filter((name) => name.endsWith(".wasm"));
+  assert.equal(wasm.length, 1);
+  deployed.configure(
+    modules,
+    `  modules = [
+    (name = "worker.js", esModule = embed "bundle/worker.js"),
+    (name = "${wasm}", wasm = embed "bundle/${wasm}"),
+  ],
+`,
+  );
+  await deployed.start();
+  const { ask } = deployed;
+  const acme = await organization(ask, "acme");
+  assert.equal((await ask("GET", "/v1/workspaces", acme.token)).data[0].id, acme.workspace.id);
 });
 
 test("1,000 concurrent bulk updates with 100 keys are 100 updates", async (t) => {

@@ -45,4 +45,4 @@ pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::time::{InvalidTimestamp, Timestamp};
-pub use self::url::{InvalidUrl, URL_CHARS_MAX, WebhookUrl};
+pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};

@@ -1,4 +1,4 @@
-//! The addresses of webhooks.
+//! The addresses of webhooks, of services and of pages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -91,6 +91,50 @@ impl<'de> Deserialize<'de> for WebhookUrl {
     }
 }
 
+/// An absolute `http` or `https` URL to which paths can be added: without a slash at the end, without a query, and
+/// without credentials, which do not belong where configurations are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl(String);
+
+impl BaseUrl {
+    /// The URL that the text is, if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let url = url::Url::parse(text).ok()?;
+        let is_plain = url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none();
+        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+        (is_plain && is_http).then(|| Self(text.trim_end_matches('/').to_owned()))
+    }
+
+    /// The URL, without a slash at the end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a text is the origin of pages as browsers send it: `https://app.example.com`, with the port where it is not the
+/// scheme's. Another spelling would match none, and say nothing.
+#[must_use]
+pub fn is_origin(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| {
+        // All that is missing is the path.
+        let is_as_sent = url.as_str().strip_suffix('/') == Some(text);
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        // A name with an asterisk is one to the parser; whoever writes it means a pattern, which it is not.
+        matches!(url.scheme(), "http" | "https") && is_as_sent && !has_user && !text.contains('*')
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +157,74 @@ mod tests {
             ),
         ] {
             assert_eq!(text.parse::<WebhookUrl>().unwrap_err(), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn bases_are_plain_http_urls_to_which_paths_are_added() {
+        for (text, base) in [
+            ("https://knowledge.example", "https://knowledge.example"),
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+            (
+                "https://example.com/knowledge/",
+                "https://example.com/knowledge",
+            ),
+        ] {
+            let parsed = BaseUrl::parse(text).expect(text);
+            assert_eq!(
+                (parsed.as_str(), parsed.to_string()),
+                (base, base.to_owned())
+            );
+        }
+        for other in [
+            "",
+            "knowledge.example",
+            "/knowledge",
+            "not a url?x",
+            "ftp://knowledge.example",
+            "https://",
+            "https://maya@knowledge.example",
+            "https://:pass@knowledge.example",
+            "https://knowledge.example/?a=1",
+            "https://knowledge.example/#part",
+        ] {
+            assert_eq!(BaseUrl::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn origins_are_written_as_browsers_send_them() {
+        for origin in [
+            "https://app.example.com",
+            "http://localhost:3000",
+            "http://127.0.0.1:8080",
+            "https://[::1]:8443",
+            "https://xn--bcher-kva.example",
+        ] {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for other in [
+            "",
+            "*",
+            "null",
+            "app.example.com",
+            "https://",
+            "https://app.example.com/",
+            "https://App.example.com",
+            "https://app.example.com:443",
+            "http://app.example.com:80",
+            "https://user@app.example.com",
+            "https://:pass@app.example.com",
+            "https://app.example.com?",
+            "https://app.example.com/path",
+            "https://app.example.com//",
+            "https:app.example.com",
+            " https://app.example.com",
+            "https://*.example.com",
+            "https://app.example.com:port",
+            "ftp://app.example.com",
+        ] {
+            assert!(!is_origin(other), "{other}");
         }
     }
 }

@@ -56,8 +56,8 @@ use self::deliveries::Damage;
 pub(crate) use self::deliveries::ExpansionLimits;
 pub use self::deliveries::{
     ANSWER_BYTES_MAX, Attempt, Claimed, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
-    DeliveryAnswer, DeliveryLease, DeliveryRequest, DeliverySender, Dispatched, Endpoint, Expanded,
-    Finished, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus, Redelivered,
+    DeliveryAnswer, DeliveryLease, DeliveryRequest, DeliverySender, DispatchLimits, Dispatched,
+    Endpoint, Expanded, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus, Redelivered,
 };
 pub use self::events::Event;
 pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};

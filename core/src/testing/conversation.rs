@@ -1,4 +1,4 @@
-//! Random requests and their answers, in full: to be compared with the same conversation elsewhere.
+//! Random requests and their answers, and what goes on behind them, in full: to be compared with the same conversation elsewhere.
 //!
 //! The strategies of proptest cannot do this: from one seed they make other values where words have 32 bits. What is drawn
 //! here has the same width everywhere, and so the same seed gives the same text, on every target and over every store.
@@ -9,15 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::fixture::{self, Fixture, OrgFixture};
 use super::simulation::{SimulatedTime, contents};
-use crate::api::{Api, Authentication, OPERATIONS, OperationSpec, openapi};
+use crate::api::{Api, Authentication, OPERATIONS, Operation, OperationSpec, openapi};
 use crate::limits::Limits;
-use crate::service::{KnowledgeService, Options, SealingKey};
+use crate::model::{DeliveryFailure, DeliveryFailureCode, Timestamp};
+use crate::service::{
+    Attempt, DeliveryAnswer, InFlight, KnowledgeService, Options, SealingKey, SigningSecret,
+};
 use crate::store::Store;
 
 /// How many requests a conversation has.
@@ -26,11 +29,15 @@ const REQUESTS: u32 = 300;
 const ORGS: usize = 2;
 /// What time goes by between two requests, at most.
 const PAUSE_MAX_MS: u32 = 60_000;
+/// How many deliveries are attempted in a row, at most.
+const CLAIMED_MAX: usize = 10;
+/// What the paths of inbound webhooks begin with.
+const INBOUND: &str = "/v1/inbound/";
 /// A chance of one in so many.
 const SELDOM: u32 = 12;
 
 /// Fills an empty store, asks random things over the HTTP interface, and tells everything that came of it: each request
-/// with its answer, then each key that is stored with its value.
+/// with its answer, what was swept and what was delivered in between, then each key that is stored with its value.
 ///
 /// # Panics
 /// Where the store cannot be filled or read.
@@ -41,10 +48,15 @@ pub async fn hold(store: Arc<dyn Store>, seed: u64) -> String {
     let service = opened.await.expect("an empty store is opened");
     let seeded = fixture::seed_orgs(&service, ORGS).await;
     let mut speaker = Speaker::new(seed, &seeded.expect("an empty store is filled"));
-    let api = Api::new(service);
+    let api = Api::new(service.clone());
     let mut text = String::new();
     for _ in 0..REQUESTS {
-        let (collection, request) = speaker.request();
+        match speaker.below(SELDOM) {
+            0 => maintain(&mut text, &service, time.now()).await,
+            1..=3 => deliver(&mut text, &service, &mut speaker, time.now()).await,
+            _ => {}
+        }
+        let (collection, request) = speaker.request(time.now());
         note_request(&mut text, &request);
         let response = api.handle(request).await;
         speaker.listen(&collection, &response);
@@ -54,10 +66,40 @@ pub async fn hold(store: Arc<dyn Store>, seed: u64) -> String {
     }
     let stored = contents(&*store).await.expect("the store answers");
     for (key, value) in stored {
-        // Writing to a string does not fail, here and below.
         let _ = writeln!(text, "{key} {}", value.escape_ascii());
     }
     text
+}
+
+/// Sweeps what has expired.
+async fn maintain(text: &mut String, service: &KnowledgeService, now: Timestamp) {
+    let done = service.maintain(now).await.expect("the store answers");
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(text, "maintain {done:?}");
+}
+
+/// Makes deliveries of events, and attempts some that are due; whatever comes of it.
+async fn deliver(
+    text: &mut String,
+    service: &KnowledgeService,
+    speaker: &mut Speaker,
+    now: Timestamp,
+) {
+    let expanded = service.expand_events(now).await.expect("the store answers");
+    let _ = writeln!(text, "expand {expanded:?}");
+    let in_flight = InFlight::default();
+    let claimed = service.claim_deliveries(now, CLAIMED_MAX, &in_flight);
+    for delivery in claimed.await.expect("the store answers").deliveries {
+        let request = &delivery.request;
+        let _ = writeln!(text, "POST {}", request.url.as_url());
+        note_headers(text, &request.headers());
+        let _ = writeln!(text, "  {}", request.body.escape_ascii());
+        let attempt = speaker.attempt();
+        let finished = service
+            .finish_delivery(now, &delivery.lease, &attempt)
+            .await;
+        let _ = writeln!(text, "  {attempt:?} {finished:?}");
+    }
 }
 
 fn note_request(text: &mut String, request: &Request<Bytes>) {
@@ -65,11 +107,15 @@ fn note_request(text: &mut String, request: &Request<Bytes>) {
     let _ = writeln!(text, "{} {} {body}", request.method(), request.uri());
 }
 
-fn note_response(text: &mut String, response: &Response<Bytes>) {
-    let _ = writeln!(text, "  {}", response.status().as_u16());
-    for (name, value) in response.headers() {
+fn note_headers(text: &mut String, headers: &HeaderMap) {
+    for (name, value) in headers {
         let _ = writeln!(text, "  {name}: {}", value.as_bytes().escape_ascii());
     }
+}
+
+fn note_response(text: &mut String, response: &Response<Bytes>) {
+    let _ = writeln!(text, "  {}", response.status().as_u16());
+    note_headers(text, response.headers());
     let _ = writeln!(text, "  {}", response.body().escape_ascii());
 }
 
@@ -89,6 +135,8 @@ struct Known {
     slug: String,
     tokens: Vec<String>,
     sessions: Vec<String>,
+    /// The paths of inbound webhooks, and what is signed with there.
+    inbound: Vec<(String, SigningSecret)>,
     /// Identifiers, by the collection that they are of.
     ids: BTreeMap<String, Vec<String>>,
 }
@@ -99,6 +147,7 @@ impl Known {
             slug: org.slug.clone(),
             tokens: vec!["wkt_nobody".to_owned()],
             sessions: vec!["wks_nobody".to_owned()],
+            inbound: Vec::new(),
             ids: BTreeMap::new(),
         };
         let members = &org.members;
@@ -179,40 +228,96 @@ impl Speaker {
         known[self.place(known.len())].clone()
     }
 
+    /// What came of an attempt to deliver.
+    fn attempt(&mut self) -> Attempt {
+        let status = [200, 204, 307, 410, 429, 500][self.place(6)];
+        let retry_after = (status == 429).then(|| Duration::from_secs(self.below(90).into()));
+        let duration = Duration::from_millis(self.below(15_000).into());
+        let outcome = match self.seldom() {
+            false => Ok(DeliveryAnswer {
+                status,
+                retry_after,
+            }),
+            true => Err(DeliveryFailure {
+                code: DeliveryFailureCode::ConnectionFailed,
+                message: "nobody listens".to_owned(),
+            }),
+        };
+        Attempt { duration, outcome }
+    }
+
     /// A request, and the collection that what it makes is of.
-    fn request(&mut self) -> (String, Request<Bytes>) {
+    fn request(&mut self, now: Timestamp) -> (String, Request<Bytes>) {
         self.org = self.place(self.orgs.len());
-        let spec = &OPERATIONS[self.place(OPERATIONS.len())];
-        let (path, collection) = self.path(spec);
-        let mut request = Request::builder().method(spec.method.clone()).uri(path);
-        request = match spec.authentication {
+        let spec = if self.seldom() {
+            self.spec_of_inbound_webhooks()
+        } else {
+            &OPERATIONS[self.place(OPERATIONS.len())]
+        };
+        let (mut path, collection) = self.path(spec);
+        let body = self.body(spec);
+        let mut headers = HeaderMap::new();
+        if !body.is_empty() {
+            headers.insert("content-type", value("application/json"));
+        }
+        if !self.seldom() {
+            let key = format!("key-{}", self.below(6));
+            headers.insert("idempotency-key", value(&key));
+        }
+        let known = &self.orgs[self.org];
+        let (tokens, sessions) = (known.tokens.len(), known.sessions.len());
+        match spec.authentication {
+            Authentication::Signature if !known.inbound.is_empty() => {
+                path = self.sign(&mut headers, &body, now);
+            }
             Authentication::Bearer | Authentication::Signature => {
-                let token = self.place(self.orgs[self.org].tokens.len());
-                let token = &self.orgs[self.org].tokens[token];
-                request.header("authorization", format!("Bearer {token}"))
+                let place = self.place(tokens);
+                let token = &self.orgs[self.org].tokens[place];
+                headers.insert("authorization", value(&format!("Bearer {token}")));
             }
             Authentication::Session => {
-                let session = self.place(self.orgs[self.org].sessions.len());
-                let session = &self.orgs[self.org].sessions[session];
-                request.header("cookie", format!("service_session={session}"))
+                let place = self.place(sessions);
+                let session = &self.orgs[self.org].sessions[place];
+                headers.insert("cookie", value(&format!("service_session={session}")));
             }
-        };
-        if !self.seldom() {
-            request = request.header("idempotency-key", format!("key-{}", self.below(6)));
         }
-        let body = match self.bodies.get(&spec.operation.id()).cloned() {
-            None => Bytes::new(),
-            Some(mut body) => {
-                self.vary(&mut body, "");
-                request = request.header("content-type", "application/json");
-                Bytes::from(body.to_string())
-            }
+        let mut request = Request::new(body);
+        *request.method_mut() = spec.method.clone();
+        *request.uri_mut() = path.parse().expect("a path");
+        *request.headers_mut() = headers;
+        (collection, request)
+    }
+
+    /// A message to an inbound webhook, or, where there is none yet, making one.
+    fn spec_of_inbound_webhooks(&self) -> &'static OperationSpec {
+        let wanted = match self.orgs[self.org].inbound.is_empty() {
+            true => Operation::CreateInboundWebhook,
+            false => Operation::PostToInboundWebhook,
         };
-        let request = request.body(body);
-        (
-            collection,
-            request.expect("the parts of a request are valid"),
-        )
+        let found = OPERATIONS.iter().find(|spec| spec.operation == wanted);
+        found.expect("every operation is there")
+    }
+
+    fn body(&mut self, spec: &OperationSpec) -> Bytes {
+        let Some(mut body) = self.bodies.get(&spec.operation.id()).cloned() else {
+            return Bytes::new();
+        };
+        self.vary(&mut body, "");
+        Bytes::from(body.to_string())
+    }
+
+    /// Signs a message to an inbound webhook: mostly rightly, seldom for another time, and some of them repeated. The
+    /// path that it goes to.
+    fn sign(&mut self, headers: &mut HeaderMap, body: &Bytes, now: Timestamp) -> String {
+        let place = self.place(self.orgs[self.org].inbound.len());
+        let id = format!("msg-{}", self.below(20));
+        let late = Duration::from_secs(if self.seldom() { 600 } else { 0 });
+        let (path, secret) = &self.orgs[self.org].inbound[place];
+        let at = now.minus(late);
+        headers.insert("webhook-id", value(&id));
+        headers.insert("webhook-timestamp", HeaderValue::from(at.as_seconds()));
+        headers.insert("webhook-signature", value(&secret.sign(&id, at, body)));
+        path.clone()
     }
 
     /// A path with something for each of its parameters; the last segment that is none.
@@ -272,11 +377,22 @@ impl Speaker {
         let Ok(body) = serde_json::from_slice::<Value>(response.body()) else {
             return;
         };
+        let known = &mut self.orgs[self.org];
+        if let (Some(path), Some(secret)) = (body["url"].as_str(), body["signing_secret"].as_str())
+            && path.starts_with(INBOUND)
+        {
+            let secret = secret.parse().expect("a secret");
+            known.inbound.push((path.to_owned(), secret));
+        }
         let made = [&body["id"], &body["data"]["id"]];
         if let Some(id) = made.into_iter().find_map(Value::as_str) {
-            self.orgs[self.org].add(collection, id.to_owned());
+            known.add(collection, id.to_owned());
         }
     }
+}
+
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("visible ASCII")
 }
 
 /// The collection that a field of a body names something of.

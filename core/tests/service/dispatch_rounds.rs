@@ -1,16 +1,16 @@
 //! Whole rounds, for hosts without a process of their own: from the change to the answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use knowledge_core::model::{
     DeliveryId, DeliveryStatus, EventType, NewCitationSubscription, NewWebhook, SensitivityLabel,
-    Webhook,
+    Webhook, WebhookUrl,
 };
 use knowledge_core::service::{
-    Attempt, DeliveryRequest, DeliverySender, Dispatched, Endpoint, PageRequest,
+    Attempt, DeliveryRequest, DeliverySender, DispatchLimits, Dispatched, Endpoint, PageRequest,
 };
 use knowledge_core::testing::faults::{CommitFault, FaultPlan};
 use serde_json::Value;
@@ -53,9 +53,13 @@ impl DeliverySender for Receiver {
 }
 
 async fn webhook(world: &World, event_type: EventType) -> Webhook {
+    webhook_at(world, event_type, "https://example.com/hook").await
+}
+
+async fn webhook_at(world: &World, event_type: EventType, url: &str) -> Webhook {
     let new = NewWebhook {
         event_type,
-        url: "https://example.com/hook".parse().unwrap(),
+        url: url.parse().unwrap(),
     };
     let made = world
         .service
@@ -64,8 +68,16 @@ async fn webhook(world: &World, event_type: EventType) -> Webhook {
 }
 
 async fn dispatch(world: &World, receiver: &Receiver) -> Dispatched {
-    let now = world.time.now();
-    world.service.dispatch(receiver, now).await.unwrap()
+    dispatch_within(world, receiver, DispatchLimits::default()).await
+}
+
+async fn dispatch_within(
+    world: &World,
+    sender: &dyn DeliverySender,
+    limits: DispatchLimits,
+) -> Dispatched {
+    let dispatched = world.service.dispatch(sender, world.time.now(), limits);
+    dispatched.await.unwrap()
 }
 
 #[tokio::test]
@@ -225,8 +237,7 @@ async fn one_slow_endpoint_holds_up_nobody_else() {
         received: Mutex::default(),
         wanted: others + 1,
     };
-    let now = world.time.now();
-    let done = world.service.dispatch(&sender, now).await.unwrap();
+    let done = dispatch_within(&world, &sender, DispatchLimits::default()).await;
     assert_eq!((done.attempts, done.delivered), (81, 81));
     assert_eq!((done.has_more, done.next_due), (false, None));
     world.assert_whole().await;
@@ -241,7 +252,11 @@ async fn a_round_that_meets_a_fault_loses_nothing() {
         let plan = FaultPlan::none().at_commit(number, CommitFault::LostNotApplied);
         let twin = world.copy(plan).await;
         let receiver = Receiver::new(&twin, 200);
-        let first = twin.service.dispatch(&receiver, twin.time.now()).await;
+        let limits = DispatchLimits::default();
+        let first = twin
+            .service
+            .dispatch(&receiver, twin.time.now(), limits)
+            .await;
         if twin.faults.counts().faults == 0 {
             assert_eq!(first.unwrap().delivered, 1);
             assert!(number > 3, "{number}");
@@ -260,4 +275,113 @@ async fn a_round_that_meets_a_fault_loses_nothing() {
         assert_eq!(twin.undelivered().await, 0);
         twin.assert_whole().await;
     }
+}
+
+/// Who has as many requests under way as there come, and notes how many. One endpoint answers when all others have
+/// been served, or when it has everything there is.
+struct Crowded {
+    silent: WebhookUrl,
+    others: usize,
+    room: usize,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    under_way: usize,
+    with_silent: usize,
+    under_way_max: usize,
+    with_silent_max: usize,
+    others_served: usize,
+}
+
+#[async_trait]
+impl DeliverySender for Crowded {
+    async fn send(&self, request: &DeliveryRequest) -> Attempt {
+        let is_silent = request.url == self.silent;
+        {
+            let mut seen = self.seen.lock().unwrap();
+            seen.under_way += 1;
+            seen.with_silent += usize::from(is_silent);
+            seen.under_way_max = seen.under_way_max.max(seen.under_way);
+            seen.with_silent_max = seen.with_silent_max.max(seen.with_silent);
+        }
+        let is_held_back = || {
+            let seen = *self.seen.lock().unwrap();
+            is_silent && seen.others_served < self.others && seen.with_silent < self.room
+        };
+        tokio::task::yield_now().await;
+        while is_held_back() {
+            tokio::task::yield_now().await;
+        }
+        let mut seen = self.seen.lock().unwrap();
+        seen.under_way -= 1;
+        seen.with_silent -= usize::from(is_silent);
+        seen.others_served += usize::from(!is_silent);
+        answer(200)
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_does_not_answer_leaves_connections_to_the_others() {
+    let world = World::new().await;
+    let silent = webhook_at(
+        &world,
+        EventType::ChunkCreated,
+        "https://silent.example/hook",
+    )
+    .await;
+    world.announce(&silent, 8).await;
+    world.time.pass(MILLISECOND);
+    let others = 10;
+    let other = webhook(&world, EventType::ChunkCreated).await;
+    world.announce(&other, others).await;
+    let limits = DispatchLimits {
+        at_once_max: 6,
+        ..DispatchLimits::default()
+    };
+    let sender = Crowded {
+        silent: silent.url.clone(),
+        others,
+        room: limits.at_once_max,
+        seen: Mutex::default(),
+    };
+    let done = dispatch_within(&world, &sender, limits).await;
+    assert_eq!((done.attempts, done.delivered), (18, 18));
+    let seen = *sender.seen.lock().unwrap();
+    assert_eq!((seen.under_way_max, seen.with_silent_max), (6, 3));
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_round_makes_no_more_attempts_than_it_may() {
+    let world = World::new().await;
+    for _ in 0..5 {
+        let webhook = webhook(&world, EventType::ChunkCreated).await;
+        world.announce(&webhook, 5).await;
+    }
+    let limits = DispatchLimits {
+        at_once_max: 6,
+        attempts_max: 4,
+    };
+    let receiver = Receiver::new(&world, 200);
+    let mut rounds = Vec::new();
+    loop {
+        let done = dispatch_within(&world, &receiver, limits).await;
+        rounds.push(done.attempts);
+        if !done.has_more {
+            break;
+        }
+    }
+    assert_eq!(rounds, [4, 4, 4, 4, 4, 4, 1]);
+    let ids: BTreeSet<_> = receiver.received().iter().map(|one| one.id).collect();
+    assert_eq!(ids.len(), 25);
+    // As many as none at once would make no progress, and be called for ever.
+    let limits = DispatchLimits {
+        at_once_max: 0,
+        ..limits
+    };
+    world.memories(1).await;
+    assert_eq!(dispatch_within(&world, &receiver, limits).await.attempts, 4);
+    world.assert_whole().await;
 }

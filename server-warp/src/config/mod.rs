@@ -48,6 +48,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use knowledge_core::limits::Limits;
+pub use knowledge_core::model::BaseUrl;
 
 pub(crate) use self::describe::{
     example, help_of, settings_for_help, show_json, show_text, show_toml,
@@ -59,7 +60,6 @@ pub use self::network::{
 };
 pub(crate) use self::sections::SECTIONS;
 pub(crate) use self::setting::Setting;
-pub use self::textual::BaseUrl;
 pub use self::units::{format_size, format_time};
 pub use self::webhooks::WebhookSettings;
 use crate::admin::SocketPlace;

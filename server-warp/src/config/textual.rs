@@ -1,18 +1,15 @@
 //! What is written as text: names, paths, addresses.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use knowledge_core::model::IpNet;
+use knowledge_core::model::{BaseUrl, IpNet, is_origin};
 use knowledge_storage_sled::Mode;
-use url::Url;
 
 use super::network::AllowedOrigin;
 use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
-use crate::net::is_origin;
 
 /// What is written as text.
 pub(crate) trait Textual: Clone {
@@ -188,37 +185,6 @@ impl Textual for Mode {
     }
 }
 
-/// An absolute `http` or `https` URL to which paths can be added: without a slash at the end, without a query, and
-/// without credentials, which do not belong where configurations are shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaseUrl(String);
-
-impl BaseUrl {
-    /// The URL that the text is, if it is one.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let url = Url::parse(text).ok()?;
-        let is_plain = url.username().is_empty()
-            && url.password().is_none()
-            && url.query().is_none()
-            && url.fragment().is_none();
-        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
-        (is_plain && is_http).then(|| Self(text.trim_end_matches('/').to_owned()))
-    }
-
-    /// The URL, without a slash at the end.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for BaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl Textual for BaseUrl {
     const EXPECTS: &'static str = "an http or https URL without credentials or a query, such as https://knowledge.example.com";
     const PLACEHOLDER: &'static str = "URL";
@@ -230,6 +196,6 @@ impl Textual for BaseUrl {
     }
 
     fn write(&self) -> Option<String> {
-        Some(self.0.clone())
+        Some(self.to_string())
     }
 }

@@ -14,10 +14,10 @@ use http::header::{
     LOCATION, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use knowledge_core::model::is_origin;
 use tower_http::cors::{AllowOrigin, Cors as CorsService, CorsLayer};
 use tower_layer::Layer;
 use tower_service::Service;
-use url::Url;
 use warp::reply::Response;
 
 use super::exchange::{Exchange, REQUEST_ID};
@@ -124,15 +124,6 @@ impl CorsConfig {
     }
 }
 
-/// Whether a text is an origin as browsers send it. Another spelling would match none, and say nothing.
-pub(crate) fn is_origin(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| {
-        let is_as_sent = url.origin().ascii_serialization() == text;
-        // A name with an asterisk is one to the parser; whoever writes it means a pattern, which it is not.
-        matches!(url.scheme(), "http" | "https") && is_as_sent && !text.contains('*')
-    })
-}
-
 /// What puts the headers of the protocol on answers.
 #[derive(Clone, Debug)]
 pub(super) struct Cors {
@@ -215,40 +206,5 @@ impl Service<Request<()>> for Finished {
 
     fn call(&mut self, _: Request<()>) -> Self::Future {
         ready(Ok(self.0.take().unwrap_or_default()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn origins_are_written_as_browsers_send_them() {
-        for origin in [
-            "https://app.example.com",
-            "http://localhost:3000",
-            "http://127.0.0.1:8080",
-            "https://[::1]:8443",
-            "https://xn--bcher-kva.example",
-        ] {
-            assert!(is_origin(origin), "{origin}");
-        }
-        for other in [
-            "",
-            "*",
-            "null",
-            "app.example.com",
-            "https://",
-            "https://app.example.com/",
-            "https://App.example.com",
-            "https://app.example.com:443",
-            "http://app.example.com:80",
-            "https://user@app.example.com",
-            "https://*.example.com",
-            "https://app.example.com:port",
-            "ftp://app.example.com",
-        ] {
-            assert!(!is_origin(other), "{other}");
-        }
     }
 }

@@ -84,7 +84,6 @@ mod tls;
 
 pub use compression::{COMPRESSION_BYTES_MIN_DEFAULT, CompressionConfig};
 pub use config::*;
-pub(crate) use cors::is_origin;
 pub use cors::{CORS_MAX_AGE_DEFAULT, CorsConfig, CorsOrigins};
 pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;

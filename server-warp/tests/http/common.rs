@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use http::Method;
+use http::{HeaderValue, Method};
 use uuid::Uuid;
 
-use crate::support::{Call, Operation, Show, list_roles, quiet_org};
+use crate::support::{Answer, Call, Operation, Show, list_roles, quiet_org};
 
 /// Three times what a body may have.
 const LARGE_BODY_BYTES: usize = 3 * 1_024 * 1_024;
@@ -147,14 +147,26 @@ async fn a_query_is_no_part_of_the_path() {
     );
 }
 
+fn too_large() -> String {
+    "x".repeat(LARGE_BODY_BYTES)
+}
+
+/// Whether an answer ends its connection.
+fn closes(answer: &Answer) -> bool {
+    answer.headers.get("connection") == Some(&HeaderValue::from_static("close"))
+}
+
 #[tokio::test]
 async fn a_body_that_is_too_large() {
-    let large = || "x".repeat(LARGE_BODY_BYTES);
+    // What becomes of the connection is looked at below.
+    let show = |mut answer: Answer| {
+        answer.headers.remove("connection");
+        answer.show()
+    };
     let [in_body, in_headers] = one_of_each_style();
-    insta::assert_snapshot!(in_body.call.body(large()).send().await.show(), @r#"
+    insta::assert_snapshot!(show(in_body.call.body(too_large()).chunked().send().await), @r#"
     413 Payload Too Large
     cache-control: no-store
-    connection: close
     content-length: 110
     content-type: application/json
     date: <date>
@@ -168,10 +180,9 @@ async fn a_body_that_is_too_large() {
       }
     }
     "#);
-    insta::assert_snapshot!(in_headers.call.body(large()).chunked().send().await.show(), @"
+    insta::assert_snapshot!(show(in_headers.call.body(too_large()).send().await), @"
     413 Payload Too Large
     cache-control: no-store
-    connection: close
     content-length: 0
     date: <date>
     error-code: payload_too_large
@@ -180,10 +191,37 @@ async fn a_body_that_is_too_large() {
     ");
     for operation in Operation::every(quiet_org()) {
         for chunked in [false, true] {
-            let call = operation.call.clone().body(large());
+            // In chunks: see below.
+            if chunked && operation.call.is_safe() {
+                continue;
+            }
+            let call = operation.call.clone().body(too_large());
             let answer = if chunked { call.chunked() } else { call }.send().await;
             assert_eq!(answer.status, 413, "{}", operation.name);
             assert_eq!(operation.refusal(&answer).0, "payload_too_large");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_get_in_chunks_that_are_too_large() {
+    for operation in Operation::every(quiet_org())
+        .into_iter()
+        .filter(|operation| operation.call.is_safe())
+    {
+        let answer = operation.call.clone().body(too_large()).chunked().send();
+        let answer = answer.await;
+        assert_eq!(answer.status, 413, "{}", operation.name);
+        assert_eq!(operation.refusal(&answer).0, "payload_too_large");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_a_body_that_is_too_large() {
+    for operation in Operation::every(quiet_org()) {
+        let call = operation.call.body(too_large());
+        for call in [call.clone(), call.chunked()] {
+            assert!(closes(&call.send().await), "{}", operation.name);
         }
     }
 }

@@ -356,7 +356,7 @@ async fn send_at_once(base_url: &str, org: &OrgFixture) -> String {
 
 #[tokio::test]
 async fn of_many_calls_at_once_one_changes_data() {
-    send_at_once(&target().base_url, own_org()).await;
+    send_at_once(target().base_url(), own_org()).await;
 }
 
 #[tokio::test]

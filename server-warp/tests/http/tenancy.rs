@@ -393,7 +393,7 @@ async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
     }
     seen.push(format!(
         "{:?}",
-        roles_by_slug(&target().base_url, org).await
+        roles_by_slug(target().base_url(), org).await
     ));
     let webhook = format!("/v1/workspaces/{}/webhooks/{}", org.main.id, names.webhook);
     let subscription = format!("/v1/citation-subscriptions/{}", names.subscription);

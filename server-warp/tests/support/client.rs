@@ -1,6 +1,9 @@
 //! An HTTP client that sends what it is told and shows what it gets.
 
 use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +15,7 @@ use hyper::body::Frame;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::contract;
@@ -158,7 +162,8 @@ impl Call {
         let stream = TcpStream::connect(authority)
             .await
             .map_err(Failed::NotSent)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let stream = TokioIo::new(Outspoken(stream));
+        let (mut sender, connection) = http1::handshake(stream).await?;
         let connection = tokio::spawn(connection);
         let (method, path) = (self.method.clone(), self.path.clone());
         let response = sender.send_request(self.request(authority)).await?;
@@ -205,11 +210,60 @@ impl Call {
     }
 }
 
+/// A connection on which everything can be said, whether it is listened to or not: a server may answer and hang up before
+/// it has read a body, and the answer is read all the same.
+struct Outspoken(TcpStream);
+
+impl Outspoken {
+    fn unless_hung_up<T>(done: Poll<io::Result<T>>, otherwise: T) -> Poll<io::Result<T>> {
+        done.map(|done| match done {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                Ok(otherwise)
+            }
+            done => done,
+        })
+    }
+}
+
+impl AsyncRead for Outspoken {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Outspoken {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.0).poll_write(cx, bytes);
+        Self::unless_hung_up(written, bytes.len())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::unless_hung_up(Pin::new(&mut self.0).poll_flush(cx), ())
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
 /// There was no whole answer.
 #[derive(Debug)]
 pub(crate) enum Failed {
     /// There was no connection: the request was never sent.
-    NotSent(#[expect(dead_code, reason = "shown by Debug")] std::io::Error),
+    NotSent(#[expect(dead_code, reason = "shown by Debug")] io::Error),
     /// The connection ended too early: whether the request was carried out is unknown.
     Lost(#[expect(dead_code, reason = "shown by Debug")] hyper::Error),
 }

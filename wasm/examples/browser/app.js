@@ -5,29 +5,34 @@ import { KnowledgeError, KnowledgeService } from "knowledge-wasm";
 import { IndexedDbStore } from "knowledge-wasm/stores/indexeddb";
 
 const DATABASE = "knowledge-demo";
+/** What is kept beside the store. A demo's secrets need no safer place. */
+const SEALING_KEY = "knowledge-demo-sealing-key";
+const CALLER = "knowledge-demo-caller";
 const YEAR_SECONDS = 365 * 24 * 60 * 60;
-const TITLES = [
-  "How we name things",
-  "Who is on call",
-  "What the beta taught us",
-  "Prices of next year",
-  "Accounts that are at risk",
-  "Where the backups are",
+const MEMORIES = [
+  ["How we name things", "public"],
+  ["Who is on call", "internal"],
+  ["What the beta taught us", "internal"],
+  ["Prices of next year", "confidential"],
+  ["Accounts that are at risk", "confidential"],
+  ["Where the backups are", "restricted"],
 ];
 
 const element = (id) => document.getElementById(id);
 
-/** What is kept beside the store: the key that it is sealed with, and the token. A demo's secrets need no safer place. */
-function remembered(name, make) {
-  const kept = localStorage.getItem(name);
-  if (kept !== null) return kept;
-  const made = make();
-  localStorage.setItem(name, made);
+/** An element with these properties and children. */
+function make(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
   return made;
 }
 
-function newKey() {
-  return btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))));
+function sealingKey() {
+  const kept = localStorage.getItem(SEALING_KEY);
+  if (kept !== null) return kept;
+  const made = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))));
+  localStorage.setItem(SEALING_KEY, made);
+  return made;
 }
 
 /** Makes the organisation with its memories: the first time, or where the first time came to no end. */
@@ -45,32 +50,70 @@ async function makeDemo(service) {
     name: "this page",
     expires_in_seconds: YEAR_SECONDS,
   });
-  const source = await service.createSource(token, { body: { name: "Handbook", kind: "wiki" } });
-  const memories = TITLES.map((title) => ({ title, content: `${title}, in detail.`, source_key: title }));
-  await service.ingestMemories(token, { id, body: { source_id: source.id, memories } });
-  const demo = { token, workspace: id };
-  localStorage.setItem("demo", JSON.stringify(demo));
-  return demo;
-}
-
-function row(cells) {
-  const row = document.createElement("tr");
-  for (const cell of cells) {
-    const data = document.createElement("td");
-    data.append(cell);
-    row.append(data);
+  if ((await service.listMemories(token, { id, limit: 1 })).data.length === 0) {
+    const source = await service.createSource(token, { body: { name: "Handbook", kind: "wiki" } });
+    const memories = MEMORIES.map(([title, sensitivity_label]) => ({
+      title,
+      content: `${title}, in detail.`,
+      sensitivity_label,
+    }));
+    await service.ingestMemories(token, { id, body: { source_id: source.id, memories } });
   }
-  return row;
+  const caller = { token, workspace: id };
+  localStorage.setItem(CALLER, JSON.stringify(caller));
+  return caller;
 }
 
-function checkbox(id) {
-  const box = Object.assign(document.createElement("input"), { type: "checkbox", value: id });
-  box.setAttribute("aria-label", "Select");
-  return box;
+/** Opens the demo. Pages that are opened at once take turns, so that there is one. */
+function openDemo() {
+  return navigator.locks.request(DATABASE, async () => {
+    const store = await IndexedDbStore.open(DATABASE);
+    const service = await KnowledgeService.open(store, { sealingKey: sealingKey() });
+    const caller = JSON.parse(localStorage.getItem(CALLER)) ?? (await makeDemo(service));
+    return { service, ...caller };
+  });
+}
+
+/** Deletes everything, here and in other pages that show it, and begins anew. */
+async function reset() {
+  if (!confirm("Delete the demo with everything that was changed in it?")) return;
+  await new Promise((resolve, reject) => {
+    const deleting = indexedDB.deleteDatabase(DATABASE);
+    deleting.onsuccess = resolve;
+    deleting.onerror = () => reject(deleting.error);
+  });
+  localStorage.removeItem(CALLER);
+  localStorage.removeItem(SEALING_KEY);
+  location.reload();
+}
+
+function figure(name, value) {
+  return make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: value }));
+}
+
+function steps(title, steps) {
+  const item = ({ label, completed }) =>
+    make(
+      "li",
+      { className: completed ? "done" : "open" },
+      make("span", { className: "state", textContent: completed ? "Done: " : "To do: " }),
+      label,
+    );
+  const done = steps.filter(({ completed }) => completed).length;
+  const heading = make("h3", { textContent: title }, make("small", { textContent: ` ${done} of ${steps.length}` }));
+  return make("div", {}, heading, make("ul", {}, ...steps.map(item)));
+}
+
+function row({ id, title, sensitivityLabel, reviewStatus }) {
+  const box = make("input", { type: "checkbox", value: id, ariaLabel: `Select ${title}` });
+  const badge = (text) => make("span", { className: `badge ${text}`, textContent: text });
+  const name = make("th", { scope: "row", textContent: title });
+  const [selected, label, review] = [box, badge(sensitivityLabel), badge(reviewStatus)].map((it) => make("td", {}, it));
+  return make("tr", {}, selected, name, label, review);
 }
 
 class Page {
-  constructor(service, { token, workspace }) {
+  constructor({ service, token, workspace }) {
     this.service = service;
     this.token = token;
     this.workspace = workspace;
@@ -80,22 +123,18 @@ class Page {
     const summary = await this.service.dashboardSummary(this.token, this.workspace);
     const { data } = await this.service.listMemories(this.token, { id: this.workspace, limit: 200 });
     element("workspace").textContent = summary.workspace.name;
-    const facts = { "Waiting for review": summary.review_backlog_count, Memories: data.length };
-    element("summary").replaceChildren(
-      ...Object.entries(facts).flatMap(([name, value]) => [
-        Object.assign(document.createElement("dt"), { textContent: name }),
-        Object.assign(document.createElement("dd"), { textContent: value }),
-      ]),
+    element("figures").replaceChildren(
+      figure("Memories", data.length),
+      figure("Waiting for review", summary.review_backlog_count),
+      figure("Restricted", data.filter(({ sensitivityLabel }) => sensitivityLabel === "restricted").length),
     );
     const { required, suggested } = summary.first_value_checklist;
-    const step = ({ label, completed }) =>
-      Object.assign(document.createElement("li"), { textContent: `${completed ? "✓" : "○"} ${label}` });
-    element("checklist").replaceChildren(...[...required, ...suggested].map(step));
-    const rows = data.map((memory) =>
-      row([checkbox(memory.id), memory.title, memory.sensitivityLabel, memory.reviewStatus]),
-    );
-    element("memories").replaceChildren(...rows);
+    element("checklist").replaceChildren(steps("First steps", required), steps("Worth a try", suggested));
+    // What came in at once has no order of its own.
+    const byTitle = data.toSorted((left, right) => left.title.localeCompare(right.title));
+    element("memories").replaceChildren(...byTitle.map(row));
     element("all").checked = false;
+    element("demo").hidden = false;
   }
 
   async relabel() {
@@ -105,42 +144,59 @@ class Page {
       element("result").textContent = "Select what to relabel.";
       return;
     }
-    const sensitivityLabel = element("label").value;
-    const update = { memoryIds, sensitivityLabel };
+    const update = { memoryIds, sensitivityLabel: element("label").value };
     const { summary } = await this.service.bulkUpdate(this.token, crypto.randomUUID(), update);
-    element("result").textContent = `${summary.succeeded} of ${summary.requested} relabelled.`;
     await this.show();
+    element("result").textContent = `${summary.succeeded} of ${summary.requested} relabelled.`;
   }
 }
 
-function report(error) {
-  element("state").textContent = error instanceof KnowledgeError ? `${error.code}: ${error.message}` : String(error);
+/** What to say of an error to whoever looks at the page. */
+function explain(error) {
+  if (error instanceof KnowledgeError && error.code === "other_sealing_key") {
+    return "Its data is still here, but the key that it is sealed with is not: it was cleared.";
+  }
+  return error instanceof KnowledgeError ? `${error.message} (${error.code})` : String(error);
+}
+
+function showProblem(error) {
+  console.error(error);
+  element("reason").textContent = explain(error);
+  element("problem").hidden = false;
+  if (element("demo").hidden) element("workspace").textContent = "Not open";
 }
 
 function showConnection() {
-  element("state").textContent = navigator.onLine
-    ? "Kept in this browser; nothing is sent."
-    : "Without a network, as well as with one.";
+  element("connection").textContent = navigator.onLine ? "Online" : "Offline: everything still works";
+  element("connection").className = navigator.onLine ? "online" : "offline";
+}
+
+/** Keeps the page itself for when there is no network. Without that it works as long as there is one. */
+async function keepPage() {
+  try {
+    await navigator.serviceWorker.register("service-worker.js");
+  } catch (error) {
+    console.warn("The page is not kept for when there is no network:", error);
+  }
 }
 
 async function main() {
-  // So that the page itself is there without a network.
-  await navigator.serviceWorker?.register("service-worker.js");
-  const sealingKey = remembered("sealing-key", newKey);
-  const service = await KnowledgeService.open(await IndexedDbStore.open(DATABASE), { sealingKey });
-  const demo = JSON.parse(localStorage.getItem("demo")) ?? (await makeDemo(service));
-  const page = new Page(service, demo);
+  for (const button of document.querySelectorAll("[data-reset]")) {
+    button.addEventListener("click", () => reset().catch(showProblem));
+  }
+  addEventListener("online", showConnection);
+  addEventListener("offline", showConnection);
+  showConnection();
+  keepPage();
+  const page = new Page(await openDemo());
   element("relabel").addEventListener("submit", (event) => {
     event.preventDefault();
-    page.relabel().catch(report);
+    page.relabel().catch(showProblem);
   });
   element("all").addEventListener("change", ({ target }) => {
     for (const box of document.querySelectorAll("#memories input")) box.checked = target.checked;
   });
-  addEventListener("online", showConnection);
-  addEventListener("offline", showConnection);
-  showConnection();
   await page.show();
 }
 
-main().catch(report);
+main().catch(showProblem);

@@ -1,9 +1,10 @@
 // Keeps the page and the package, so that they are there without a network.
 
-const CACHE = "knowledge-demo-1";
+const CACHE = "knowledge-demo-2";
 const PACKAGE = "../../pkg";
 const FILES = [
   "./",
+  "index.html",
   "app.js",
   "style.css",
   ...[
@@ -28,7 +29,13 @@ addEventListener("install", (event) => {
   skipWaiting();
 });
 
-addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+addEventListener("activate", (event) => event.waitUntil(Promise.all([forgetOthers(), clients.claim()])));
+
+/** Deletes what earlier versions of the demo kept. */
+async function forgetOthers() {
+  const others = (await caches.keys()).filter((name) => name.startsWith("knowledge-demo-") && name !== CACHE);
+  await Promise.all(others.map((name) => caches.delete(name)));
+}
 
 /** What the network has, which is newer; else what was kept. */
 async function answer(request) {

@@ -13,6 +13,8 @@ const DISPATCH_DELAY_MS = SECOND_MS;
 const RETRY_DELAY_MS = MINUTE_MS;
 /** How often what has expired is swept, where nothing else is due before. */
 const MAINTENANCE_INTERVAL_MS = 60 * MINUTE_MS;
+/** What one invocation may fetch: six connections at once, and fewer subrequests than the 50 of the smallest plan. */
+const DISPATCH_LIMITS = { atOnceMax: 6, attemptsMax: 40 };
 /** How many organisations the operator is listed at a time. */
 const ORGANIZATIONS_PER_PAGE = 200;
 const OPERATOR_PATH = "/admin/v1/";
@@ -78,7 +80,8 @@ export class Organization extends DurableObject {
 
   /** Makes the deliveries that are due, and says when to do so again. */
   async #deliver() {
-    const { hasMore, nextDue } = await this.#service.dispatch((url, init) => fetch(url, init));
+    const send = (url, init) => fetch(url, init);
+    const { hasMore, nextDue } = await this.#service.dispatch(send, undefined, DISPATCH_LIMITS);
     return hasMore ? Date.now() : (nextDue?.getTime() ?? Infinity);
   }
 

@@ -3,6 +3,12 @@
 import { StoreError } from "../error.js";
 import { TABLES, apply, get, scan } from "./sql.js";
 
+/** The message is all that the runtime gives: it ends with SQLite's name for the error. */
+function kindOf({ message }) {
+  if (/SQLITE_FULL/.test(message)) return "full";
+  return /SQLITE_(CORRUPT|NOTADB)/.test(message) ? "corrupt" : "unavailable";
+}
+
 /** The database of one Durable Object: of `ctx.storage`. */
 export class DurableObjectStore {
   #storage;
@@ -10,9 +16,11 @@ export class DurableObjectStore {
 
   constructor(storage) {
     this.#storage = storage;
-    storage.transactionSync(() => {
-      for (const statement of TABLES) storage.sql.exec(statement);
-    });
+    this.#working(() =>
+      storage.transactionSync(() => {
+        for (const statement of TABLES) storage.sql.exec(statement);
+      }),
+    );
   }
 
   get(keys) {
@@ -45,8 +53,7 @@ export class DurableObjectStore {
       return work();
     } catch (error) {
       if (error instanceof StoreError) throw error;
-      const kind = /SQLITE_FULL/.test(error.message) ? "full" : "unavailable";
-      throw new StoreError(kind, error.message, { cause: error });
+      throw new StoreError(kindOf(error), error.message, { cause: error });
     }
   }
 

@@ -1,6 +1,10 @@
 import type { Check, Entry, KeyEntry, KeyRange, Mutation, Store } from "../store.js";
 
-/** A store in a browser. Pages of one origin that have it open at the same time share it. */
+/**
+ * A store in a browser. Pages of one origin that have it open at the same time share it. After a commit of which nobody knows
+ * whether it was applied (`unknown`), and once the browser has closed the database (its data was cleared), every call is
+ * refused as `unavailable` until it is opened again.
+ */
 export class IndexedDbStore implements Store {
   private constructor();
   /** Opens a database by its name; makes it where there is none. */

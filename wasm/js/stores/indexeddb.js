@@ -20,11 +20,14 @@ function transact(database, mode, work) {
     }
     let answer;
     let refusal;
+    let isWritten = false;
     transaction.oncomplete = () => resolve(answer);
-    // One that was aborted has changed nothing.
+    // One that was aborted before it was told all that it writes has changed nothing. Afterwards it may already have been
+    // on its way to the disk.
     transaction.onabort = () => {
       const error = transaction.error;
-      const kind = error?.name === "QuotaExceededError" ? "full" : "unavailable";
+      const unnamed = isWritten ? "unknown" : "unavailable";
+      const kind = error?.name === "QuotaExceededError" ? "full" : unnamed;
       const message = error?.message || "the transaction was aborted";
       reject(refusal ?? new StoreError(kind, `IndexedDB: ${message}`, { cause: error }));
     };
@@ -33,6 +36,9 @@ function transact(database, mode, work) {
       versions: transaction.objectStore(VERSIONS),
       answer(value) {
         answer = value;
+      },
+      written() {
+        isWritten = true;
       },
       refuse(error) {
         refusal = error;
@@ -83,33 +89,37 @@ function scanBackward(entries, range, limit, answer) {
 }
 
 /** Writes what a commit changes, once its checks are known to hold. */
-function write({ entries, versions, answer, refuse }, mutations, last = 0) {
+function write({ entries, versions, answer, written, refuse }, mutations, last = 0) {
   const version = last + 1;
-  versions.put(version, LAST);
-  answer(version);
-  for (const { type, key, value, delta } of mutations) {
-    if (type === "put") {
-      entries.put({ value, version }, key);
-    } else if (type === "delete") {
-      entries.delete(key);
-    } else {
-      entries.get(key).onsuccess = ({ target }) => {
-        try {
-          entries.put({ value: addTo(target.result?.value, delta), version }, key);
-        } catch (error) {
-          refuse(error);
-        }
-      };
+  const counters = mutations.filter(({ type }) => type === "add");
+  const keys = counters.map(({ key }) => key);
+  readAll(entries, keys, (found) => {
+    let sums;
+    try {
+      sums = counters.map(({ delta }, place) => addTo(found[place]?.value, delta));
+    } catch (error) {
+      refuse(error);
+      return;
     }
-  }
+    counters.forEach(({ key }, place) => entries.put({ value: sums[place], version }, key));
+    for (const { type, key, value } of mutations) {
+      if (type === "put") entries.put({ value, version }, key);
+      else if (type === "delete") entries.delete(key);
+    }
+    versions.put(version, LAST);
+    answer(version);
+    written();
+  });
 }
 
 /** A store in one database of the page's origin. Pages that have it open at the same time share it. */
 export class IndexedDbStore {
   #database;
+  #failure;
 
   constructor(database) {
     this.#database = database;
+    database.onclose = () => this.#fail("the browser has closed the database");
   }
 
   /** Opens a database by its name; makes it where there is none. */
@@ -132,20 +142,20 @@ export class IndexedDbStore {
   }
 
   get(keys) {
-    return transact(this.#database, "readonly", ({ entries, answer }) => {
+    return this.#transact("readonly", ({ entries, answer }) => {
       readAll(entries, keys, (found) => answer(found.map((entry) => entry ?? null)));
     });
   }
 
   scan(range, limit, isReverse) {
     const scanning = isReverse ? scanBackward : scanForward;
-    return transact(this.#database, "readonly", ({ entries, answer }) => {
+    return this.#transact("readonly", ({ entries, answer }) => {
       scanning(entries, keyRange(range), limit, answer);
     });
   }
 
   commit(checks, mutations) {
-    return transact(this.#database, "readwrite", (transaction) => {
+    return this.#transact("readwrite", (transaction) => {
       const { entries, versions, answer } = transaction;
       const keys = checks.map(({ key }) => key);
       readAll(entries, keys, (found) => {
@@ -160,6 +170,22 @@ export class IndexedDbStore {
   }
 
   close() {
+    this.#fail("the store is closed");
     this.#database.close();
+  }
+
+  async #transact(mode, work) {
+    if (this.#failure) throw this.#failure;
+    try {
+      return await transact(this.#database, mode, work);
+    } catch (error) {
+      // Nothing is read from here on that could turn out otherwise.
+      if (error.kind === "unknown") this.#fail("a commit failed; open the store again");
+      throw error;
+    }
+  }
+
+  #fail(message) {
+    this.#failure ??= new StoreError("unavailable", `IndexedDB: ${message}`);
   }
 }

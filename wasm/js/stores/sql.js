@@ -2,24 +2,27 @@
 
 import { addTo } from "./counter.js";
 
-/** Created once, kept for ever. The one row of `version` outlives every entry, so that no version comes twice. */
+/**
+ * Created once, kept for ever. The version stands before the value: it is read alone, and what is behind a value that goes
+ * over several pages is found through all of them. The one row of `version` outlives every entry, so that none comes twice.
+ */
 export const TABLES = [
-  "CREATE TABLE IF NOT EXISTS entry (key BLOB PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID",
+  "CREATE TABLE IF NOT EXISTS entry (key BLOB PRIMARY KEY, version INTEGER NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
   "CREATE TABLE IF NOT EXISTS version (id INTEGER PRIMARY KEY CHECK (id = 1), last INTEGER NOT NULL)",
   "INSERT OR IGNORE INTO version (id, last) VALUES (1, 0)",
 ];
 
-const GET = "SELECT value, version FROM entry WHERE key = ?";
+const GET = "SELECT version, value FROM entry WHERE key = ?";
 const GET_VERSION = "SELECT version FROM entry WHERE key = ?";
 const PUT =
-  "INSERT INTO entry (key, value, version) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version";
+  "INSERT INTO entry (key, version, value) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET version = excluded.version, value = excluded.value";
 const DELETE = "DELETE FROM entry WHERE key = ?";
 const NEXT_VERSION = "UPDATE version SET last = last + 1 WHERE id = 1 RETURNING last";
 
 function scanStatement(hasEnd, isReverse) {
   const end = hasEnd ? "AND key < ? " : "";
   const order = isReverse ? "DESC" : "ASC";
-  return `SELECT key, value, version FROM entry WHERE key >= ? ${end}ORDER BY key ${order} LIMIT ?`;
+  return `SELECT key, version, value FROM entry WHERE key >= ? ${end}ORDER BY key ${order} LIMIT ?`;
 }
 
 /** Engines give bytes as a view or as a buffer. */
@@ -51,9 +54,9 @@ export function apply(all, checks, mutations) {
   }
   const version = Number(all(NEXT_VERSION)[0].last);
   for (const { type, key, value, delta } of mutations) {
-    if (type === "put") all(PUT, key, value, version);
+    if (type === "put") all(PUT, key, version, value);
     else if (type === "delete") all(DELETE, key);
-    else all(PUT, key, addTo(entry(all(GET, key)[0])?.value, delta), version);
+    else all(PUT, key, version, addTo(entry(all(GET, key)[0])?.value, delta));
   }
   return version;
 }

@@ -1,11 +1,15 @@
 // Runs in workerd: the service in a Durable Object. `/seed` seeds it for the HTTP suite of the server, and answers with the
 // fixture.
+//
+// The module of the tests only seeds: what is asked is the package that ships.
 
-import { KnowledgeService } from "./workerd.js";
+import "./pkg-testing/workerd.js";
 import { DurableObject } from "cloudflare:workers";
 
-import { DurableObjectStore } from "./stores/durable-object.js";
-import { seed } from "./testing.js";
+import { DISPATCH_PATH, dispatch } from "./dispatch.js";
+import { KnowledgeService } from "./pkg/workerd.js";
+import { DurableObjectStore } from "./pkg/stores/durable-object.js";
+import { seed } from "./pkg-testing/testing.js";
 
 const OPTIONS = { sealingKey: btoa("k".repeat(32)) };
 
@@ -26,8 +30,9 @@ export class Trial extends DurableObject {
     const { origin, pathname } = new URL(request.url);
     if (pathname === "/seed") {
       const fixture = await seed(this.#store, JSON.stringify(OPTIONS));
-      return Response.json({ ...fixture, base_url: origin });
+      return Response.json({ ...fixture, base_url: origin, dispatch_path: DISPATCH_PATH });
     }
+    if (pathname === DISPATCH_PATH) return dispatch(this.#service, request);
     const response = await this.#service.fetch(request);
     // Cloudflare's network adds it; workerd by itself does not.
     response.headers.set("date", new Date().toUTCString());

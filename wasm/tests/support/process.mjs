@@ -1,16 +1,20 @@
 // The processes of a test, and the directory that they work in.
 
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 
 const MODULES = resolve(import.meta.dirname, "../../node_modules");
+const OWN_NODE = join(MODULES, ".bin/node");
 
 // The programs themselves: what npm links may be a script that starts one, and outlives a signal or is outlived.
 export const DENO = join(MODULES, "deno/deno");
 export const WORKERD = join(MODULES, "workerd/bin/workerd");
+export const WRANGLER = join(MODULES, "wrangler/bin/wrangler.js");
+/** A newer Node.js than the one that runs this may be: `node:sqlite` and wrangler need it. */
+export const NODE = existsSync(OWN_NODE) ? OWN_NODE : process.execPath;
 export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** Long enough for a busy machine: a process that says nothing for so long will not. */

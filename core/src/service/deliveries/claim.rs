@@ -62,12 +62,21 @@ pub struct Claimed {
 /// Where the mark of a turn stands, and whose it is.
 type Mark = (Timestamp, OrgId, EndpointId);
 
+/// What a dispatcher claims under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClaimTerms {
+    /// How long the leases are.
+    pub(super) lease: Duration,
+    /// How many deliveries to one endpoint may be in flight at once.
+    pub(super) per_endpoint_max: usize,
+}
+
 /// One call.
 struct Round<'c> {
     now: Timestamp,
     room: usize,
     in_flight: &'c InFlight,
-    lease: Duration,
+    terms: ClaimTerms,
     turns: usize,
     taken_by_org: BTreeMap<OrgId, usize>,
     /// Turns of those who have their share, as many as there can be room for.
@@ -76,12 +85,12 @@ struct Round<'c> {
 }
 
 impl<'c> Round<'c> {
-    fn new(now: Timestamp, room: usize, in_flight: &'c InFlight, lease: Duration) -> Self {
+    fn new(now: Timestamp, room: usize, in_flight: &'c InFlight, terms: ClaimTerms) -> Self {
         Self {
             now,
             room,
             in_flight,
-            lease,
+            terms,
             turns: 0,
             taken_by_org: BTreeMap::new(),
             passed_over: Vec::new(),
@@ -96,7 +105,7 @@ impl<'c> Round<'c> {
     }
 
     fn pass_over(&mut self, mark: Mark) {
-        let has_room = self.in_flight.with_endpoint(mark.2) < IN_FLIGHT_PER_ENDPOINT_MAX;
+        let has_room = self.in_flight.with_endpoint(mark.2) < self.terms.per_endpoint_max;
         if has_room && self.passed_over.len() <= TURNS_PER_CALL {
             self.passed_over.push(mark);
         }
@@ -124,18 +133,22 @@ impl KnowledgeService {
         room: usize,
         in_flight: &InFlight,
     ) -> Result<Claimed, Error> {
-        self.claim_for(now, room, in_flight, DELIVERY_LEASE).await
+        let terms = ClaimTerms {
+            lease: DELIVERY_LEASE,
+            per_endpoint_max: IN_FLIGHT_PER_ENDPOINT_MAX,
+        };
+        self.claim_under(terms, now, room, in_flight).await
     }
 
-    /// The same, for leases of this length.
-    pub(super) async fn claim_for(
+    /// The same, under these terms.
+    pub(super) async fn claim_under(
         &self,
+        terms: ClaimTerms,
         now: Timestamp,
         room: usize,
         in_flight: &InFlight,
-        lease: Duration,
     ) -> Result<Claimed, Error> {
-        let mut round = Round::new(now, room, in_flight, lease);
+        let mut round = Round::new(now, room, in_flight, terms);
         let taken = self.take_turns(&mut round).await;
         let mut claimed = round.claimed;
         match taken {
@@ -226,7 +239,8 @@ impl KnowledgeService {
     async fn take_mark(&self, round: &mut Round<'_>, mark: Mark) -> Result<bool, Error> {
         let (at, org, endpoint) = mark;
         let in_flight = round.in_flight.with_endpoint(endpoint);
-        if in_flight >= IN_FLIGHT_PER_ENDPOINT_MAX {
+        let terms = round.terms;
+        if in_flight >= terms.per_endpoint_max {
             return Ok(true);
         }
         let room = round.room.min(DELIVERIES_PER_CALL);
@@ -242,8 +256,8 @@ impl KnowledgeService {
             at,
             now: round.now,
             in_flight,
-            room: room.min(IN_FLIGHT_PER_ENDPOINT_MAX - in_flight),
-            lease: round.lease,
+            room: room.min(terms.per_endpoint_max - in_flight),
+            lease: terms.lease,
         };
         let taken = self.take_turn_or_postpone(turn).await?;
         *round.taken_by_org.entry(org).or_default() += taken.deliveries.len();

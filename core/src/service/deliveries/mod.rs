@@ -24,7 +24,7 @@ mod schedule;
 mod turn;
 
 pub use self::claim::{Claimed, ClaimedDelivery, IN_FLIGHT_PER_ENDPOINT_MAX};
-pub use self::dispatch::Dispatched;
+pub use self::dispatch::{DispatchLimits, Dispatched};
 pub use self::exchange::{
     ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
 };

@@ -37,7 +37,7 @@ async fn a_role_without_holders() {
     date: <date>
     request-id: <uuid 1>
     ");
-    let left = roles_by_slug(&target().base_url, org).await;
+    let left = roles_by_slug(target().base_url(), org).await;
     assert_eq!(
         left.into_keys().collect::<Vec<_>>(),
         ["guest", "inactive", "keeper", "restrained", "reviewer"]

@@ -4,6 +4,7 @@ mod additions;
 mod in_process;
 mod operations;
 mod show;
+mod stage;
 mod target;
 
 #[path = "../../support/client.rs"]
@@ -22,4 +23,5 @@ pub(crate) use self::operations::{
     list_roles, new_key, role, roles_by_slug, subscribe, update_role,
 };
 pub(crate) use self::show::Show;
+pub(crate) use self::stage::Stage;
 pub(crate) use self::target::{foreign_org, own_org, quiet_org, target};

@@ -1,18 +1,26 @@
 //! The service under test: one that the environment names, or the real binary on a directory seeded for it.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, OnceLock};
 
 use knowledge_core::testing::fixture::{self, Fixture, OrgFixture};
+use serde_json::Value;
 
 use super::knowledge::{Knowledge, open};
 
 /// Names a file with a [`Fixture`] that has a `base_url`. A suite uses a fixture up: seed anew for each run.
+///
+/// Beside it there may be a `dispatch_path`: the service attempts no delivery but when `{ "url", "status" }` is posted
+/// there, and then all that are due. Those to this URL are answered with this status, or not at all where there is none.
 const TARGET: &str = "KNOWLEDGE_TEST_TARGET";
+/// Names a file that each test adds its name to when it asks the service: what is said of a service that is up already
+/// holds for these tests alone.
+const ASKED: &str = "KNOWLEDGE_TEST_ASKED";
 /// Tells the ignored test that it was started on purpose.
 const KEEPER: &str = "KNOWLEDGE_TEST_KEEPER";
 /// What the keeper prints before the name of the file.
@@ -22,10 +30,11 @@ const UNCHANGED_ORGS: usize = 2;
 
 /// Where the service is, and what is in it.
 pub(crate) struct Target {
-    pub(crate) base_url: String,
+    base_url: String,
+    dispatch_path: Option<String>,
     fixture: Fixture,
     taken: AtomicUsize,
-    _keeper: Option<Child>,
+    keeper: Option<Child>,
 }
 
 /// The service that all tests of this process ask.
@@ -59,14 +68,39 @@ pub(crate) fn own_org() -> &'static OrgFixture {
 }
 
 impl Target {
+    /// The address of the service; whoever takes it asks there.
+    pub(crate) fn base_url(&self) -> &str {
+        static NAMES: LazyLock<Option<Mutex<Names>>> = LazyLock::new(Names::open);
+        if let Some(names) = &*NAMES {
+            // The runner of the tests names the thread of each after it.
+            let thread = std::thread::current();
+            let test = thread.name().expect("the thread of a test has a name");
+            names.lock().expect("no test panics here").note(test);
+        }
+        &self.base_url
+    }
+
+    /// Whether it is a service that was up already.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.keeper.is_none()
+    }
+
+    /// Where the service is told what comes of its deliveries, if it does not send by itself.
+    pub(crate) fn dispatch_path(&self) -> Option<&str> {
+        self.dispatch_path.as_deref()
+    }
+
     fn read(path: &Path, keeper: Option<Child>) -> Self {
         let json = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let fixture: Fixture = serde_json::from_slice(&json).expect("a fixture");
+        let json: Value = serde_json::from_slice(&json).expect("JSON");
+        let dispatch_path = json["dispatch_path"].as_str().map(str::to_owned);
+        let fixture: Fixture = serde_json::from_value(json).expect("a fixture");
         Self {
+            dispatch_path,
             base_url: fixture.base_url.clone().expect("a base_url in the fixture"),
             fixture,
             taken: AtomicUsize::new(0),
-            _keeper: keeper,
+            keeper,
         }
     }
 
@@ -94,6 +128,28 @@ impl Target {
             Path::new(&path.expect("the keeper seeds a directory")),
             Some(keeper),
         )
+    }
+}
+
+/// The tests that have asked the service.
+struct Names {
+    file: File,
+    noted: HashSet<String>,
+}
+
+impl Names {
+    fn open() -> Option<Mutex<Self>> {
+        let file = File::create(std::env::var_os(ASKED)?).expect("create the file of names");
+        Some(Mutex::new(Self {
+            file,
+            noted: HashSet::new(),
+        }))
+    }
+
+    fn note(&mut self, test: &str) {
+        if self.noted.insert(test.to_owned()) {
+            writeln!(self.file, "{test}").expect("write the name");
+        }
     }
 }
 

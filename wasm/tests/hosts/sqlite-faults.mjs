@@ -1,0 +1,149 @@
+// Runs in Deno, by `deno test`: the SQLite store beside other connections to its file, and where SQLite fails.
+
+import assert from "node:assert/strict";
+import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { join } from "node:path";
+
+import { StoreError } from "../../pkg/error.js";
+import { SqliteStore } from "../../pkg/stores/sqlite.js";
+
+const KEY = new TextEncoder().encode("key");
+const VALUE = new TextEncoder().encode("value");
+const PUT = [{ type: "put", key: KEY, value: VALUE }];
+const WRITER = join(import.meta.dirname, "sqlite-writer.mjs");
+
+const is = (kind) => (error) => {
+  assert.ok(error instanceof StoreError, error);
+  assert.equal(error.kind, kind, error.message);
+  return true;
+};
+
+/** A case with the path of a database that is not there yet. */
+function withFile(name, run) {
+  Deno.test(name, async () => {
+    const directory = Deno.makeTempDirSync();
+    try {
+      await run(join(directory, "knowledge.db"));
+    } finally {
+      Deno.removeSync(directory, { recursive: true });
+    }
+  });
+}
+
+/** A store, another connection to its database, and what closes both. */
+function shared(path) {
+  const [store, other] = [new SqliteStore(path), new DatabaseSync(path)];
+  return {
+    store,
+    other,
+    [Symbol.dispose]() {
+      store.close();
+      other.close();
+    },
+  };
+}
+
+withFile("a commit waits for another connection, and nothing waits for it", async (path) => {
+  using both = shared(path);
+  const { store, other } = both;
+  other.exec("BEGIN IMMEDIATE");
+  let isAnswered = false;
+  const committing = Promise.resolve(store.commit([], PUT)).finally(() => (isAnswered = true));
+  // What is read meanwhile is what was there before.
+  assert.deepEqual(await store.get([KEY]), [null]);
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(isAnswered, false);
+  other.exec("COMMIT");
+  const version = await committing;
+  assert.deepEqual(await store.get([KEY]), [{ value: VALUE, version }]);
+});
+
+withFile("a commit that waits in vain was not applied", async (path) => {
+  using both = shared(path);
+  const { store, other } = both;
+  other.exec("BEGIN IMMEDIATE");
+  await assert.rejects(async () => store.commit([], PUT), is("unavailable"));
+  other.exec("COMMIT");
+  assert.deepEqual(await store.get([KEY]), [null]);
+  const version = await store.commit([], PUT);
+  assert.deepEqual(await store.get([KEY]), [{ value: VALUE, version }]);
+});
+
+withFile("two processes lose no update of each other", async (path) => {
+  const each = 100;
+  const write = async () => {
+    const args = ["run", "--allow-all", "--no-config", WRITER, path, String(each)];
+    const { success } = await new Deno.Command(Deno.execPath(), { args, stderr: "inherit" }).output();
+    assert.ok(success);
+  };
+  await Promise.all([write(), write()]);
+  const store = new SqliteStore(path);
+  const [{ value }] = await store.get([KEY]);
+  store.close();
+  assert.equal(new TextDecoder().decode(value), String(2 * each));
+});
+
+withFile("after a commit that failed at its end nothing is answered, and nobody is kept waiting", async (path) => {
+  using both = shared(path);
+  const { store, other } = both;
+  // What SQLite checks at the end of a transaction alone.
+  other.exec("CREATE TABLE parent (id INTEGER PRIMARY KEY)");
+  other.exec("CREATE TABLE child (parent REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)");
+  other.exec("CREATE TRIGGER orphan AFTER INSERT ON entry BEGIN INSERT INTO child VALUES (1); END");
+  await assert.rejects(async () => store.commit([], PUT), is("unknown"));
+  await assert.rejects(async () => store.get([KEY]), is("unavailable"));
+  await assert.rejects(async () => store.scan({ start: KEY }, 1, false), is("unavailable"));
+  await assert.rejects(async () => store.commit([], PUT), is("unavailable"));
+  other.exec("DROP TRIGGER orphan");
+  const again = new SqliteStore(path);
+  assert.deepEqual(await again.get([KEY]), [null]);
+  assert.ok(await again.commit([], PUT));
+  again.close();
+});
+
+withFile("what is no database is told so, and let go", (path) => {
+  writeFileSync(path, "This has never been a database. ".repeat(256));
+  assert.throws(() => new SqliteStore(path), is("corrupt"));
+  const files = readdirSync("/proc/self/fd").map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      // The one of this listing.
+      return undefined;
+    }
+  });
+  assert.ok(!files.includes(path));
+});
+
+withFile("a place where there can be no database is told so", (path) => {
+  assert.throws(() => new SqliteStore(join(path, "knowledge.db")), is("unavailable"));
+});
+
+Deno.test("a database without a write-ahead log is refused", () => {
+  // A temporary one has none.
+  assert.throws(() => new SqliteStore(""), (error) => is("unavailable")(error) && /write-ahead/.test(error.message));
+});
+
+withFile("a commit is written through to the disk", (path) => {
+  let connection;
+  const { prepare } = DatabaseSync.prototype;
+  DatabaseSync.prototype.prepare = function (sql) {
+    connection = this;
+    return prepare.call(this, sql);
+  };
+  try {
+    const store = new SqliteStore(path);
+    const mode = (name) => Object.values(prepare.call(connection, `PRAGMA ${name}`).get())[0];
+    assert.deepEqual(["journal_mode", "synchronous", "fullfsync"].map(mode), ["wal", 2, 1]);
+    store.close();
+  } finally {
+    DatabaseSync.prototype.prepare = prepare;
+  }
+});
+
+withFile("a version is read without what stands under its key", (path) => {
+  using both = shared(path);
+  const columns = both.other.prepare("PRAGMA table_info(entry)").all();
+  assert.deepEqual(columns.map(({ name }) => name), ["key", "version", "value"]);
+});

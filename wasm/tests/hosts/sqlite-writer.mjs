@@ -1,0 +1,15 @@
+// Runs in Deno: adds one to what stands under a key, so many times, by reading it and writing what it then is.
+
+import { SqliteStore } from "../../pkg/stores/sqlite.js";
+
+const [path, times] = Deno.args;
+const key = new TextEncoder().encode("key");
+const store = new SqliteStore(path);
+for (let left = Number(times); left > 0; ) {
+  const [found] = await store.get([key]);
+  const number = found ? Number(new TextDecoder().decode(found.value)) : 0;
+  const value = new TextEncoder().encode(String(number + 1));
+  const checks = [{ key, version: found?.version ?? null }];
+  if ((await store.commit(checks, [{ type: "put", key, value }])) !== null) left--;
+}
+store.close();
