@@ -363,13 +363,14 @@ impl KnowledgeService {
         is_valid.then_some(record.member_id)
     }
 
-    async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>
+    // Not `async`: that would wrap one future into another, for each of a hundred decisions.
+    fn transact<T, F, D>(&self, decide: F) -> impl Future<Output = Result<T, Error>>
     where
         T: MaybeSend,
         F: FnMut(Transaction) -> D + MaybeSend,
         D: Future<Output = Result<Decided<T>, Error>> + MaybeSend,
     {
-        transact(&self.inner.store, &self.inner.env, decide).await
+        transact(&self.inner.store, &self.inner.env, decide)
     }
 
     /// Reads that no commit follows.
