@@ -1,60 +1,24 @@
 // The example for Deno: served over HTTP, as its task says, through crashes.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
 import { test } from "node:test";
 
 import {
-  ENVIRONMENT,
   OPERATOR_TOKEN,
-  asking,
   endpoint,
   memories,
   organization,
   signature,
   wanted,
 } from "./support/deployed.mjs";
-import { DENO, Scratch } from "./support/process.mjs";
+import { DenoExample, started } from "./support/examples.mjs";
 import { updateAll } from "./support/updates.mjs";
 
-const EXAMPLE = resolve(import.meta.dirname, "../examples/deno");
 /** How many keys are acknowledged when Deno is killed. */
 const CRASHES_AT = [1, 10, 50];
 
-/** The example with a database of its own; it can be started again after it was killed. */
-class Deployment {
-  #running;
-
-  constructor(t) {
-    this.scratch = new Scratch(t);
-    this.ask = asking(() => this.url);
-  }
-
-  async start() {
-    const { tasks } = JSON.parse(readFileSync(join(EXAMPLE, "deno.json"), "utf8"));
-    const [deno, ...options] = tasks.start.command.split(" ");
-    assert.equal(deno, "deno");
-    this.#running = this.scratch.start(DENO, options, {
-      cwd: EXAMPLE,
-      env: { ...process.env, ...ENVIRONMENT, DATABASE: this.scratch.file("knowledge.db"), PORT: "0" },
-    });
-    this.url = await this.#running.told((line) => line);
-  }
-
-  kill() {
-    return this.#running.kill();
-  }
-}
-
-async function deployment(t) {
-  const deployed = new Deployment(t);
-  await deployed.start();
-  return deployed;
-}
-
 test("what was acknowledged is there after a crash", async (t) => {
-  const deployed = await deployment(t);
+  const deployed = await started(new DenoExample(t));
   const { ask } = deployed;
   const acme = await organization(ask, "acme");
   const source = await ask("POST", "/v1/sources", acme.token, { name: "Wiki", kind: "wiki" }, { status: 201 });
@@ -67,7 +31,7 @@ test("what was acknowledged is there after a crash", async (t) => {
 });
 
 test("the operator alone is let to the operator's interface", async (t) => {
-  const { ask } = await deployment(t);
+  const { ask } = await started(new DenoExample(t));
   await organization(ask, "acme");
   const { data } = await ask("GET", "/admin/v1/orgs", OPERATOR_TOKEN);
   assert.deepEqual(data.map(({ slug }) => slug), ["acme"]);
@@ -78,7 +42,7 @@ test("the operator alone is let to the operator's interface", async (t) => {
 });
 
 test("what happened is delivered", async (t) => {
-  const { ask } = await deployment(t);
+  const { ask } = await started(new DenoExample(t));
   const acme = await organization(ask, "acme");
   const { url, received } = await endpoint(t);
   const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
@@ -92,6 +56,6 @@ test("what happened is delivered", async (t) => {
 });
 
 test("1,000 concurrent bulk updates with 100 keys are 100 updates over crashes", async (t) => {
-  const { crashes } = await updateAll(await deployment(t), CRASHES_AT);
+  const { crashes } = await updateAll(await started(new DenoExample(t)), CRASHES_AT);
   assert.equal(crashes, CRASHES_AT.length);
 });

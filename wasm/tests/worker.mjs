@@ -1,14 +1,12 @@
 // The example for Workers, in workerd: an organisation in a Durable Object, through crashes.
 
 import assert from "node:assert/strict";
-import { cpSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import {
-  ENVIRONMENT,
   OPERATOR_TOKEN,
-  asking,
   endpoint,
   issue,
   memories,
@@ -17,62 +15,15 @@ import {
   signed,
   wanted,
 } from "./support/deployed.mjs";
-import { NODE, Scratch, WRANGLER } from "./support/process.mjs";
+import { WorkerExample, started } from "./support/examples.mjs";
+import { NODE, WRANGLER } from "./support/process.mjs";
 import { updateAll } from "./support/updates.mjs";
-import { serve } from "./support/workerd.mjs";
 
-const ROOT = resolve(import.meta.dirname, "..");
 /** How many keys are acknowledged when workerd is killed. */
 const CRASHES_AT = [1, 5, 10, 20, 30, 50];
 
-/** The example in a directory of its own; it can be started again after it was killed. */
-class Deployment {
-  #file;
-  #running;
-
-  constructor(t) {
-    this.scratch = new Scratch(t);
-    this.directory = this.scratch.file("examples/worker");
-    this.#file = join(this.directory, "config.capnp");
-    const isData = (path) => path.includes("/storage/") && !path.endsWith(".gitignore");
-    cpSync(join(ROOT, "examples/worker"), this.directory, { recursive: true, filter: (path) => !isData(path) });
-    symlinkSync(join(ROOT, "pkg"), this.scratch.file("pkg"));
-    this.ask = asking(() => this.url);
-  }
-
-  get url() {
-    return this.#running.url;
-  }
-
-  get configuration() {
-    return readFileSync(this.#file, "utf8");
-  }
-
-  /** Replaces a part of the configuration, for what no deployment needs. */
-  configure(part, replacement) {
-    const { configuration } = this;
-    assert.ok(configuration.includes(part), part);
-    writeFileSync(this.#file, configuration.replace(part, () => replacement));
-  }
-
-  async start() {
-    const options = ["--socket-addr=http=127.0.0.1:0"];
-    this.#running = await serve(this.scratch, this.#file, { options, env: ENVIRONMENT });
-  }
-
-  kill() {
-    return this.#running.kill();
-  }
-}
-
-async function deployment(t) {
-  const deployed = new Deployment(t);
-  await deployed.start();
-  return deployed;
-}
-
 test("organisations have an object each, found by their credentials", async (t) => {
-  const { ask } = await deployment(t);
+  const { ask } = await started(new WorkerExample(t));
   const acme = await organization(ask, "acme");
   const globex = await organization(ask, "globex");
   const path = ({ workspace }) => `/v1/workspaces/${workspace.id}/dashboard-summary`;
@@ -92,7 +43,7 @@ test("organisations have an object each, found by their credentials", async (t) 
 });
 
 test("the operator alone is let to the operator's interface", async (t) => {
-  const { ask } = await deployment(t);
+  const { ask } = await started(new WorkerExample(t));
   await organization(ask, "acme");
   await organization(ask, "globex");
   const { data, next_cursor } = await ask("GET", "/admin/v1/orgs", OPERATOR_TOKEN);
@@ -112,7 +63,7 @@ test("the operator alone is let to the operator's interface", async (t) => {
 });
 
 test("an organisation that was made as the directory went away is found once it is asked for again", async (t) => {
-  const deployed = new Deployment(t);
+  const deployed = new WorkerExample(t);
   // The directory fails the first time that something is entered: as after a crash between the two.
   const wrapper = `import worker, { Directory as Whole, Organization } from "worker.js";
     export { Organization };
@@ -138,7 +89,7 @@ test("an organisation that was made as the directory went away is found once it 
 });
 
 test("what others post is found by the organisation of its URL", async (t) => {
-  const { ask, url } = await deployment(t);
+  const { ask, url } = await started(new WorkerExample(t));
   const acme = await organization(ask, "acme");
   const hooks = `/v1/workspaces/${acme.workspace.id}/inbound-webhooks`;
   const hook = await ask("POST", hooks, acme.token, { name: "Status page" }, { status: 201 });
@@ -157,7 +108,7 @@ test("what others post is found by the organisation of its URL", async (t) => {
 });
 
 test("an alarm delivers what happened", async (t) => {
-  const deployed = new Deployment(t);
+  const deployed = new WorkerExample(t);
   // By itself it reaches public addresses alone.
   deployed.configure("  services = [\n", `  services = [\n    (name = "internet", network = (allow = ["private"])),\n`);
   await deployed.start();
@@ -176,7 +127,7 @@ test("an alarm delivers what happened", async (t) => {
 });
 
 test("wrangler bundles what Cloudflare runs", async (t) => {
-  const deployed = new Deployment(t);
+  const deployed = new WorkerExample(t);
   const wrangler = deployed.scratch.start(NODE, [WRANGLER, "deploy", "--dry-run", "--outdir", "bundle"], {
     cwd: deployed.directory,
     env: { ...process.env, HOME: deployed.scratch.path, WRANGLER_HIDE_BANNER: "true", WRANGLER_SEND_METRICS: "false" },
@@ -207,12 +158,12 @@ test("wrangler bundles what Cloudflare runs", async (t) => {
 });
 
 test("1,000 concurrent bulk updates with 100 keys are 100 updates", async (t) => {
-  const { outcomes } = await updateAll(await deployment(t));
+  const { outcomes } = await updateAll(await started(new WorkerExample(t)));
   assert.ok(outcomes.every(({ fresh, lost }) => fresh === 1 && lost === 0), "each key was told once that it was the first");
 });
 
 test("they are 100 updates over crashes too", async (t) => {
-  const { crashes, unheard } = await updateAll(await deployment(t), CRASHES_AT);
+  const { crashes, unheard } = await updateAll(await started(new WorkerExample(t)), CRASHES_AT);
   assert.equal(crashes, CRASHES_AT.length);
   assert.ok(unheard > 0, "they came between commits and their answers");
   t.diagnostic(`${unheard} updates were there after a crash that nobody had been told of`);

@@ -161,7 +161,13 @@ fn set_version(package: &Path) -> Result {
 /// A test fails, or there is none.
 pub(crate) fn test() -> Result {
     let node = assemble(&TESTING)?;
-    tools::programs(&[("chromium", "chromium")])?;
+    // The README of the examples has commands with the others.
+    tools::programs(&[
+        ("chromium", "chromium"),
+        ("curl", "curl"),
+        ("openssl", "openssl"),
+        ("python3", "python3"),
+    ])?;
     let chromium = find("chromium").ok_or("chromium is not on the search path")?;
     let example = [
         "--locked",

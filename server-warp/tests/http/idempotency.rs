@@ -8,7 +8,8 @@ use knowledge_core::testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, new_key, own_org, quiet_org, target,
+    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, get, new_key, own_org, quiet_org,
+    target,
 };
 
 /// How many calls are under way at once with one key.
@@ -356,7 +357,17 @@ async fn send_at_once(base_url: &str, org: &OrgFixture) -> String {
 
 #[tokio::test]
 async fn of_many_calls_at_once_one_changes_data() {
-    send_at_once(target().base_url(), own_org()).await;
+    let org = own_org();
+    let operation = send_at_once(target().base_url(), org).await;
+    let log = get("/v1/audit-log?action=memory.bulk_update&limit=200");
+    let log = log.bearer(&org.members.owner.token).send().await.json();
+    let entries = log["data"].as_array().expect("a list").iter();
+    let operations: Vec<_> = entries
+        .filter(|entry| entry["actor_id"] == json!(org.members.member.id))
+        .map(|entry| &entry["operation_id"])
+        .collect();
+    // One for each memory, and none of a second time.
+    assert_eq!(operations, [&json!(operation); 40]);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 // Many concurrent bulk updates of a deployment, with few idempotency keys, through crashes.
 
 import assert from "node:assert/strict";
+import { request } from "node:http";
+import { json } from "node:stream/consumers";
 
 import { memories, organization } from "./deployed.mjs";
 
@@ -42,6 +44,29 @@ async function auditedOperations({ ask }, { token }) {
 }
 
 /**
+ * Sends an update; its answer is waited for as long as there is a connection. `fetch` gives up connecting after ten seconds,
+ * which many at once need on a busy machine.
+ */
+function patch(url, token, idempotencyKey, update) {
+  const headers = {
+    authorization: `Bearer ${token}`,
+    "content-type": "application/json",
+    "idempotency-key": idempotencyKey,
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method: "PATCH", headers, agent: false }, async (response) => {
+      try {
+        resolve({ status: response.statusCode, body: await json(response) });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    sent.on("error", reject);
+    sent.end(JSON.stringify(update));
+  });
+}
+
+/**
  * Makes all calls at once, each key with a memory of its own, and kills the deployment each time that so many keys are
  * acknowledged: a running one, with the methods `kill` and `start`. What was acknowledged has to be there when it has
  * started again, and each key has to have had its effect once in the end.
@@ -71,23 +96,15 @@ export async function updateAll(deployed, crashesAt = []) {
     isRestarting = false;
   }
 
-  async function send(key) {
+  function send(key) {
     const update = { memoryIds: [ids[key]], sensitivityLabel: "restricted", reviewStatus: "approved" };
-    const response = await fetch(`${deployed.url}/v1/memories/bulk`, {
-      method: "PATCH",
-      headers: {
-        authorization: `Bearer ${acme.token}`,
-        "content-type": "application/json",
-        "idempotency-key": `key-${key}`,
-      },
-      body: JSON.stringify(update),
-    });
-    return { status: response.status, body: await response.json() };
+    return patch(`${deployed.url}/v1/memories/bulk`, acme.token, `key-${key}`, update);
   }
 
   async function call(key) {
     for (;;) {
-      await restarted;
+      // It may be killed again while this waits for its turn.
+      while (isRestarting) await restarted;
       const crashesBefore = crashes;
       let answer;
       try {

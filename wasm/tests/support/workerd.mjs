@@ -50,6 +50,12 @@ export function startWorkerd(scratch, options) {
   return serve(scratch, file);
 }
 
+/** The port in a line of what workerd tells whoever controls it. */
+export function listening(line) {
+  const { event, port } = JSON.parse(line);
+  return event === "listen" ? port : undefined;
+}
+
 /** Serves a configuration. */
 export async function serve(scratch, file, { options = [], env = {} } = {}) {
   const workerd = scratch.start(WORKERD, ["serve", file, "--control-fd=3", ...options], {
@@ -57,10 +63,6 @@ export async function serve(scratch, file, { options = [], env = {} } = {}) {
     env: { ...process.env, ...env },
     stdio: ["ignore", "inherit", "inherit", "pipe"],
   });
-  const listening = (line) => {
-    const { event, port } = JSON.parse(line);
-    return event === "listen" ? port : undefined;
-  };
   const port = await workerd.told(listening, { stream: 3 });
   return { url: `http://127.0.0.1:${port}`, kill: () => workerd.kill() };
 }

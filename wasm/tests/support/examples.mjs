@@ -1,0 +1,81 @@
+// The examples that serve, each in a directory of its own; they can be started again after they were killed.
+
+import assert from "node:assert/strict";
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+import { ENVIRONMENT, asking } from "./deployed.mjs";
+import { DENO, Scratch } from "./process.mjs";
+import { serve } from "./workerd.mjs";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+class Example {
+  #running;
+
+  constructor(t) {
+    this.scratch = new Scratch(t);
+    this.ask = asking(() => this.url);
+  }
+
+  /** Where it is reached. */
+  get url() {
+    return this.#running.url;
+  }
+
+  async start() {
+    this.#running = await this.run();
+  }
+
+  kill() {
+    return this.#running.kill();
+  }
+}
+
+/** The example for Workers, in workerd: a copy without what was stored in the original, beside the package. */
+export class WorkerExample extends Example {
+  constructor(t) {
+    super(t);
+    this.directory = this.scratch.file("examples/worker");
+    this.file = join(this.directory, "config.capnp");
+    const isData = (path) => path.includes("/storage/") && !path.endsWith(".gitignore");
+    cpSync(join(ROOT, "examples/worker"), this.directory, { recursive: true, filter: (path) => !isData(path) });
+    for (const name of ["pkg", "node_modules"]) symlinkSync(join(ROOT, name), this.scratch.file(name));
+  }
+
+  get configuration() {
+    return readFileSync(this.file, "utf8");
+  }
+
+  /** Replaces a part of the configuration, for what no deployment needs. */
+  configure(part, replacement) {
+    const { configuration } = this;
+    assert.ok(configuration.includes(part), part);
+    writeFileSync(this.file, configuration.replace(part, () => replacement));
+  }
+
+  run() {
+    return serve(this.scratch, this.file, { options: ["--socket-addr=http=127.0.0.1:0"], env: ENVIRONMENT });
+  }
+}
+
+/** The example for Deno, as its task starts it, with a database of its own. */
+export class DenoExample extends Example {
+  async run() {
+    const directory = join(ROOT, "examples/deno");
+    const { tasks } = JSON.parse(readFileSync(join(directory, "deno.json"), "utf8"));
+    const [deno, ...options] = tasks.start.command.split(" ");
+    assert.equal(deno, "deno");
+    const running = this.scratch.start(DENO, options, {
+      cwd: directory,
+      env: { ...process.env, ...ENVIRONMENT, DATABASE: this.scratch.file("knowledge.db"), PORT: "0" },
+    });
+    return { url: await running.told((line) => line), kill: () => running.kill() };
+  }
+}
+
+/** Starts one. */
+export async function started(example) {
+  await example.start();
+  return example;
+}
