@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use futures::future::BoxFuture;
 use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
 use knowledge_core::store::{
@@ -270,15 +271,14 @@ async fn additions_to_one_counter_are_one() {
     assert_eq!(faults.history()[0].1.mutations().len(), 1);
 }
 
+type Reading = for<'t> fn(&'t mut Transaction) -> BoxFuture<'t, Outcome<()>>;
+
 /// Whether a transaction that reads by `read` and then meets `change` is decided a second time.
-async fn conflicts_with<R>(change: Commit, read: R) -> bool
-where
-    R: AsyncFn(&mut Transaction) -> Outcome<()> + Sync,
-{
+async fn conflicts_with(change: Commit, read: Reading) -> bool {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     put(&*store, "a", "1").await;
     let attempts = AtomicU32::new(0);
-    let (attempt, change, read, other) = (&attempts, &change, &read, &store);
+    let (attempt, change, other) = (&attempts, &change, &store);
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
         read(&mut transaction).await?;
         if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -298,11 +298,13 @@ fn commit(builder: knowledge_core::store::CommitBuilder) -> Commit {
 
 #[tokio::test]
 async fn what_was_read_is_checked_present_or_absent() {
-    let read_both = async |transaction: &mut Transaction| {
-        transaction
-            .read_many::<i64>(&[key("a"), key("absent")])
-            .await?;
-        Ok(())
+    let read_both: Reading = |transaction| {
+        Box::pin(async move {
+            transaction
+                .read_many::<i64>(&[key("a"), key("absent")])
+                .await?;
+            Ok(())
+        })
     };
     let changes = [("a", true), ("absent", true), ("elsewhere", false)];
     for (name, expected) in changes {
@@ -316,14 +318,18 @@ async fn what_was_read_is_checked_present_or_absent() {
 #[tokio::test]
 async fn a_guard_conflicts_with_an_addition_and_a_peek_with_nothing() {
     let addition = commit(Commit::builder().add(key("count"), 1));
-    let guard = async |transaction: &mut Transaction| {
-        assert!(transaction.guard(&key("count")).await? <= 1);
-        Ok(())
+    let guard: Reading = |transaction| {
+        Box::pin(async move {
+            assert!(transaction.guard(&key("count")).await? <= 1);
+            Ok(())
+        })
     };
     assert!(conflicts_with(addition.clone(), guard).await);
-    let peek = async |transaction: &mut Transaction| {
-        transaction.peek::<i64>(&key("count")).await?;
-        Ok(())
+    let peek: Reading = |transaction| {
+        Box::pin(async move {
+            transaction.peek::<i64>(&key("count")).await?;
+            Ok(())
+        })
     };
     assert!(!conflicts_with(addition, peek).await);
 }

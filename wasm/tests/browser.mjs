@@ -98,7 +98,7 @@ test("where the key was cleared, a new demo can be made", async (t) => {
   await relabelAll(page, "restricted");
   await page.evaluate(() => localStorage.clear());
   await page.reload();
-  await page.getByText("the key that it is sealed with is not").waitFor();
+  await page.getByText("the key that it is sealed with was cleared").waitFor();
   page.once("dialog", (dialog) => dialog.accept());
   await page.getByRole("button", { name: "Start over with a new demo" }).click();
   await page.getByText("Who is on call").waitFor();

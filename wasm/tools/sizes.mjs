@@ -9,9 +9,9 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 const [, , directory, module] = process.argv;
 /**
  * What the module may weigh in gzip, which is how most hosts count: a little more than it does, so that growth is noticed.
- * The goal is 160 kB.
+ * The goal is 160 kB; what takes the room is said in the package's README.
  */
-const MODULE_GZIP_BYTES_MAX = 780_000;
+const MODULE_GZIP_BYTES_MAX = 640_000;
 
 const kilobytes = (bytes) => (bytes / 1000).toFixed(1).padStart(9);
 

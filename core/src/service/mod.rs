@@ -98,7 +98,7 @@ use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
 use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
 use crate::store::{
-    Decided, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
+    Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
 
 /// The version of the stored form. A store of a higher one is not opened.
@@ -363,12 +363,14 @@ impl KnowledgeService {
         is_valid.then_some(record.member_id)
     }
 
-    async fn transact<T, F, D>(&self, decide: F) -> Result<T, Error>
+    // Not `async`: that would wrap one future into another, for each of a hundred decisions.
+    fn transact<T, F, D>(&self, decide: F) -> impl Future<Output = Result<T, Error>>
     where
-        F: FnMut(Transaction) -> D,
-        D: Future<Output = Result<Decided<T>, Error>>,
+        T: MaybeSend,
+        F: FnMut(Transaction) -> D + MaybeSend,
+        D: Future<Output = Result<Decided<T>, Error>> + MaybeSend,
     {
-        transact(&self.inner.store, &self.inner.env, decide).await
+        transact(&self.inner.store, &self.inner.env, decide)
     }
 
     /// Reads that no commit follows.

@@ -181,13 +181,17 @@ impl Listing {
         request: &PageRequest,
         mut show: impl FnMut(&Key, V) -> Result<Option<T>, Error>,
     ) -> Result<Page<T>, Error> {
-        self.page_of(store, request, |found| {
-            let shown = found
-                .iter()
-                .map(|found| show(&found.key, decode_value(found)?));
-            std::future::ready(shown.collect())
-        })
-        .await
+        let mut walk = Walk::begin(self, store, request)?;
+        let mut data = Vec::new();
+        while let Some(found) = walk.next().await? {
+            for found in found.iter() {
+                data.extend(show(&found.key, decode_value(found)?)?);
+                if walk.is_full(&found.key, data.len())? {
+                    break;
+                }
+            }
+        }
+        Ok(walk.end(data))
     }
 
     /// The same, where `show` makes many items at once: it returns one place for each record that it is given.
@@ -202,33 +206,100 @@ impl Listing {
     where
         F: Future<Output = Result<Vec<Option<T>>, Error>>,
     {
-        let items_max = request.items_max()?;
-        let mut rest = self.rest(request.cursor.as_ref())?;
-        let (mut data, mut looked_at, mut batch) = (Vec::new(), 0, items_max);
-        loop {
-            // One more than is looked at tells whether anything follows.
-            let mut found = store.scan(&rest, batch + 1, self.direction).await?;
-            let has_more = found.len() > batch;
-            found.truncate(batch);
-            let count = found.len();
-            let found: Arc<[KeyEntry]> = found.into();
-            for (index, item) in show(Arc::clone(&found)).await?.into_iter().enumerate() {
+        let mut walk = Walk::begin(self, store, request)?;
+        let mut data = Vec::new();
+        while let Some(found) = walk.next().await? {
+            let shown = show(Arc::clone(&found)).await?;
+            for (found, item) in found.iter().zip(shown) {
                 data.extend(item);
-                if data.len() == items_max && (has_more || index + 1 < count) {
-                    let next_cursor = Some(self.cursor(&found[index].key)?);
-                    return Ok(Page { data, next_cursor });
+                if walk.is_full(&found.key, data.len())? {
+                    break;
                 }
             }
-            looked_at += count;
-            let next_cursor = match found.last() {
-                Some(last) if has_more => Some(self.cursor(&last.key)?),
-                _ => None,
-            };
-            if next_cursor.is_none() || looked_at >= PAGE_RECORDS_MAX {
-                return Ok(Page { data, next_cursor });
+        }
+        Ok(walk.end(data))
+    }
+}
+
+/// The way of one page through the records of its list: all of it that does not depend on what the items are, so that
+/// it is compiled once.
+struct Walk<'l> {
+    listing: &'l Listing,
+    store: &'l Arc<dyn Store>,
+    items_max: usize,
+    /// Where the records stand that were not looked at; `None` once the page is made.
+    rest: Option<KeyRange>,
+    /// How many records are looked at next.
+    batch: usize,
+    looked_at: usize,
+    /// The last key of all, where nothing follows those that were looked at.
+    last: Option<Key>,
+    next_cursor: Option<Cursor>,
+}
+
+impl<'l> Walk<'l> {
+    fn begin(
+        listing: &'l Listing,
+        store: &'l Arc<dyn Store>,
+        request: &PageRequest,
+    ) -> Result<Self, Error> {
+        let items_max = request.items_max()?;
+        Ok(Self {
+            listing,
+            store,
+            items_max,
+            rest: Some(listing.rest(request.cursor.as_ref())?),
+            batch: items_max,
+            looked_at: 0,
+            last: None,
+            next_cursor: None,
+        })
+    }
+
+    /// The next records; `None` where the page ends.
+    async fn next(&mut self) -> Result<Option<Arc<[KeyEntry]>>, Error> {
+        let Some(rest) = self.rest.take() else {
+            return Ok(None);
+        };
+        // One more than is looked at tells whether anything follows.
+        let limit = self.batch + 1;
+        let mut found = self
+            .store
+            .scan(&rest, limit, self.listing.direction)
+            .await?;
+        let has_more = found.len() == limit;
+        found.truncate(self.batch);
+        self.looked_at += found.len();
+        self.batch = (self.batch * 2).min(BATCH_MAX);
+        self.last = None;
+        self.next_cursor = None;
+        match found.last() {
+            Some(last) if has_more => {
+                let cursor = self.listing.cursor(&last.key)?;
+                if self.looked_at < PAGE_RECORDS_MAX {
+                    self.rest = Some(self.listing.rest(Some(&cursor))?);
+                }
+                self.next_cursor = Some(cursor);
             }
-            rest = self.rest(next_cursor.as_ref())?;
-            batch = (batch * 2).min(BATCH_MAX);
+            last => self.last = last.map(|last| last.key.clone()),
+        }
+        Ok(Some(found.into()))
+    }
+
+    /// Whether the page ends with the record under this key, now that it has so many items.
+    fn is_full(&mut self, key: &Key, items: usize) -> Result<bool, Error> {
+        if items < self.items_max || self.last.as_ref() == Some(key) {
+            return Ok(false);
+        }
+        self.rest = None;
+        self.next_cursor = Some(self.listing.cursor(key)?);
+        Ok(true)
+    }
+
+    fn end<T>(self, data: Vec<T>) -> Page<T> {
+        Page {
+            data,
+            next_cursor: self.next_cursor,
         }
     }
 }

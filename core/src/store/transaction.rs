@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::ext::{StoreExt, Versioned};
+use super::ext::{StoreExt, Versioned, decode};
 use super::{
     Commit, CommitOutcome, Entry, InvalidCommit, Key, KeyEntry, KeyRange, MaybeSend, Mutation,
     Store, StoreError, StoreErrorKind, Version,
@@ -100,6 +103,10 @@ fn json<T: Serialize>(value: &T) -> Bytes {
     Bytes::from(json.expect("records serialise: string keys, no fallible implementations"))
 }
 
+fn value<T: DeserializeOwned>(key: &Key, entry: &Entry) -> Result<T, StoreError> {
+    decode(key, entry).map(|found| found.value)
+}
+
 /// A transaction whose decision is made, with what its caller is told once it is durable.
 #[derive(Debug)]
 pub struct Decided<T> {
@@ -141,7 +148,8 @@ impl Transaction {
         &mut self,
         key: &Key,
     ) -> Result<Option<T>, StoreError> {
-        Ok(self.read_versioned(key).await?.map(|found| found.value))
+        let found = self.entry(key).await?;
+        found.map(|entry| value(key, &entry)).transpose()
     }
 
     /// The same, with the version.
@@ -152,9 +160,8 @@ impl Transaction {
         &mut self,
         key: &Key,
     ) -> Result<Option<Versioned<T>>, StoreError> {
-        let found = self.store.0.read::<T>(key).await?;
-        self.check(key.clone(), found.as_ref().map(|found| found.version));
-        Ok(found)
+        let found = self.entry(key).await?;
+        found.map(|entry| decode(key, &entry)).transpose()
     }
 
     /// Reads many JSON values of one type at one point in time; each is checked at the commit.
@@ -165,13 +172,15 @@ impl Transaction {
         &mut self,
         keys: &[Key],
     ) -> Result<Vec<Option<T>>, StoreError> {
-        let found = self.store.0.read_many::<T>(keys).await?;
-        let mut values = Vec::with_capacity(keys.len());
-        for (key, found) in keys.iter().zip(found) {
-            self.check(key.clone(), found.as_ref().map(|found| found.version));
-            values.push(found.map(|found| found.value));
-        }
-        Ok(values)
+        let found = self.entries(keys).await?.into_iter().zip(keys);
+        found
+            .map(|(entry, key)| entry.map(|entry| value(key, &entry)).transpose())
+            .collect()
+    }
+
+    async fn entry(&mut self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        let found = self.entries(std::slice::from_ref(key)).await?;
+        Ok(found.into_iter().next().flatten())
     }
 
     /// Reads many entries as they are, of whatever types, at one point in time; each is checked at the commit.
@@ -203,7 +212,9 @@ impl Transaction {
         &self,
         key: &Key,
     ) -> Result<Option<T>, StoreError> {
-        Ok(self.store.0.read(key).await?.map(|found| found.value))
+        let found = self.store.0.get(std::slice::from_ref(key)).await?;
+        let entry = found.into_iter().next().flatten();
+        entry.map(|entry| value(key, &entry)).transpose()
     }
 
     /// Every entry of a short range, without a check: a decision over a range needs a guard as well.
@@ -300,31 +311,88 @@ impl Transaction {
 ///
 /// # Errors
 /// Those of `decide`, and [`TransactionError`] as its error type takes it.
-pub async fn transact<T, E, F, D>(store: &Arc<dyn Store>, env: &Env, mut decide: F) -> Result<T, E>
+pub async fn transact<T, E, F, D>(store: &Arc<dyn Store>, env: &Env, decide: F) -> Result<T, E>
 where
-    F: FnMut(Transaction) -> D,
-    D: Future<Output = Result<Decided<T>, E>>,
-    E: From<TransactionError>,
+    T: MaybeSend,
+    E: From<TransactionError> + MaybeSend,
+    F: FnMut(Transaction) -> D + MaybeSend,
+    D: Future<Output = Result<Decided<T>, E>> + MaybeSend,
 {
+    let mut decision = Typed {
+        decide,
+        deciding: PhantomData,
+        told: Vec::new(),
+    };
+    let place = run(&mut decision, store, env).await?;
+    decision.told.swap_remove(place)
+}
+
+/// A decision on its way; there is no transaction where it was refused.
+#[cfg(not(target_arch = "wasm32"))]
+type Deciding<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + Send + 'd>>;
+#[cfg(target_arch = "wasm32")]
+type Deciding<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + 'd>>;
+
+/// What [`run`] has to know of a decision: not its types, so that all that surrounds one is compiled once.
+trait Decide: MaybeSend {
+    /// Decides, and keeps what its caller would be told.
+    fn decide(&mut self, transaction: Transaction) -> Deciding<'_>;
+
+    /// Forgets what the last decision would tell.
+    fn forget(&mut self);
+}
+
+/// A decision with its types.
+struct Typed<T, E, F, D> {
+    decide: F,
+    /// What `decide` makes, so that it is known to live as long as this.
+    deciding: PhantomData<fn() -> D>,
+    /// What is told where the last attempt stands, after what is told where one does whose answer was lost.
+    told: Vec<Result<T, E>>,
+}
+
+impl<T, E, F, D> Decide for Typed<T, E, F, D>
+where
+    T: MaybeSend,
+    E: MaybeSend,
+    F: FnMut(Transaction) -> D + MaybeSend,
+    D: Future<Output = Result<Decided<T>, E>> + MaybeSend,
+{
+    fn decide(&mut self, transaction: Transaction) -> Deciding<'_> {
+        let told = &mut self.told;
+        Box::pin((self.decide)(transaction).map(move |decided| {
+            let (transaction, output) = match decided {
+                Ok(decided) => (Some(decided.transaction), Ok(decided.output)),
+                Err(refusal) => (None, Err(refusal)),
+            };
+            told.push(output);
+            transaction
+        }))
+    }
+
+    fn forget(&mut self) {
+        self.told.pop();
+    }
+}
+
+/// Makes attempts until one stands; the place of what it tells.
+async fn run(
+    decision: &mut dyn Decide,
+    store: &Arc<dyn Store>,
+    env: &Env,
+) -> Result<usize, TransactionError> {
     let mut attempts = Attempts::new(store, env);
-    // What would have been told after each attempt whose answer was lost.
-    let mut lost: Vec<T> = Vec::new();
     loop {
-        let (transaction, told) = match decide(attempts.begin()).await {
-            Ok(Decided {
-                transaction,
-                output,
-            }) => (Some(transaction), Ok(output)),
-            Err(refusal) => (None, Err(refusal)),
-        };
+        let transaction = decision.decide(attempts.begin()).await;
+        let last = attempts.lost.len();
         match attempts.end(transaction).await? {
-            Next::Tell => return told,
-            Next::TellLost(place) => return Ok(lost.swap_remove(place)),
-            Next::Keep => lost.extend(told),
-            Next::Again => {}
+            Next::Tell => return Ok(last),
+            Next::TellLost(place) => return Ok(place),
+            Next::Keep => {}
+            Next::Again => decision.forget(),
         }
         if let Some(place) = attempts.wait().await? {
-            return Ok(lost.swap_remove(place));
+            return Ok(place);
         }
     }
 }

@@ -154,7 +154,7 @@ class Page {
 /** What to say of an error to whoever looks at the page. */
 function explain(error) {
   if (error instanceof KnowledgeError && error.code === "other_sealing_key") {
-    return "Its data is still here, but the key that it is sealed with is not: it was cleared.";
+    return "The data of the demo is still here, but the key that it is sealed with was cleared.";
   }
   return error instanceof KnowledgeError ? `${error.message} (${error.code})` : String(error);
 }
