@@ -8,7 +8,10 @@ export type * from "./operations.js";
 export type * from "./provisioning.js";
 export type * from "./store.js";
 
-/** The limits that can be set; each stands in the documentation of the server under the same name. */
+/**
+ * The limits that can be set: the server's settings under `[limits]`, where they stand in snake case and times without
+ * their unit. `deliveryRetentionSeconds` is its `webhooks.retention`.
+ */
 export interface Limits {
   bulkMemoriesMax?: number;
   contentBytesMax?: number;
@@ -113,7 +116,7 @@ export class KnowledgeService {
   /** Answers a request as the server does: the same statuses, headers and bytes. A defect is its 500. */
   fetch(request: RequestLike): Promise<Response>;
 
-  /** Makes a direct call of any operation, and gives its whole answer. The credential is a token or a session. */
+  /** Makes a direct call of any operation but a signed message to an inbound webhook, and gives its whole answer. The credential is a token or a session. */
   call<Id extends keyof Operations>(
     operationId: Id,
     credential: string,

@@ -223,7 +223,7 @@ export class KnowledgeService {
     return this.#answer(false, request);
   }
 
-  /** Makes a direct call of any operation, and gives its whole answer. */
+  /** Makes a direct call of an operation, and gives its whole answer. */
   async call(operationId, credential, parameters = {}) {
     const operation = OPERATIONS[operationId];
     if (!operation) throw new TypeError(`there is no operation ${operationId}`);

@@ -10,6 +10,7 @@ mod ext;
 mod key;
 pub mod keys;
 mod memory;
+mod transact;
 mod transaction;
 
 use std::num::NonZeroU64;
@@ -27,7 +28,8 @@ pub use self::ext::{StoreExt, Versioned};
 pub(crate) use self::ext::{decode, decode_value};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
-pub use self::transaction::{Decided, RETRIES_MAX, Transaction, TransactionError, transact};
+pub use self::transact::{RETRIES_MAX, transact};
+pub use self::transaction::{Decided, Transaction, TransactionError};
 
 /// `Send` on every target that has threads; nothing on wasm32, where JavaScript objects cannot leave their thread.
 #[cfg(not(target_arch = "wasm32"))]

@@ -383,5 +383,10 @@ async fn a_round_makes_no_more_attempts_than_it_may() {
     };
     world.memories(1).await;
     assert_eq!(dispatch_within(&world, &receiver, limits).await.attempts, 4);
+    let limits = DispatchLimits {
+        attempts_max: 0,
+        ..limits
+    };
+    assert_eq!(dispatch_within(&world, &receiver, limits).await.attempts, 1);
     world.assert_whole().await;
 }

@@ -3,7 +3,8 @@
 // - SEALING_KEY: 32 random bytes in base64. A database is opened with the key that it was first opened with.
 // - OPERATOR_TOKEN: what the operator's interface is reached with; without one nobody reaches it.
 // - DATABASE, a path; PORT, a number; PUBLIC_URL, where the service is reached from outside.
-// - WEBHOOKS: where deliveries may go besides public addresses, as in {"allow": ["10.1.0.0/16"], "allowHttp": true}.
+// - WEBHOOKS: where deliveries may go besides public addresses, as in {"allow": ["127.0.0.0/8"], "allowHttp": true}. Of private
+//   networks the task's --deny-net has to let go, too.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 

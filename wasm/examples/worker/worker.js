@@ -18,6 +18,7 @@ const DISPATCH_LIMITS = { atOnceMax: 6, attemptsMax: 40 };
 /** How many organisations the operator is listed at a time. */
 const ORGANIZATIONS_PER_PAGE = 200;
 const OPERATOR_PATH = "/admin/v1/";
+const INBOUND_PATH = "/v1/inbound/";
 
 /** One organisation: its service over its own database. */
 export class Organization extends DurableObject {
@@ -41,7 +42,9 @@ export class Organization extends DurableObject {
     const response = isOperator ? await this.#operate(request) : await this.#service.fetch(request);
     // What was changed may be an event that somebody waits for.
     const isRead = request.method === "GET" || request.method === "HEAD";
-    if (response.ok && !isRead) await this.#wake(Date.now() + DISPATCH_DELAY_MS);
+    // A message that is signed rightly and refused for what it says is one, too.
+    const isRefusedMessage = response.status === 400 && new URL(request.url).pathname.startsWith(INBOUND_PATH);
+    if ((response.ok || isRefusedMessage) && !isRead) await this.#wake(Date.now() + DISPATCH_DELAY_MS);
     return response;
   }
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 
 import { ENVIRONMENT, asking } from "./deployed.mjs";
 import { DENO, Scratch } from "./process.mjs";
@@ -38,8 +38,9 @@ export class WorkerExample extends Example {
     super(t);
     this.directory = this.scratch.file("examples/worker");
     this.file = join(this.directory, "config.capnp");
-    const isData = (path) => path.includes("/storage/") && !path.endsWith(".gitignore");
-    cpSync(join(ROOT, "examples/worker"), this.directory, { recursive: true, filter: (path) => !isData(path) });
+    const source = join(ROOT, "examples/worker");
+    const isData = (path) => relative(source, path).startsWith("storage/") && !path.endsWith(".gitignore");
+    cpSync(source, this.directory, { recursive: true, filter: (path) => !isData(path) });
     for (const name of ["pkg", "node_modules"]) symlinkSync(join(ROOT, name), this.scratch.file(name));
   }
 

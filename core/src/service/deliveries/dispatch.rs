@@ -25,7 +25,7 @@ pub struct DispatchLimits {
     /// runs from when they are handed over. Half of them, or [`IN_FLIGHT_PER_ENDPOINT_MAX`] where that is less, may be with
     /// one endpoint: one that does not answer holds up nobody else.
     pub at_once_max: usize,
-    /// How many attempts are made.
+    /// How many attempts are made, at least one.
     pub attempts_max: usize,
 }
 
@@ -40,6 +40,14 @@ impl Default for DispatchLimits {
 }
 
 impl DispatchLimits {
+    /// With less than one nothing would ever be done, and there would always be more to do.
+    fn at_least_one(self) -> Self {
+        Self {
+            at_once_max: self.at_once_max.max(1),
+            attempts_max: self.attempts_max.max(1),
+        }
+    }
+
     fn terms(&self) -> ClaimTerms {
         ClaimTerms {
             lease: LEASE,
@@ -49,7 +57,7 @@ impl DispatchLimits {
 
     /// How many more may begin.
     fn room(&self, in_flight: usize, begun: usize) -> usize {
-        let at_once = self.at_once_max.max(1) - in_flight;
+        let at_once = self.at_once_max - in_flight;
         at_once.min(self.attempts_max - begun)
     }
 }
@@ -82,6 +90,7 @@ impl KnowledgeService {
         now: Timestamp,
         limits: DispatchLimits,
     ) -> Result<Dispatched, Error> {
+        let limits = limits.at_least_one();
         let mut done = Dispatched::default();
         let mut in_flight = InFlight::default();
         let mut exchanges = FuturesUnordered::new();
