@@ -107,12 +107,15 @@ test("what others post is found by the organisation of its URL", async (t) => {
   assert.deepEqual(data.map(({ title }) => title), ["first", "second"]);
 });
 
-test("an alarm delivers what happened", async (t) => {
+/** The example, from which an alarm reaches this machine: by itself it reaches public addresses alone. */
+async function reachingThisMachine(t) {
   const deployed = new WorkerExample(t);
-  // By itself it reaches public addresses alone.
   deployed.configure("  services = [\n", `  services = [\n    (name = "internet", network = (allow = ["private"])),\n`);
-  await deployed.start();
-  const { ask } = deployed;
+  return started(deployed);
+}
+
+test("an alarm delivers what happened", async (t) => {
+  const { ask } = await reachingThisMachine(t);
   const acme = await organization(ask, "acme");
   const { url, received } = await endpoint(t);
   const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
@@ -124,6 +127,28 @@ test("an alarm delivers what happened", async (t) => {
   const expected = signature(hook.signing_secret, headers["webhook-id"], headers["webhook-timestamp"], body);
   assert.equal(headers["webhook-signature"], expected);
   assert.equal(JSON.parse(body).type, "memory.updated");
+});
+
+test("an alarm delivers that a signed message was refused", async (t) => {
+  const { ask, url } = await reachingThisMachine(t);
+  const acme = await organization(ask, "acme");
+  const changed = await endpoint(t);
+  const refused = await endpoint(t);
+  const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
+  await ask("POST", hooks, acme.token, { event_type: "memory.updated", url: changed.url }, { status: 201 });
+  await ask("POST", hooks, acme.token, { event_type: "ingest.failed", url: refused.url }, { status: 201 });
+  const inbound = `/v1/workspaces/${acme.workspace.id}/inbound-webhooks`;
+  const hook = await ask("POST", inbound, acme.token, { name: "Status page" }, { status: 201 });
+  const [id] = await memories(ask, acme, 1);
+  await ask("PATCH", `/v1/memories/${id}`, acme.token, { sensitivityLabel: "restricted" });
+  // The alarm of these changes has rung; the next one is an hour away.
+  await changed.received;
+
+  const body = JSON.stringify({ memories: [{ title: "without content" }] });
+  const headers = { "content-type": "application/json", ...signed(hook.signing_secret, "message", body) };
+  const answer = await fetch(url + new URL(hook.url).pathname, { method: "POST", headers, body });
+  assert.equal(answer.status, 400);
+  assert.equal(JSON.parse((await refused.received).body).type, "ingest.failed");
 });
 
 test("wrangler bundles what Cloudflare runs", async (t) => {
