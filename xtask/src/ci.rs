@@ -205,6 +205,7 @@ fn wasm() -> Result {
         ]))?;
     }
     wasm::build()?;
+    wasm::compile_twice()?;
     wasm::test()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::process::{Result, cargo, find, read, run};
@@ -27,12 +27,26 @@ const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE
 /// The npm packages that the build and the tests need.
 const NODE_MODULES: &str = "wasm/node_modules";
 
+/// Where the sources are copied to, to be compiled once more.
+const ELSEWHERE: &str = "target/elsewhere";
+/// What in the workspace is made of the sources, or installed for them.
+const NO_SOURCES: [&str; 5] = [".git", "node_modules", "pkg", "pkg-testing", "target"];
+
 /// How long a file of tests may take: a guard against one that hangs, not a measure.
 const TEST_MS_MAX: u32 = 900_000;
 
 /// Values are copied by one instruction instead of word by word: what waits for a store is mostly moved about, and the
 /// module is a twelfth smaller for it.
 const COPY_AT_ONCE: &str = "-Cllvm-args=-max-store-memcpy=1";
+
+/// The package that is published.
+const PUBLISHED: Package = Package {
+    directory: PKG,
+    profile: PROFILE,
+    flags: &[COPY_AT_ONCE],
+    features: &[],
+    sources: &[SOURCES],
+};
 
 /// The package of the tests: the same, with what tries it.
 const TESTING: Package = Package {
@@ -56,14 +70,7 @@ struct Package {
 /// # Errors
 /// A tool is missing and cannot be installed, or a step fails; the module is larger than it may be.
 pub(crate) fn build() -> Result {
-    let package = Package {
-        directory: PKG,
-        profile: PROFILE,
-        flags: &[COPY_AT_ONCE],
-        features: &[],
-        sources: &[SOURCES],
-    };
-    let node = assemble(&package)?;
+    let node = assemble(&PUBLISHED)?;
     let pkg = Path::new(PKG);
     for (from, to) in DOCUMENTS {
         fs::copy(from, pkg.join(to))?;
@@ -77,25 +84,53 @@ pub(crate) fn build() -> Result {
 
 /// Makes a package as it is before it is optimised; the Node.js that it can be gone on with.
 fn assemble(package: &Package) -> Result<Node> {
-    let target = WasmTarget::find_or_make()?;
-    run(target
-        .cargo("build", package.flags)?
-        .args(["--package", PACKAGE, "--profile", package.profile])
-        .args(package.features))?;
+    let module = compile(package)?;
     let directory = Path::new(package.directory);
     if directory.exists() {
         fs::remove_dir_all(directory)?;
     }
     for sources in package.sources {
-        copy(Path::new(sources), directory)?;
+        copy(Path::new(sources), directory, &[])?;
     }
-    let module = WasmTarget::output(package.profile).join("knowledge_wasm.wasm");
     run(glue().arg(&module).args([package.directory, NAME]))?;
     tools::node()?;
     npm_install()?;
     let node = Node::find(Path::new(NODE_MODULES))?;
     describe_operations(&node, package.directory)?;
     Ok(node)
+}
+
+/// Compiles a package's module; where it is.
+fn compile(package: &Package) -> Result<PathBuf> {
+    let target = WasmTarget::find_or_make()?;
+    run(target
+        .cargo("build", package.flags)?
+        .args(["--package", PACKAGE, "--profile", package.profile])
+        .args(package.features))?;
+    Ok(WasmTarget::output(package.profile).join("knowledge_wasm.wasm"))
+}
+
+/// Compiles the published module twice, the second time in another directory, with a standard library that is compiled there
+/// too: the same sources give the same bytes.
+///
+/// # Errors
+/// The two differ.
+pub(crate) fn compile_twice() -> Result {
+    let first = fs::read(compile(&PUBLISHED)?)?;
+    let elsewhere = Path::new(ELSEWHERE);
+    if elsewhere.exists() {
+        fs::remove_dir_all(elsewhere)?;
+    }
+    copy(Path::new("."), elsewhere, &NO_SOURCES)?;
+    let here = std::env::current_dir()?;
+    std::env::set_current_dir(elsewhere)?;
+    let second = compile(&PUBLISHED).and_then(|module| Ok(fs::read(module)?));
+    std::env::set_current_dir(here)?;
+    if first != second? {
+        return Err(format!("the module is another one when it is compiled in {ELSEWHERE}").into());
+    }
+    fs::remove_dir_all(elsewhere)?;
+    Ok(())
 }
 
 /// The program that needs other crates.
@@ -129,13 +164,17 @@ fn describe_operations(node: &Node, directory: &str) -> Result {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result {
+/// Copies a directory but for what has one of these names in it.
+fn copy(from: &Path, to: &Path, but: &[&str]) -> Result {
     fs::create_dir_all(to)?;
     for file in fs::read_dir(from)? {
         let file = file?;
+        if but.iter().any(|name| file.file_name() == *name) {
+            continue;
+        }
         let target = to.join(file.file_name());
         if file.file_type()?.is_dir() {
-            copy(&file.path(), &target)?;
+            copy(&file.path(), &target, but)?;
         } else {
             fs::copy(file.path(), target)?;
         }

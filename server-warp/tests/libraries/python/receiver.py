@@ -11,13 +11,18 @@ import urllib.error
 import urllib.request
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Lock, Thread
 
 from standardwebhooks.webhooks import Webhook
 
 
+SAYING = Lock()
+
+
 def say(line):
-    print(json.dumps(line), flush=True)
+    # Two threads would otherwise write their lines before either ends its own.
+    with SAYING:
+        print(json.dumps(line), flush=True)
 
 
 class Receiver(BaseHTTPRequestHandler):
