@@ -1,4 +1,5 @@
-// A store as the module asks it: in bytes. `wasm/src/wire.rs` is the other half, and says what stands where.
+// What crosses the boundary, read and written. A store is asked in bytes: `wasm/src/wire.rs` is the other half, and says what
+// stands where.
 
 import { StoreError } from "./error.js";
 import { held } from "./module.js";
@@ -76,6 +77,12 @@ class Writer {
 /** Whether this is a `Uint8Array`, of whatever realm. */
 export function isBytes(value) {
   return ArrayBuffer.isView(value) && value[Symbol.toStringTag] === "Uint8Array";
+}
+
+/** The header lines of a message as pairs. */
+export function* headerPairs(lines) {
+  const parts = lines.split("\n");
+  for (let at = 0; at + 1 < parts.length; at += 2) yield [parts[at], parts[at + 1]];
 }
 
 /** How long bytes are that a store gave. Anything else that has a length would be copied as if it were bytes. */

@@ -1,22 +1,19 @@
 // Deliveries by `fetch`: one exchange each, bounded in time and in bytes. What is sent, what an answer means and when to
 // try again is decided on the other side; this only asks and reports.
 
+import { headerPairs } from "./bridge.js";
 import { held } from "./module.js";
 
-/** How long an exchange may take, to the end of the answer. */
-const TIMEOUT_MS = 15_000;
-/** How much of an answer is read: it means nothing, but one that breaks off is none. */
-const ANSWER_BYTES_MAX = 16 * 1024;
 /** The longest wait that is understood; what asks for more asks for this. */
 const RETRY_AFTER_SECONDS_MAX = 7 * 24 * 60 * 60;
 /** What stands for the status of an answer that a redirect hides. */
 const REDIRECTED = 302;
 
-/** Reads an answer to its end, or as far and as long as it is read. */
-async function drain(response, signal) {
+/** Reads an answer to its end, or as far and as long as it is read: it means nothing, but one that breaks off is none. */
+async function drain(response, signal, bytesMax) {
   const reader = response.body?.getReader();
   if (!reader) return;
-  let left = ANSWER_BYTES_MAX;
+  let left = bytesMax;
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
@@ -55,9 +52,9 @@ function retryAfter(headers, now) {
   return Number.isNaN(seconds) ? null : Math.min(seconds, RETRY_AFTER_SECONDS_MAX);
 }
 
-function failure(error, hasAnswer) {
+function failure(error, hasAnswer, timeoutMs) {
   if (error?.name === "TimeoutError" || error?.name === "AbortError") {
-    return { code: "timed_out", message: `no whole answer within ${TIMEOUT_MS / 1000} s` };
+    return { code: "timed_out", message: `no whole answer within ${timeoutMs / 1000} s` };
   }
   if (hasAnswer) return { code: "answer_broken", message: "the answer broke off before its end" };
   // A host does not say whether it was the name, the connection or TLS.
@@ -72,42 +69,41 @@ export class Sender {
     this.fetch = (url, init) => fetch(url, init);
   }
 
-  send(url, lines, body) {
-    return held(this.attempt(url, lines, body.slice()));
+  /** One exchange: it has so long, to the end of the answer, and so much of that is read. */
+  send(url, lines, body, timeoutMs, answerBytesMax) {
+    const message = { headers: new Headers([...headerPairs(lines)]), body: body.slice() };
+    return held(this.attempt(url, message, { timeoutMs, answerBytesMax }));
   }
 
-  async attempt(url, lines, body) {
+  async attempt(url, message, limits) {
     const started = Date.now();
-    const outcome = await this.exchange(url, lines, body);
+    const outcome = await this.exchange(url, message, limits);
     return JSON.stringify({ ...outcome, durationMs: Math.max(0, Date.now() - started) });
   }
 
-  async exchange(url, lines, body) {
-    const parts = lines.split("\n");
-    const headers = new Headers();
-    for (let at = 0; at + 1 < parts.length; at += 2) headers.append(parts[at], parts[at + 1]);
+  async exchange(url, message, { timeoutMs, answerBytesMax }) {
     const progress = { hasAnswer: false };
     const abortion = new AbortController();
     let timer;
     // A `fetch` that does not heed the signal is not waited for either.
     const timeout = new Promise((_, reject) => {
       timer = setTimeout(() => {
-        const error = new DOMException(`no whole answer within ${TIMEOUT_MS / 1000} s`, "TimeoutError");
+        const error = new DOMException("the time of the delivery is over", "TimeoutError");
         reject(error);
         abortion.abort(error);
-      }, TIMEOUT_MS);
+      }, timeoutMs);
     });
-    const init = { method: "POST", headers, body, redirect: "manual", signal: abortion.signal };
+    const init = { method: "POST", ...message, redirect: "manual", signal: abortion.signal };
     try {
-      return await Promise.race([this.ask(url, init, progress), timeout]);
+      return await Promise.race([this.ask(url, init, progress, answerBytesMax), timeout]);
     } catch (error) {
-      return { failure: failure(error, progress.hasAnswer) };
+      return { failure: failure(error, progress.hasAnswer, timeoutMs) };
     } finally {
       clearTimeout(timer);
     }
   }
 
-  async ask(url, init, progress) {
+  async ask(url, init, progress, answerBytesMax) {
     const response = await this.fetch(url, init);
     progress.hasAnswer = true;
     // A browser hides what redirects, and a `fetch` that follows it has the answer of somebody else.
@@ -116,7 +112,7 @@ export class Sender {
       return { status: REDIRECTED, retryAfterSeconds: null };
     }
     const retryAfterSeconds = retryAfter(response.headers, Date.now());
-    await drain(response, init.signal);
+    await drain(response, init.signal, answerBytesMax);
     return { status: response.status, retryAfterSeconds };
   }
 }

@@ -1,6 +1,6 @@
 // The service, for requests and for direct calls.
 
-import { StoreBridge, isBytes } from "./bridge.js";
+import { StoreBridge, headerPairs, isBytes } from "./bridge.js";
 import { Sender } from "./deliveries.js";
 import { KnowledgeError } from "./error.js";
 import { open } from "./module.js";
@@ -64,12 +64,6 @@ function headerLines(headers) {
     lines += `${name}\n${headerValue(name, value)}\n`;
   }
   return lines;
-}
-
-/** The header lines of an answer as pairs. */
-function* headerPairs(lines) {
-  const parts = lines.split("\n");
-  for (let at = 0; at + 1 < parts.length; at += 2) yield [parts[at], parts[at + 1]];
 }
 
 /** Thrown where a body was not read to its end, with the status of the answer. */

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use knowledge_core::model::{AddressPolicy, DeliveryFailure, DeliveryFailureCode};
-use knowledge_core::service::{Attempt, DeliveryAnswer, DeliveryRequest, DeliverySender};
+use knowledge_core::service::{
+    ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
+};
 use serde::Deserialize;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -17,8 +19,14 @@ extern "C" {
     pub type SenderBridge;
 
     #[wasm_bindgen(method, catch)]
-    fn send(this: &SenderBridge, url: &str, headers: &str, body: &[u8])
-    -> Result<Promise, JsValue>;
+    fn send(
+        this: &SenderBridge,
+        url: &str,
+        headers: &str,
+        body: &[u8],
+        timeout_millis: f64,
+        answer_bytes_max: usize,
+    ) -> Result<Promise, JsValue>;
 }
 
 /// What deliveries say of who sends them.
@@ -55,10 +63,15 @@ impl DeliverySender for FetchSender {
             let value = value.to_str().unwrap_or_default();
             headers.extend([name.as_str(), "\n", value, "\n"]);
         }
-        let sent = match self
-            .bridge
-            .send(request.url.as_url().as_str(), &headers, &request.body)
-        {
+        let url = request.url.as_url().as_str();
+        let timeout_millis = DELIVERY_TIMEOUT.as_secs_f64() * 1e3;
+        let sent = match self.bridge.send(
+            url,
+            &headers,
+            &request.body,
+            timeout_millis,
+            ANSWER_BYTES_MAX,
+        ) {
             Ok(promise) => JsFuture::from(promise).await,
             Err(error) => Err(error),
         };

@@ -10,7 +10,7 @@ use knowledge_core::store::{
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
-use crate::wire;
+use crate::wire::{self, corrupt};
 
 #[wasm_bindgen]
 extern "C" {
@@ -106,10 +106,6 @@ fn bytes(answer: JsValue) -> Result<wire::Answer, StoreError> {
         Ok(bytes) => Ok(wire::Answer::new(bytes.to_vec())),
         Err(_) => Err(corrupt("the store answered with no bytes")),
     }
-}
-
-fn corrupt(message: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
 /// The error that was thrown: of the kind that it names itself, else of that one.

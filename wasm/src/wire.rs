@@ -139,6 +139,7 @@ fn too_short() -> StoreError {
     corrupt("the store answered less than it was asked")
 }
 
-fn corrupt(message: &str) -> StoreError {
+/// A store that does not answer as it is asked.
+pub(crate) fn corrupt(message: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }

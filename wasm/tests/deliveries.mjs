@@ -1,33 +1,16 @@
 // Deliveries by `fetch`, in Node.js: what is sent, and what becomes of it.
 
 import assert from "node:assert/strict";
-import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { test } from "node:test";
 
 import { KnowledgeService } from "../pkg/node.js";
 import { MemoryStore } from "../pkg/stores/memory.js";
 import { SEALING_KEY, acme, memories } from "./support/acme.mjs";
+import { assertSigned, endpoint } from "./support/deployed.mjs";
 
 const WEBHOOKS = { allow: ["127.0.0.0/8"], allowHttp: true };
 const HOUR_MS = 3_600_000;
-
-/** An endpoint that notes what it is sent, and answers with what `answer` does. */
-async function endpoint(t, answer = (_, response) => response.writeHead(204).end()) {
-  const received = [];
-  const server = createServer(async (request, response) => {
-    const chunks = [];
-    for await (const chunk of request) chunks.push(chunk);
-    received.push({ path: request.url, headers: request.headers, body: Buffer.concat(chunks).toString() });
-    answer(request, response);
-  });
-  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { received, url: `http://127.0.0.1:${server.address().port}` };
-}
 
 /** A service with a webhook for this address, and an event on its way to it. */
 async function withEvent(url) {
@@ -45,12 +28,6 @@ async function withEvent(url) {
   return { ...context, store, ids, webhook, deliveries };
 }
 
-function signature(secret, { headers, body }) {
-  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
-  const signed = `${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${body}`;
-  return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
-}
-
 test("an event is delivered once, signed", async (t) => {
   const { received, url } = await endpoint(t);
   const { service, ids, webhook, deliveries } = await withEvent(`${url}/hook`);
@@ -63,7 +40,7 @@ test("an event is delivered once, signed", async (t) => {
   assert.equal(request.path, "/hook");
   assert.equal(request.headers["content-type"], "application/json");
   assert.match(request.headers["user-agent"], /^knowledge\/\d+\.\d+\.\d+$/);
-  assert.equal(request.headers["webhook-signature"], signature(webhook.signing_secret, request));
+  assertSigned(webhook.signing_secret, request);
   const event = JSON.parse(request.body);
   assert.equal(event.type, "memory.updated");
   assert.deepEqual(event.data.memory_ids, ids);

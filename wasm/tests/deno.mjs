@@ -5,10 +5,8 @@ import { test } from "node:test";
 
 import {
   OPERATOR_TOKEN,
-  endpoint,
-  memories,
+  assertDelivers,
   organization,
-  signature,
   wanted,
 } from "./support/deployed.mjs";
 import { DenoExample, started } from "./support/examples.mjs";
@@ -43,16 +41,7 @@ test("the operator alone is let to the operator's interface", async (t) => {
 
 test("what happened is delivered", async (t) => {
   const { ask } = await started(new DenoExample(t));
-  const acme = await organization(ask, "acme");
-  const { url, received } = await endpoint(t);
-  const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
-  const webhook = { event_type: "memory.updated", url };
-  const hook = await ask("POST", hooks, acme.token, webhook, { status: 201 });
-  const [id] = await memories(ask, acme, 1);
-  await ask("PATCH", `/v1/memories/${id}`, acme.token, { sensitivityLabel: "restricted" });
-  const { headers, body } = await received;
-  const expected = signature(hook.signing_secret, headers["webhook-id"], headers["webhook-timestamp"], body);
-  assert.equal(headers["webhook-signature"], expected);
+  await assertDelivers(t, ask);
 });
 
 test("1,000 concurrent bulk updates with 100 keys are 100 updates over crashes", async (t) => {

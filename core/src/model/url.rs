@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for WebhookUrl {
 pub struct BaseUrl(String);
 
 impl BaseUrl {
-    /// The URL that the text is, if it is one.
+    /// The URL that the text is, if it is one, as URLs are written (WHATWG URL, "URL serializing").
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let url = url::Url::parse(text).ok()?;
@@ -106,7 +106,7 @@ impl BaseUrl {
             && url.query().is_none()
             && url.fragment().is_none();
         let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
-        (is_plain && is_http).then(|| Self(text.trim_end_matches('/').to_owned()))
+        (is_plain && is_http).then(|| Self(url.as_str().trim_end_matches('/').to_owned()))
     }
 
     /// The URL, without a slash at the end.
@@ -165,6 +165,7 @@ mod tests {
         for (text, base) in [
             ("https://knowledge.example", "https://knowledge.example"),
             ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+            (" HTTPS://Knowledge.example\n", "https://knowledge.example"),
             (
                 "https://example.com/knowledge/",
                 "https://example.com/knowledge",

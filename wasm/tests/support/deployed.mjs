@@ -64,7 +64,7 @@ export async function memories(ask, { token, workspace }, count) {
 }
 
 /** What signs a message with a secret of a webhook (Standard Webhooks 1.0.0). */
-export function signature(secret, id, timestamp, body) {
+function signature(secret, id, timestamp, body) {
   const key = Buffer.from(secret.replace("whsec_", ""), "base64");
   return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
 }
@@ -79,20 +79,43 @@ export function signed(secret, id, body) {
   };
 }
 
-/** An endpoint on this machine that takes messages until the test ends; the first that comes is waited for. */
-export async function endpoint(t) {
+/** An endpoint on this machine until the test ends: what it has received, and the first of it, which can be waited for. */
+export async function endpoint(t, answer = (_, response) => response.writeHead(204).end()) {
   let take;
-  const received = new Promise((resolve) => (take = resolve));
+  const first = new Promise((resolve) => (take = resolve));
+  const received = [];
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    response.writeHead(204).end();
-    take({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+    const message = { path: request.url, headers: request.headers, body: Buffer.concat(chunks).toString() };
+    received.push(message);
+    take(message);
+    answer(request, response);
   });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   t.after(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${server.address().port}/hook`, received };
+  return { url: `http://127.0.0.1:${server.address().port}`, received, first };
+}
+
+/** Asserts that a message has the signature of this secret. */
+export function assertSigned(secret, { headers, body }) {
+  const expected = signature(secret, headers["webhook-id"], headers["webhook-timestamp"], body);
+  assert.equal(headers["webhook-signature"], expected);
+}
+
+/** Asserts that a deployment delivers by itself what happens in it. */
+export async function assertDelivers(t, ask) {
+  const acme = await organization(ask, "acme");
+  const { url, first } = await endpoint(t);
+  const hooks = `/v1/workspaces/${acme.workspace.id}/webhooks`;
+  const webhook = { event_type: "memory.updated", url };
+  const hook = await ask("POST", hooks, acme.token, webhook, CREATED);
+  const [id] = await memories(ask, acme, 1);
+  await ask("PATCH", `/v1/memories/${id}`, acme.token, { sensitivityLabel: "restricted" });
+  const message = await first;
+  assertSigned(hook.signing_secret, message);
+  assert.equal(JSON.parse(message.body).type, "memory.updated");
 }
