@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, MemoryStore, Mutation, Store,
-    StoreError, Version,
+    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, MemoryStore, Mutation,
+    Read, Store, StoreError, Version,
 };
 use knowledge_core::testing::conformance::{self, Harness, Lifetime, Report, Task};
 
@@ -80,6 +80,8 @@ enum Defect {
     AppliesBeforeAnInvalidAdd,
     ConflictsOnChecksOnly,
     ReadsKeyByKey,
+    ReadsOneByOne,
+    AnswersKeysFirst,
     ReadsOldState,
     ReusesVersionsAfterDelete,
     ReusesVersionsOverReopen,
@@ -164,6 +166,14 @@ const CAUGHT_BY: &[(Defect, &str)] = &[
         Defect::ReadsKeyByKey,
         "concurrency::get_never_sees_half_a_commit",
     ),
+    (
+        Defect::ReadsOneByOne,
+        "concurrency::mixed_reads_see_one_moment",
+    ),
+    (
+        Defect::AnswersKeysFirst,
+        "reading::mixed_reads_answer_one_by_one",
+    ),
     (Defect::ReadsOldState, "commits::a_commit_is_read_at_once"),
     (
         Defect::ReusesVersionsAfterDelete,
@@ -232,6 +242,56 @@ struct State {
 }
 
 impl State {
+    fn read(&self, read: Read<'_>, defect: Defect) -> Found {
+        match read {
+            Read::Keys(keys) => Found::Keys(self.under(&asked(keys, defect), defect)),
+            Read::Range {
+                range,
+                limit,
+                direction,
+            } => Found::Range(self.scan(range.clone(), limit, direction, defect)),
+        }
+    }
+
+    fn under(&self, keys: &[Key], defect: Defect) -> Vec<Option<Entry>> {
+        let entries = match &self.previous {
+            Some(previous) if defect == Defect::ReadsOldState => &previous.entries,
+            _ => &self.entries,
+        };
+        keys.iter().map(|key| entries.get(key).cloned()).collect()
+    }
+
+    fn scan(
+        &self,
+        mut range: KeyRange,
+        mut limit: usize,
+        direction: Direction,
+        defect: Defect,
+    ) -> Vec<KeyEntry> {
+        match defect {
+            Defect::FailsOnInvertedRanges => {
+                assert!(range.end.as_ref().is_none_or(|end| *end >= range.start));
+            }
+            Defect::ScansToTheEndInclusive => range.end = range.end.map(|end| end.successor()),
+            Defect::ScansFromTheStartExclusive => range.start = range.start.successor(),
+            Defect::CutsLongBounds => {
+                let cut = range.start.as_bytes().len().min(512);
+                range.start = Key::new(range.start.as_bytes()[..cut].to_vec()).unwrap();
+            }
+            Defect::LimitOffByOne => limit = limit.saturating_add(1),
+            _ => {}
+        }
+        let mut found = self.within(&range);
+        if defect == Defect::TakesTheFirstInReverse {
+            found.truncate(limit);
+        }
+        if direction == Direction::Reverse && defect != Defect::IgnoresReverse {
+            found.reverse();
+        }
+        found.truncate(limit);
+        found
+    }
+
     fn within(&self, range: &KeyRange) -> Vec<KeyEntry> {
         let inside = self.entries.iter().filter(|(key, _)| range.contains(key));
         let entry = |(key, entry): (&Key, &Entry)| KeyEntry {
@@ -407,66 +467,63 @@ impl Broken {
     }
 }
 
+impl Broken {
+    /// The entries under some keys, read in two steps by a store that is broken so.
+    async fn get(&self, keys: &[Key]) -> Vec<Option<Entry>> {
+        let (first, second) = keys.split_at(keys.len() / 2);
+        let mut found = self.state.lock().unwrap().under(first, self.defect);
+        if self.is(Defect::ReadsKeyByKey) {
+            between_two_reads().await;
+        }
+        found.extend(self.state.lock().unwrap().under(second, self.defect));
+        found
+    }
+}
+
+/// Lasts long enough for a writer to come in between, also where there are more threads than cores.
+async fn between_two_reads() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// The keys of a read as a store with this defect asks for them.
+fn asked(keys: &[Key], defect: Defect) -> Vec<Key> {
+    let mut keys = keys.to_vec();
+    match defect {
+        Defect::AnswersGetSorted => keys.sort(),
+        Defect::SkipsRepeatedKeys => {
+            keys.sort();
+            keys.dedup();
+        }
+        _ => {}
+    }
+    keys
+}
+
 #[async_trait]
 impl Store for Broken {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let mut keys = keys.to_vec();
-        match self.defect {
-            Defect::AnswersGetSorted => keys.sort(),
-            Defect::SkipsRepeatedKeys => {
-                keys.sort();
-                keys.dedup();
-            }
-            _ => {}
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        if self.is(Defect::ReadsKeyByKey)
+            && let [Read::Keys(keys)] = reads
+        {
+            return Ok(vec![Found::Keys(self.get(keys).await)]);
         }
-        if self.is(Defect::ReadsKeyByKey) {
+        if self.is(Defect::ReadsOneByOne) {
             let mut found = Vec::new();
-            for (index, key) in keys.iter().enumerate() {
-                // Long enough for a writer to come in between, also where there are more threads than cores.
-                if index == keys.len() / 2 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+            for read in reads {
+                if !found.is_empty() {
+                    between_two_reads().await;
                 }
-                found.push(self.state.lock().unwrap().entries.get(key).cloned());
+                found.push(self.state.lock().unwrap().read(*read, self.defect));
             }
             return Ok(found);
         }
+        let mut reads = reads.to_vec();
+        if self.is(Defect::AnswersKeysFirst) {
+            reads.sort_by_key(|read| matches!(read, Read::Range { .. }));
+        }
         let state = self.state.lock().unwrap();
-        let entries = match &state.previous {
-            Some(previous) if self.is(Defect::ReadsOldState) => &previous.entries,
-            _ => &state.entries,
-        };
-        Ok(keys.iter().map(|key| entries.get(key).cloned()).collect())
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        mut limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        let mut range = range.clone();
-        match self.defect {
-            Defect::FailsOnInvertedRanges => {
-                assert!(range.end.as_ref().is_none_or(|end| *end >= range.start));
-            }
-            Defect::ScansToTheEndInclusive => range.end = range.end.map(|end| end.successor()),
-            Defect::ScansFromTheStartExclusive => range.start = range.start.successor(),
-            Defect::CutsLongBounds => {
-                let cut = range.start.as_bytes().len().min(512);
-                range.start = Key::new(range.start.as_bytes()[..cut].to_vec()).unwrap();
-            }
-            Defect::LimitOffByOne => limit = limit.saturating_add(1),
-            _ => {}
-        }
-        let mut found = self.state.lock().unwrap().within(&range);
-        if self.is(Defect::TakesTheFirstInReverse) {
-            found.truncate(limit);
-        }
-        if direction == Direction::Reverse && !self.is(Defect::IgnoresReverse) {
-            found.reverse();
-        }
-        found.truncate(limit);
-        Ok(found)
+        let read = |read: &Read<'_>| state.read(*read, self.defect);
+        Ok(reads.iter().map(read).collect())
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

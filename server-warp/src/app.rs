@@ -314,13 +314,13 @@ mod tests {
     use async_trait::async_trait;
     use knowledge_core::service::SealingKey;
     use knowledge_core::store::{
-        Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, MemoryStore, StoreError,
+        Commit, CommitOutcome, Found, MemoryStore, Read, StoreError,
     };
 
     use super::*;
     use crate::system::system_env;
 
-    /// A store of which one scan panics when a test wants it.
+    /// A store of which one read of a range panics when a test wants it.
     #[derive(Default)]
     struct PanickingStore {
         store: MemoryStore,
@@ -329,19 +329,12 @@ mod tests {
 
     #[async_trait]
     impl Store for PanickingStore {
-        async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-            self.store.get(keys).await
-        }
-
-        async fn scan(
-            &self,
-            range: &KeyRange,
-            limit: usize,
-            direction: Direction,
-        ) -> Result<Vec<KeyEntry>, StoreError> {
-            let panics = self.panics.swap(false, Ordering::SeqCst);
-            assert!(!panics, "as the test wanted");
-            self.store.scan(range, limit, direction).await
+        async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+            if reads.iter().any(|read| matches!(read, Read::Range { .. })) {
+                let panics = self.panics.swap(false, Ordering::SeqCst);
+                assert!(!panics, "as the test wanted");
+            }
+            self.store.read(reads).await
         }
 
         async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

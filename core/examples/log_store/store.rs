@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read as _, Seek, SeekFrom, Write};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Mutation, Store, StoreError,
-    StoreErrorKind, Version,
+    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mutation, Read, Store,
+    StoreError, StoreErrorKind, Version,
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,39 @@ impl State {
         self.next_version = line.version.next();
     }
 
+    fn read(&self, read: Read<'_>) -> Found {
+        match read {
+            Read::Keys(keys) => Found::Keys(
+                keys.iter()
+                    .map(|key| self.entries.get(key).cloned())
+                    .collect(),
+            ),
+            Read::Range {
+                range,
+                limit,
+                direction,
+            } => Found::Range(self.scan(range, limit, direction)),
+        }
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize, direction: Direction) -> Vec<KeyEntry> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let found = self
+            .entries
+            .range::<Key, _>((Bound::Included(&range.start), end));
+        let found = found.map(|(key, entry)| KeyEntry {
+            key: key.clone(),
+            entry: entry.clone(),
+        });
+        match direction {
+            Direction::Forward => found.take(limit).collect(),
+            Direction::Reverse => found.rev().take(limit).collect(),
+        }
+    }
+
     fn holds(&self, key: &Key, version: Option<Version>) -> bool {
         self.entries.get(key).map(|entry| entry.version) == version
     }
@@ -120,36 +153,9 @@ impl State {
 
 #[async_trait]
 impl Store for LogStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let state = self.state()?;
-        Ok(keys
-            .iter()
-            .map(|key| state.entries.get(key).cloned())
-            .collect())
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        if range.is_empty() {
-            return Ok(Vec::new());
-        }
-        let state = self.state()?;
-        let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let found = state
-            .entries
-            .range::<Key, _>((Bound::Included(&range.start), end));
-        let found = found.map(|(key, entry)| KeyEntry {
-            key: key.clone(),
-            entry: entry.clone(),
-        });
-        Ok(match direction {
-            Direction::Forward => found.take(limit).collect(),
-            Direction::Reverse => found.rev().take(limit).collect(),
-        })
+        Ok(reads.iter().map(|read| state.read(*read)).collect())
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

@@ -146,7 +146,7 @@ async fn header(store: &dyn Store) -> Result<Header, ExportError> {
     }
 
     // One that cannot be read is dumped as it is: a dump must not depend on what is in the store.
-    let meta = store.read::<Meta>(&keys::meta()).await.ok().flatten();
+    let meta = store.get_as::<Meta>(&keys::meta()).await.ok().flatten();
     match meta.map(|meta| meta.value) {
         Some(meta) if meta.schema == UNFINISHED_SCHEMA => Err(ExportError::Unfinished),
         Some(meta) => Ok(Header::new(Some(meta.schema), meta.sealing_key)),

@@ -115,7 +115,7 @@ impl Restore {
         if first.is_empty() {
             return Ok(restore);
         }
-        let found = restore.store.read::<Restoring>(&keys::meta()).await;
+        let found = restore.store.get_as::<Restoring>(&keys::meta()).await;
         let Some(found) = found.ok().flatten() else {
             return Err(RestoreError::NotEmpty);
         };

@@ -82,7 +82,7 @@ pub(super) async fn read_memory_entries(
         .collect();
     let pages = transaction
         .unchecked()
-        .read_many::<AuditPage>(&pages)
+        .get_many_as::<AuditPage>(&pages)
         .await?;
     let mut entries = Vec::with_capacity(count);
     for page in pages.into_iter().flatten() {

@@ -281,7 +281,7 @@ impl KnowledgeService {
             .iter()
             .map(|connector| keys::connector_state(org, workspace, connector.id))
             .collect();
-        let states = self.store().read_many::<ConnectorState>(&places).await?;
+        let states = self.store().get_many_as::<ConnectorState>(&places).await?;
         let shown = connectors
             .into_iter()
             .zip(states)

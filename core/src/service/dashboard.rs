@@ -17,7 +17,7 @@ use crate::model::{
     McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use crate::store::{
-    Direction, Entry, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
+    Direction, Entry, KeyEntry, Read, Store, StoreError, StoreExt, decode_value, keys,
 };
 
 /// How many chats are shown.
@@ -43,7 +43,7 @@ impl KnowledgeService {
                 .enter(&mut reading, workspace, needs::DASHBOARD)
                 .await?;
             let (store, org) = (&**self.store(), caller.org_id());
-            let facts = Facts::of_one_moment(store, org, workspace.id).await?;
+            let facts = Facts::read(store, org, workspace.id).await?;
             let summary = facts.summary(workspace, now)?;
             reading.done(summary)
         })
@@ -51,27 +51,17 @@ impl KnowledgeService {
     }
 }
 
-/// How often a dashboard is read at most, so that one of a workspace that never rests is answered too: then with
-/// chats that may be of a moment before its counts.
-const READINGS_MAX: usize = 16;
-
-/// Everything the dashboard is made of, as it was read.
+/// Everything that the dashboard is made of, as of one moment.
 struct Facts {
-    state: State,
-    chats: Vec<KeyEntry>,
-}
-
-/// What several reads of the store find, each at a moment of its own.
-#[derive(PartialEq)]
-struct State {
     counts: Vec<Option<Entry>>,
     connectors: Vec<KeyEntry>,
     connector_states: Vec<KeyEntry>,
     mcp_keys: Vec<KeyEntry>,
     mcp_key_uses: Vec<KeyEntry>,
+    chats: Vec<KeyEntry>,
 }
 
-/// The places of the single keys in [`State::counts`].
+/// The places of the single keys in [`Facts::counts`].
 #[derive(Clone, Copy)]
 enum Count {
     Pending,
@@ -81,7 +71,8 @@ enum Count {
     Users,
 }
 
-impl State {
+impl Facts {
+    /// Reads all of it in one call, so that the counts, the lists and the chats belong together.
     async fn read(
         store: &dyn Store,
         org: OrgId,
@@ -95,48 +86,35 @@ impl State {
             keys::webhook_count(org, workspace),
             keys::member_count(org),
         ];
-        let all = |range: KeyRange| async move { store.scan_all(&range).await };
-        let (counts, connectors, connector_states, mcp_keys, mcp_key_uses) = futures::try_join!(
-            store.get(&counts),
-            all(keys::connectors(org, workspace)),
-            all(keys::connector_states(org, workspace)),
-            all(keys::mcp_keys(org, workspace)),
-            all(keys::mcp_key_uses(org, workspace)),
-        )?;
-        Ok(Self {
+        let [
             counts,
             connectors,
             connector_states,
             mcp_keys,
             mcp_key_uses,
+            chats,
+        ] = store
+            .read_array([
+                Read::Keys(&counts),
+                Read::all(&keys::connectors(org, workspace)),
+                Read::all(&keys::connector_states(org, workspace)),
+                Read::all(&keys::mcp_keys(org, workspace)),
+                Read::all(&keys::mcp_key_uses(org, workspace)),
+                Read::Range {
+                    range: &keys::recent_chats(org, workspace),
+                    limit: RECENT_CHATS,
+                    direction: Direction::Reverse,
+                },
+            ])
+            .await?;
+        Ok(Self {
+            counts: counts.into_keys()?,
+            connectors: connectors.into_range()?,
+            connector_states: connector_states.into_range()?,
+            mcp_keys: mcp_keys.into_range()?,
+            mcp_key_uses: mcp_key_uses.into_range()?,
+            chats: chats.into_range()?,
         })
-    }
-}
-
-impl Facts {
-    /// What stands at one moment, that of the one scan for the chats: the state is the same before it and after it, and
-    /// so it was then, because no version comes a second time.
-    async fn of_one_moment(
-        store: &dyn Store,
-        org: OrgId,
-        workspace: WorkspaceId,
-    ) -> Result<Self, StoreError> {
-        let newest = keys::recent_chats(org, workspace);
-        let mut state = State::read(store, org, workspace).await?;
-        let mut readings = 1;
-        loop {
-            let chats = store.scan(&newest, RECENT_CHATS, Direction::Reverse);
-            let chats = chats.await?;
-            let after = State::read(store, org, workspace).await?;
-            readings += 1;
-            if after == state || readings >= READINGS_MAX {
-                return Ok(Self {
-                    state: after,
-                    chats,
-                });
-            }
-            state = after;
-        }
     }
 
     fn summary(
@@ -169,7 +147,7 @@ impl Facts {
     }
 
     fn count(&self, count: Count) -> Result<u64, Error> {
-        let Some(entry) = &self.state.counts[count as usize] else {
+        let Some(entry) = &self.counts[count as usize] else {
             return Ok(0);
         };
         let number: i64 = serde_json::from_slice(&entry.value)
@@ -178,7 +156,7 @@ impl Facts {
     }
 
     fn last_ingest_at(&self) -> Result<Option<Timestamp>, Error> {
-        let entry = self.state.counts[Count::LastIngest as usize].as_ref();
+        let entry = self.counts[Count::LastIngest as usize].as_ref();
         entry
             .map(|entry| serde_json::from_slice(&entry.value))
             .transpose()
@@ -191,12 +169,11 @@ impl Facts {
         workspace_slug: &str,
         now: Timestamp,
     ) -> Result<(Vec<ConnectorHealth>, Option<Timestamp>), Error> {
-        let mut shown = Vec::with_capacity(self.state.connectors.len());
+        let mut shown = Vec::with_capacity(self.connectors.len());
         let mut changes_at: Option<Timestamp> = None;
-        for found in &self.state.connectors {
+        for found in &self.connectors {
             let connector: Connector = decode_value(found)?;
-            let state: ConnectorState =
-                same_id(found, &self.state.connector_states)?.unwrap_or_default();
+            let state: ConnectorState = same_id(found, &self.connector_states)?.unwrap_or_default();
             let health = state.health(&connector, now);
             changes_at = changes_at.into_iter().chain(health.changes_at).min();
             shown.push(state.summary(&connector, workspace_slug, health));
@@ -210,13 +187,13 @@ impl Facts {
         workspace: WorkspaceId,
         now: Timestamp,
     ) -> Result<(Vec<McpKeySummary>, Option<Timestamp>), Error> {
-        let mut shown = Vec::with_capacity(self.state.mcp_keys.len());
+        let mut shown = Vec::with_capacity(self.mcp_keys.len());
         let mut changes_at: Option<Timestamp> = None;
-        for found in &self.state.mcp_keys {
+        for found in &self.mcp_keys {
             let key: McpKey = decode_value(found)?;
             if now < key.expires_at {
                 changes_at = changes_at.into_iter().chain([key.expires_at]).min();
-                let last_used_at = same_id(found, &self.state.mcp_key_uses)?;
+                let last_used_at = same_id(found, &self.mcp_key_uses)?;
                 shown.push(key.summary(workspace, last_used_at));
             }
         }
@@ -244,7 +221,7 @@ impl Facts {
             required: vec![
                 required(
                     ("connect_source", "Connect a source", "Connect"),
-                    !self.state.connectors.is_empty(),
+                    !self.connectors.is_empty(),
                 ),
                 required(
                     ("ingest_first_memory", "Bring in the first memory", "Import"),
@@ -291,16 +268,16 @@ impl Facts {
             digest.update(length(text.len()));
             digest.update(text);
         }
-        for entry in &self.state.counts {
+        for entry in &self.counts {
             let value = entry.as_ref().map_or(&[][..], |entry| &entry.value);
             digest.update(length(value.len()));
             digest.update(value);
         }
         let ranges = [
-            &self.state.connectors,
-            &self.state.connector_states,
-            &self.state.mcp_keys,
-            &self.state.mcp_key_uses,
+            &self.connectors,
+            &self.connector_states,
+            &self.mcp_keys,
+            &self.mcp_key_uses,
             &self.chats,
         ];
         for range in ranges {

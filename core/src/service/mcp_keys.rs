@@ -231,7 +231,7 @@ impl KnowledgeService {
             .iter()
             .map(|key| keys::mcp_key_use(org, workspace, key.id))
             .collect();
-        let uses = self.store().read_many::<Timestamp>(&uses).await?;
+        let uses = self.store().get_many_as::<Timestamp>(&uses).await?;
         let shown = found.into_iter().zip(uses).map(|(key, used)| {
             let used = used.map(|used| used.value);
             (now < key.expires_at).then(|| key.summary(workspace, used))

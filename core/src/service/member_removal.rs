@@ -192,7 +192,10 @@ impl KnowledgeService {
         hashes: &[SecretHash],
     ) -> Result<(), Error> {
         let places: Vec<Key> = hashes.iter().copied().map(keys::credential).collect();
-        let found = self.store().read_many::<CredentialRecord>(&places).await?;
+        let found = self
+            .store()
+            .get_many_as::<CredentialRecord>(&places)
+            .await?;
         let theirs = places.into_iter().zip(found);
         let theirs = theirs.filter(|(_, found)| {
             let owner = found.as_ref().map(|found| found.value.member_id);

@@ -110,7 +110,7 @@ impl KnowledgeService {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids: Vec<MemoryId> = ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
                 let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-                let labels = self.store().read_many::<MemoryLabels>(&records).await?;
+                let labels = self.store().get_many_as::<MemoryLabels>(&records).await?;
                 let labels: Vec<_> = labels
                     .into_iter()
                     .map(|found| Some(found?.value).filter(|labels| filter.admits(labels)))

@@ -46,10 +46,10 @@ impl<'v> Viewer<'v> {
             .collect();
         let mut named = Vec::new();
         if !slugs.is_empty() {
-            let ids = store.read_many::<WorkspaceId>(&slugs).await?;
+            let ids = store.get_many_as::<WorkspaceId>(&slugs).await?;
             let found = ids.into_iter().flatten();
             let found: Vec<Key> = found.map(|id| keys::workspace(org, id.value)).collect();
-            let found = store.read_many::<Workspace>(&found).await?;
+            let found = store.get_many_as::<Workspace>(&found).await?;
             named.extend(found.into_iter().flatten().map(|found| found.value));
         }
         Ok(Self {

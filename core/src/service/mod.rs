@@ -355,7 +355,7 @@ impl KnowledgeService {
         let record = self
             .inner
             .store
-            .read::<CredentialRecord>(&key)
+            .get_as::<CredentialRecord>(&key)
             .await
             .ok()??
             .value;

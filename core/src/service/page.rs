@@ -16,7 +16,7 @@ use super::idempotency::fingerprint;
 use super::validate::Problems;
 use crate::error::{Error, ProblemCode};
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, PAGE_RECORDS_MAX};
-use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, decode_value};
+use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreExt, decode_value};
 
 /// How much of the fingerprint of its list a cursor carries, in bytes.
 const LIST_BYTES: usize = 8;

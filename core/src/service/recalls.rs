@@ -157,7 +157,7 @@ impl KnowledgeService {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
                 let records: Vec<_> = ids.map(|id| keys::recall(org, id)).collect();
-                let recalls = self.store().read_many::<Recall>(&records).await?;
+                let recalls = self.store().get_many_as::<Recall>(&records).await?;
                 let shown = recalls
                     .into_iter()
                     .map(|recall| Some(RecallSummary::from(recall?.value)));
@@ -186,7 +186,7 @@ impl KnowledgeService {
                 .await?;
             let cited = found.memory_ids.iter();
             let cited: Vec<_> = cited.map(|id| keys::memory(org, *id)).collect();
-            let cited = self.store().read_many::<MemoryLabels>(&cited).await?;
+            let cited = self.store().get_many_as::<MemoryLabels>(&cited).await?;
             let labels: Vec<_> = cited.into_iter().map(|found| Some(found?.value)).collect();
             let there = labels.iter().flatten();
             let viewer = Viewer::of(self.store(), &caller, held, there).await?;

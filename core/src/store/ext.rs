@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 
+use super::read::mismatch;
 use super::{
-    Direction, Entry, Key, KeyEntry, KeyRange, MaybeSend, Store, StoreError, StoreErrorKind,
-    Version,
+    Direction, Entry, Found, Key, KeyEntry, KeyRange, MaybeSend, Read, Store, StoreError,
+    StoreErrorKind, Version,
 };
 
 /// How many entries one page of [`StoreExt::scan_all`] asks for.
@@ -46,32 +47,70 @@ pub(crate) fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, S
     decode(&found.key, &found.entry).map(|found| found.value)
 }
 
-/// Conveniences that need nothing of a backend but its three methods. Every [`Store`] has them.
+/// Conveniences over the two methods of a backend. Every [`Store`] has them.
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 pub trait StoreExt: Store {
+    /// Answers a fixed number of reads as of one point in time: [`Store::read`] whose answer can be taken apart by
+    /// a pattern.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend gives another number of answers.
+    async fn read_array<const N: usize>(
+        &self,
+        reads: [Read<'_>; N],
+    ) -> Result<[Found; N], StoreError> {
+        let found = self.read(&reads).await?;
+        found.try_into().map_err(|_| mismatch())
+    }
+
+    /// Reads some keys at one point in time: one place per key, in the order of `keys`.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let [found] = self.read_array([Read::Keys(keys)]).await?;
+        found.into_keys()
+    }
+
+    /// Reads the first `limit` entries of `range` in the given direction, at one point in time. Fewer than `limit`
+    /// are returned only if the range holds no more.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let read = Read::Range {
+            range,
+            limit,
+            direction,
+        };
+        let [found] = self.read_array([read]).await?;
+        found.into_range()
+    }
+
     /// Reads one JSON value.
     ///
     /// # Errors
-    /// Those of [`Store::get`], and [`StoreErrorKind::Corrupt`] where the value is not a `T`.
-    async fn read<T: DeserializeOwned + MaybeSend>(
+    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the value is not a `T`.
+    async fn get_as<T: DeserializeOwned + MaybeSend>(
         &self,
         key: &Key,
     ) -> Result<Option<Versioned<T>>, StoreError> {
         let found = self.get(std::slice::from_ref(key)).await?;
-        found
-            .into_iter()
-            .next()
-            .flatten()
-            .map(|entry| decode(key, &entry))
-            .transpose()
+        let entry = found.into_iter().next().flatten();
+        entry.map(|entry| decode(key, &entry)).transpose()
     }
 
     /// Reads many JSON values of one type at one point in time, in the order of `keys`.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
-    async fn read_many<T: DeserializeOwned + MaybeSend>(
+    /// As [`StoreExt::get_as`].
+    async fn get_many_as<T: DeserializeOwned + MaybeSend>(
         &self,
         keys: &[Key],
     ) -> Result<Vec<Option<Versioned<T>>>, StoreError> {
@@ -86,7 +125,7 @@ pub trait StoreExt: Store {
     /// Reads the first `limit` JSON values of a range, with their keys.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     async fn scan_as<T: DeserializeOwned + MaybeSend>(
         &self,
         range: &KeyRange,
@@ -103,7 +142,7 @@ pub trait StoreExt: Store {
     /// Every key of a range, read in pages: each page is a point in time of its own.
     ///
     /// # Errors
-    /// Those of [`Store::scan`].
+    /// Those of [`Store::read`].
     async fn scan_all(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
         let mut rest = range.clone();
         let mut found = Vec::new();
@@ -123,9 +162,9 @@ pub trait StoreExt: Store {
     /// The value of a counter; 0 where it was never added to.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     async fn counter(&self, key: &Key) -> Result<i64, StoreError> {
-        Ok(self.read(key).await?.map_or(0, |counter| counter.value))
+        Ok(self.get_as(key).await?.map_or(0, |counter| counter.value))
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Mutation, Store, StoreError,
-    Version,
+    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mutation, Read, Store,
+    StoreError, Version,
 };
 
 /// A [`Store`] in an ordered map. It keeps every promise but durability: its contents go with it.
@@ -21,6 +21,41 @@ pub struct MemoryStore {
 struct State {
     entries: BTreeMap<Key, Entry>,
     next_version: Version,
+}
+
+impl State {
+    fn read(&self, read: Read<'_>) -> Found {
+        match read {
+            Read::Keys(keys) => Found::Keys(
+                keys.iter()
+                    .map(|key| self.entries.get(key).cloned())
+                    .collect(),
+            ),
+            Read::Range {
+                range,
+                limit,
+                direction,
+            } => Found::Range(self.scan(range, limit, direction)),
+        }
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize, direction: Direction) -> Vec<KeyEntry> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let found = self
+            .entries
+            .range::<Key, _>((Bound::Included(&range.start), end));
+        let entry = |(key, entry): (&Key, &Entry)| KeyEntry {
+            key: key.clone(),
+            entry: entry.clone(),
+        };
+        match direction {
+            Direction::Forward => found.take(limit).map(entry).collect(),
+            Direction::Reverse => found.rev().take(limit).map(entry).collect(),
+        }
+    }
 }
 
 impl Default for MemoryStore {
@@ -50,36 +85,9 @@ impl MemoryStore {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl Store for MemoryStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let state = self.state();
-        Ok(keys
-            .iter()
-            .map(|key| state.entries.get(key).cloned())
-            .collect())
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        if range.is_empty() {
-            return Ok(Vec::new());
-        }
-        let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let state = self.state();
-        let found = state
-            .entries
-            .range::<Key, _>((Bound::Included(&range.start), end));
-        let entry = |(key, entry): (&Key, &Entry)| KeyEntry {
-            key: key.clone(),
-            entry: entry.clone(),
-        };
-        Ok(match direction {
-            Direction::Forward => found.take(limit).map(entry).collect(),
-            Direction::Reverse => found.rev().take(limit).map(entry).collect(),
-        })
+        Ok(reads.iter().map(|read| state.read(*read)).collect())
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

@@ -1,6 +1,6 @@
 //! The storage trait and what stands on it.
 //!
-//! A backend implements [`Store`]: three methods over ordered byte keys. Everything else is in core:
+//! A backend implements [`Store`]: two methods over ordered byte keys. Everything else is in core:
 //! typed reads and optimistic transactions ([`StoreExt`], [`Transaction`]), the key layout ([`keys`]) and the
 //! conformance suite (`conformance`, with the feature `testing`) that a new backend has to pass.
 
@@ -10,6 +10,7 @@ mod ext;
 mod key;
 pub mod keys;
 mod memory;
+mod read;
 mod transact;
 mod transaction;
 
@@ -28,6 +29,7 @@ pub use self::ext::{StoreExt, Versioned};
 pub(crate) use self::ext::{decode, decode_value};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
+pub use self::read::{Direction, Found, Read};
 pub use self::transact::{RETRIES_MAX, transact};
 pub use self::transaction::{Decided, Transaction, TransactionError};
 
@@ -104,29 +106,21 @@ pub struct Entry {
     pub version: Version,
 }
 
-/// An entry found by [`Store::scan`], with its key.
+/// An entry found in a range, with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyEntry {
-    /// Where the entry stands.
+    /// The key of the entry.
     pub key: Key,
-    /// What stands there.
+    /// The entry itself.
     pub entry: Entry,
 }
 
-/// The order in which [`Store::scan`] walks a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the first key to the last, by byte order.
-    Forward,
-    /// From the last key to the first.
-    Reverse,
-}
-
-/// An ordered, versioned, transactional byte store: all that a backend has to be.
+/// An ordered, versioned, transactional byte store: the whole interface of a backend.
 ///
-/// # What a backend promises
+/// # Promises of a backend
 /// - **Order.** Keys are ordered byte by byte.
-/// - **Atomicity.** The mutations of a commit become visible together or not at all, to `get` and `scan` alike.
+/// - **One moment.** All reads of one [`Store::read`] see the store at one point in time, keys and ranges alike.
+/// - **Atomicity.** The mutations of a commit become visible together or not at all.
 /// - **Durability.** When `commit` returns [`CommitOutcome::Committed`], the change survives a crash of the process
 ///   and a loss of power; before that no reader sees it.
 /// - **Versions.** See [`Version`].
@@ -142,25 +136,13 @@ pub enum Direction {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 pub trait Store: MaybeSendSync + 'static {
-    /// Reads `keys` at one point in time: the result has one place per key, in the order asked for, `None` where
-    /// nothing stands. A key may be asked for more than once.
+    /// Answers all of `reads` as of one point in time: one [`Found`] per [`Read`], of the same variant and in the same
+    /// order. Two calls are two points in time. Any mixture is allowed, none at all too.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] where the store cannot answer, [`StoreErrorKind::Corrupt`] where what it
-    /// finds is not what it wrote.
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError>;
-
-    /// Reads the first `limit` entries of `range` in the given direction, at one point in time. Fewer than `limit`
-    /// come back only where the range holds no more. Two calls are two points in time.
-    ///
-    /// # Errors
-    /// As [`Store::get`].
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError>;
+    /// [`StoreErrorKind::Unavailable`] if the store cannot answer, [`StoreErrorKind::Corrupt`] if stored data is
+    /// damaged.
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError>;
 
     /// Applies all mutations of `commit` if every check holds, and none otherwise. Returns once the change is
     /// durable. A failed check is an outcome, not an error.

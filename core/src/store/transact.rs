@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use uuid::Uuid;
 
 use super::transaction::{Decided, Reads, Transaction, TransactionError, Witness};
-use super::{CommitOutcome, Entry, Key, MaybeSend, Store, StoreError, StoreErrorKind};
+use super::{CommitOutcome, Entry, Key, MaybeSend, Store, StoreError, StoreErrorKind, StoreExt};
 use crate::env::Env;
 
 /// How often a transaction is decided before it gives up.

@@ -130,7 +130,7 @@ impl Transaction {
     /// Reads one JSON value and checks at the commit that it did not change.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     pub async fn read<T: DeserializeOwned + MaybeSend>(
         &mut self,
         key: &Key,
@@ -142,7 +142,7 @@ impl Transaction {
     /// The same, with the version.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     pub async fn read_versioned<T: DeserializeOwned + MaybeSend>(
         &mut self,
         key: &Key,
@@ -154,7 +154,7 @@ impl Transaction {
     /// Reads many JSON values of one type at one point in time; each is checked at the commit.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     pub async fn read_many<T: DeserializeOwned + MaybeSend>(
         &mut self,
         keys: &[Key],
@@ -173,7 +173,7 @@ impl Transaction {
     /// Reads many entries as they are, of whatever types, at one point in time; each is checked at the commit.
     ///
     /// # Errors
-    /// Those of [`Store::get`].
+    /// Those of [`Store::read`].
     pub(crate) async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         let found = self.store.0.get(keys).await?;
         for (key, entry) in keys.iter().zip(&found) {
@@ -186,7 +186,7 @@ impl Transaction {
     /// only shown is read through [`Transaction::unchecked`].
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     pub async fn guard(&mut self, key: &Key) -> Result<i64, StoreError> {
         Ok(self.read(key).await?.unwrap_or(0))
     }
@@ -194,7 +194,7 @@ impl Transaction {
     /// Reads one JSON value without checking at the commit that it stayed the same: for what is only shown.
     ///
     /// # Errors
-    /// As [`StoreExt::read`].
+    /// As [`StoreExt::get_as`].
     pub async fn peek<T: DeserializeOwned + MaybeSend>(
         &self,
         key: &Key,
@@ -207,7 +207,7 @@ impl Transaction {
     /// Every entry of a short range, without a check: a decision over a range needs a guard as well.
     ///
     /// # Errors
-    /// Those of [`Store::scan`].
+    /// Those of [`Store::read`].
     pub async fn scan_unchecked(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
         self.store.0.scan_all(range).await
     }

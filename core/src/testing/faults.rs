@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use crate::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
-    StoreErrorKind, Version,
+    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind, Version,
 };
 
 /// What becomes of a commit instead of a plain answer.
@@ -49,7 +48,7 @@ pub struct FaultRates {
     pub lost_not_applied: f64,
     /// Of [`CommitFault::LostAppliedLater`].
     pub lost_applied_later: f64,
-    /// Of a `get` or `scan` that fails as [`StoreErrorKind::Unavailable`].
+    /// Of a read that fails as [`StoreErrorKind::Unavailable`].
     pub read: f64,
 }
 
@@ -121,18 +120,38 @@ impl FaultPlan {
 /// What was asked of a store so far. Calls that failed by plan are counted too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts {
-    /// Calls of [`Store::get`].
-    pub gets: u64,
-    /// Keys asked for by them.
+    /// Calls of [`Store::read`].
+    pub reads: u64,
+    /// Keys requested by them.
     pub keys_read: u64,
-    /// Calls of [`Store::scan`].
-    pub scans: u64,
-    /// Entries that they returned.
+    /// Ranges requested by them.
+    pub ranges_read: u64,
+    /// Entries of ranges that they returned.
     pub entries_scanned: u64,
     /// Calls of [`Store::commit`].
     pub commits: u64,
     /// Faults that were injected, into reads and commits together.
     pub faults: u64,
+}
+
+impl CallCounts {
+    fn asked(&mut self, reads: &[Read<'_>]) {
+        self.reads += 1;
+        for read in reads {
+            match read {
+                Read::Keys(keys) => self.keys_read += keys.len() as u64,
+                Read::Range { .. } => self.ranges_read += 1,
+            }
+        }
+    }
+
+    fn answered(&mut self, found: &[Found]) {
+        for found in found {
+            if let Found::Range(entries) = found {
+                self.entries_scanned += entries.len() as u64;
+            }
+        }
+    }
 }
 
 /// A [`Store`] over another one that injects faults, counts the calls and, if asked, records what was applied.
@@ -141,7 +160,7 @@ pub struct CallCounts {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
-/// use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreErrorKind};
+/// use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreErrorKind, StoreExt};
 /// use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
 ///
 /// let plan = FaultPlan::none().at_commit(1, CommitFault::LostApplied);
@@ -241,7 +260,7 @@ impl FaultStore {
         self.state().is_healed = false;
     }
 
-    /// Lets every `get` and `scan` fail as [`StoreErrorKind::Unavailable`], until it is called with `false` or the
+    /// Lets every read fail as [`StoreErrorKind::Unavailable`], until it is called with `false` or the
     /// store is healed.
     pub fn fail_reads(&self, fails: bool) {
         self.state().fails_reads = fails;
@@ -333,34 +352,16 @@ fn unavailable(message: &str) -> StoreError {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl Store for FaultStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let late = {
             let mut state = self.state();
-            state.counts.gets += 1;
-            state.counts.keys_read += keys.len() as u64;
+            state.counts.asked(reads);
             state.begin_read()?;
             std::mem::take(&mut state.late)
         };
-        let found = self.inner.get(keys).await;
-        self.apply_late(late).await;
-        found
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        let late = {
-            let mut state = self.state();
-            state.counts.scans += 1;
-            state.begin_read()?;
-            std::mem::take(&mut state.late)
-        };
-        let found = self.inner.scan(range, limit, direction).await;
+        let found = self.inner.read(reads).await;
         if let Ok(found) = &found {
-            self.state().counts.entries_scanned += found.len() as u64;
+            self.state().counts.answered(found);
         }
         self.apply_late(late).await;
         found

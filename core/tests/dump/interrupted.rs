@@ -1,7 +1,7 @@
 //! What was interrupted goes on, and only where it may.
 
 use knowledge_core::dump::ExportError;
-use knowledge_core::store::Mutation;
+use knowledge_core::store::{Mutation, StoreExt};
 
 use super::*;
 

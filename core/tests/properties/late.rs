@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
-    StoreErrorKind,
+    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
 };
 use knowledge_core::testing::faults::FaultRates;
 use knowledge_core::testing::simulation::{Config, Divergence, Simulation, check_cases};
@@ -33,21 +32,12 @@ impl Late {
 
 #[async_trait]
 impl Store for Late {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         // The simulation reads nothing where it waits for whatever is still on its way.
-        if keys.is_empty() {
+        if matches!(reads, [Read::Keys([])]) {
             self.arrive().await;
         }
-        self.store.get(keys).await
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        self.store.scan(range, limit, direction).await
+        self.store.read(reads).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

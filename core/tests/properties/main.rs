@@ -15,7 +15,7 @@ mod verify;
 
 use std::sync::Arc;
 
-use knowledge_core::store::{Commit, Direction, KeyRange, MemoryStore, Store};
+use knowledge_core::store::{Commit, Direction, KeyRange, MemoryStore, Store, StoreExt};
 
 /// An empty store.
 async fn memory() -> Arc<dyn Store> {

@@ -254,13 +254,13 @@ async fn a_delivery_costs_few_calls_of_the_store() {
     let finishing = world.faults.counts();
     let calls = |from: &CallCounts, to: &CallCounts| {
         [
-            to.gets - from.gets,
-            to.scans - from.scans,
+            to.reads - from.reads,
+            to.ranges_read - from.ranges_read,
             to.commits - from.commits,
         ]
     };
-    assert_eq!(calls(&before, &claiming), [2, 2, 1]);
-    assert_eq!(calls(&claiming, &finishing), [1, 1, 1]);
+    assert_eq!(calls(&before, &claiming), [4, 2, 1]);
+    assert_eq!(calls(&claiming, &finishing), [2, 1, 1]);
 }
 
 /// What is damaged, and how.

@@ -156,7 +156,7 @@ async fn many_leases_are_renewed_in_few_commits() {
     assert_eq!(renew(&world, &claimed.iter().collect::<Vec<_>>()).await, 32);
     let after = world.faults.counts();
     assert_eq!(after.commits - before.commits, 1);
-    assert_eq!(after.gets - before.gets, 1);
+    assert_eq!(after.reads - before.reads, 1);
     world.assert_whole().await;
 }
 

@@ -63,7 +63,7 @@ async fn a_store_of_a_later_program_does_not_open() {
             panic!("{refused:?}")
         };
         assert_eq!(found, SCHEMA + 1);
-        let kept: serde_json::Value = store.read(&keys::meta()).await.unwrap().unwrap().value;
+        let kept: serde_json::Value = store.get_as(&keys::meta()).await.unwrap().unwrap().value;
         assert_eq!(kept["schema"], SCHEMA + 1);
     }
 }

@@ -5,9 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
-};
+use knowledge_core::store::{Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError};
 
 type Event = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -120,6 +118,24 @@ impl Probe {
         }
     }
 
+    async fn before(&self, read: Read<'_>) {
+        let event = match read {
+            Read::Keys(keys) => {
+                let mut planned = self.before_read.lock().unwrap();
+                let planned = planned.take_if(|(key, _)| keys.contains(key));
+                planned.map(|(_, event)| event)
+            }
+            Read::Range { range, .. } => {
+                let mut planned = self.before_scan.lock().unwrap();
+                let planned = planned.take_if(|(planned, _)| planned == range);
+                planned.map(|(_, event)| event)
+            }
+        };
+        if let Some(event) = event {
+            event.await;
+        }
+    }
+
     /// Whether what was to happen did.
     pub(crate) fn has_happened(&self) -> bool {
         self.before_commit.lock().unwrap().is_none()
@@ -130,40 +146,24 @@ impl Probe {
 
 #[async_trait]
 impl Store for Probe {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         self.called().await;
-        let event = {
-            let mut planned = self.before_read.lock().unwrap();
-            planned.take_if(|(key, _)| keys.contains(key))
-        };
-        if let Some((_, event)) = event {
-            event.await;
+        for read in reads {
+            self.before(*read).await;
         }
-        self.reads.lock().unwrap().keys.extend_from_slice(keys);
-        self.inner.get(keys).await
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        self.called().await;
-        let event = {
-            let mut planned = self.before_scan.lock().unwrap();
-            planned.take_if(|(planned, _)| planned == range)
-        };
-        if let Some((_, event)) = event {
-            event.await;
+        let found = self.inner.read(reads).await?;
+        let mut noted = self.reads.lock().unwrap();
+        for (read, found) in reads.iter().zip(&found) {
+            match (*read, found) {
+                (Read::Range { range, .. }, Found::Range(entries)) => {
+                    let keys = entries.iter().map(|found| found.key.clone()).collect();
+                    noted.ranges.push((range.clone(), keys));
+                }
+                (Read::Keys(keys), _) => noted.keys.extend_from_slice(keys),
+                _ => unreachable!("a store answers a range by a range"),
+            }
         }
-        let found = self.inner.scan(range, limit, direction).await?;
-        let keys = found.iter().map(|found| found.key.clone()).collect();
-        self.reads
-            .lock()
-            .unwrap()
-            .ranges
-            .push((range.clone(), keys));
+        drop(noted);
         Ok(found)
     }
 

@@ -397,7 +397,7 @@ impl World {
 
     /// Reads a record, past the faults and the probe.
     pub(crate) async fn read<T: DeserializeOwned + Send>(&self, key: &Key) -> Option<T> {
-        let found = self.faults.inner().read(key).await.unwrap();
+        let found = self.faults.inner().get_as(key).await.unwrap();
         found.map(|found| found.value)
     }
 

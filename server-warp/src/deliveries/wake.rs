@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Mutation, Store, StoreError,
-    keys,
+    Commit, CommitOutcome, Found, KeyRange, Mutation, Read, Store, StoreError, keys,
 };
 use tokio::sync::Notify;
 
@@ -61,17 +60,8 @@ impl WatchedStore {
 
 #[async_trait]
 impl Store for WatchedStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        self.store.get(keys).await
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        self.store.scan(range, limit, direction).await
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        self.store.read(reads).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
@@ -90,7 +80,7 @@ mod tests {
     use std::time::Duration;
 
     use knowledge_core::model::{EndpointId, EventId, OrgId, Timestamp};
-    use knowledge_core::store::MemoryStore;
+    use knowledge_core::store::{Key, MemoryStore};
     use uuid::Uuid;
 
     use super::*;

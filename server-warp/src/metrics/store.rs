@@ -1,4 +1,4 @@
-//! What the store does, counted from outside of it: any store, behind the three methods that it has.
+//! Counts of what any store does, taken at the two methods of the trait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,14 +7,13 @@ use async_trait::async_trait;
 use knowledge_core::env::Clock;
 use knowledge_core::model::Timestamp;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
-    StoreErrorKind,
+    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
 };
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::catalogue::{self, STORE_BUCKETS, register};
 
-const METHODS: [&str; 3] = ["get", "scan", "commit"];
+const METHODS: [&str; 2] = ["read", "commit"];
 
 /// The numbers of one store, and of the transactions over it.
 #[derive(Clone, Debug)]
@@ -86,22 +85,10 @@ pub(super) struct MeteredStore {
 
 #[async_trait]
 impl Store for MeteredStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let began = Instant::now();
-        let result = self.store.get(keys).await;
-        self.metrics.called("get", began, &result);
-        result
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        let began = Instant::now();
-        let result = self.store.scan(range, limit, direction).await;
-        self.metrics.called("scan", began, &result);
+        let result = self.store.read(reads).await;
+        self.metrics.called("read", began, &result);
         result
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+    Commit, CommitOutcome, Found, Read, Store, StoreError,
 };
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
@@ -57,25 +57,19 @@ fn end<T>(
 
 #[async_trait]
 impl Store for TracedStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let span = self.begin("store.get", ("store.keys", keys.len()));
-        let result = self.store.get(keys).await;
-        end(span, &result, |entries| {
-            count("store.entries", entries.iter().flatten().count())
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        let keys = reads.iter().map(|read| match read {
+            Read::Keys(keys) => keys.len(),
+            Read::Range { .. } => 0,
         });
-        result
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        let span = self.begin("store.scan", ("store.limit", limit));
-        let result = self.store.scan(range, limit, direction).await;
-        end(span, &result, |entries| {
-            count("store.entries", entries.len())
+        let span = self.begin("store.read", ("store.keys", keys.sum()));
+        let result = self.store.read(reads).await;
+        end(span, &result, |found| {
+            let entries = found.iter().map(|found| match found {
+                Found::Keys(entries) => entries.iter().flatten().count(),
+                Found::Range(entries) => entries.len(),
+            });
+            count("store.entries", entries.sum())
         });
         result
     }

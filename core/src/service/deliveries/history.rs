@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::{DeliveryId, EndpointId, EventId, OrgId, Timestamp};
 use crate::service::maintain::Due;
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Direction, Entry, Key, KeyEntry, Transaction, decode, keys};
+use crate::store::{Direction, Entry, Key, KeyEntry, StoreExt, Transaction, decode, keys};
 
 /// How many deliveries of a deleted endpoint one step clears.
 const CLEARED_PER_STEP: usize = 200;

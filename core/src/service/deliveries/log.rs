@@ -245,7 +245,7 @@ impl KnowledgeService {
     /// Those of the store.
     pub async fn outbox_status(&self) -> Result<OutboxStatus, Error> {
         let counters = [keys::undelivered_count(), keys::disabled_endpoint_count()];
-        let counters = self.store().read_many::<i64>(&counters).await?;
+        let counters = self.store().get_many_as::<i64>(&counters).await?;
         let counter = |index: usize| {
             let found: Option<&_> = counters.get(index).and_then(Option::as_ref);
             found.map_or(0, |counter| u64::try_from(counter.value).unwrap_or(0))
@@ -349,7 +349,7 @@ impl KnowledgeService {
             Ok(keys::delivery(org, endpoint, crate::model::EventId(event?)))
         };
         let keys = marks.iter().map(key).collect::<Result<Vec<_>, Error>>()?;
-        let found = self.store().read_many::<StoredDelivery>(&keys).await?;
+        let found = self.store().get_many_as::<StoredDelivery>(&keys).await?;
         let shown = |found: crate::store::Versioned<StoredDelivery>| {
             let delivery = found.value.delivery;
             (delivery.status == DeliveryStatus::Dead).then_some(delivery)

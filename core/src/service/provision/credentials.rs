@@ -82,7 +82,7 @@ impl Provisioning<'_> {
         let hashes: Vec<String> = self.list(&keys::credential_ids(org)).await?;
         let places: Vec<_> = hashes.iter().filter_map(|hash| place(hash)).collect();
         let store = self.service.store();
-        let found = store.read_many::<CredentialRecord>(&places).await?;
+        let found = store.get_many_as::<CredentialRecord>(&places).await?;
         let found = found.into_iter().flatten().map(|found| found.value);
         Ok(found.collect())
     }
@@ -108,7 +108,7 @@ impl Provisioning<'_> {
                 .iter()
                 .map(|hash| place(hash).unwrap_or_else(nowhere));
             let places: Vec<_> = places.collect();
-            let records = store.read_many::<CredentialRecord>(&places).await?;
+            let records = store.get_many_as::<CredentialRecord>(&places).await?;
             let records = records
                 .into_iter()
                 .map(|found| found.map(|found| found.value));
@@ -130,11 +130,13 @@ impl Provisioning<'_> {
         id: CredentialId,
     ) -> Result<Option<CredentialRecord>, Error> {
         let store = self.service.store();
-        let hash = store.read::<String>(&keys::credential_id(org, id)).await?;
+        let hash = store
+            .get_as::<String>(&keys::credential_id(org, id))
+            .await?;
         let Some(place) = hash.and_then(|hash| place(&hash.value)) else {
             return Ok(None);
         };
-        let found = store.read::<CredentialRecord>(&place).await?;
+        let found = store.get_as::<CredentialRecord>(&place).await?;
         Ok(found.map(|found| found.value))
     }
 

@@ -90,7 +90,7 @@ impl Provisioning<'_> {
     /// # Errors
     /// Those of the store.
     pub async fn member_by_id(&self, org: OrgId, id: MemberId) -> Result<Option<Member>, Error> {
-        let found = self.service.store().read(&keys::member(org, id)).await?;
+        let found = self.service.store().get_as(&keys::member(org, id)).await?;
         Ok(found.map(|found| found.value))
     }
 

@@ -120,10 +120,10 @@ impl Provisioning<'_> {
         T: DeserializeOwned + MaybeSend,
     {
         let store = self.service.store();
-        let Some(id) = store.read::<I>(name).await? else {
+        let Some(id) = store.get_as::<I>(name).await? else {
             return Ok(None);
         };
-        let found = store.read::<T>(&place(id.value)).await?;
+        let found = store.get_as::<T>(&place(id.value)).await?;
         Ok(found.map(|found| found.value))
     }
 }

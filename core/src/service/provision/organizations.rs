@@ -198,7 +198,11 @@ impl Provisioning<'_> {
         org: OrgId,
         id: WorkspaceId,
     ) -> Result<Option<Workspace>, Error> {
-        let found = self.service.store().read(&keys::workspace(org, id)).await?;
+        let found = self
+            .service
+            .store()
+            .get_as(&keys::workspace(org, id))
+            .await?;
         Ok(found.map(|found| found.value))
     }
 

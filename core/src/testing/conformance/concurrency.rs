@@ -9,7 +9,9 @@ use super::support::{
     Outcome, Trial, add, commit, delete, expect, expect_eq, expect_value, fail, get, key, numbered,
     put, take_turns,
 };
-use crate::store::{Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store};
+use crate::store::{
+    Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Read, Store, StoreExt,
+};
 
 const TASKS: usize = 8;
 const ROUNDS: usize = 25;
@@ -241,6 +243,38 @@ pub(super) async fn scan_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome 
                     limited.is_empty() || limited.len() == 7,
                     format_args!("a scan of 7 finds 7 or none, came {}", limited.len()),
                 )?;
+            }
+            Ok(())
+        })
+    })
+    .await
+}
+
+pub(super) async fn mixed_reads_see_one_moment(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    read_beside_writers(trial, &store, |store| {
+        Box::pin(async move {
+            let (row, range) = (row(), KeyRange::prefix(&key("row")));
+            let whole = |direction| Read::Range {
+                range: &range,
+                limit: usize::MAX,
+                direction,
+            };
+            let [first, forward, last, reverse] = store
+                .read_array([
+                    Read::Keys(&row[..1]),
+                    whole(Direction::Forward),
+                    Read::Keys(&row[ROW_KEYS - 1..]),
+                    whole(Direction::Reverse),
+                ])
+                .await?;
+            let (forward, mut reverse) = (forward.into_range()?, reverse.into_range()?);
+            reverse.reverse();
+            expect_eq("the row read twice in one call", &forward, &reverse)?;
+            for found in [first, last] {
+                let found = found.into_keys()?.pop().flatten();
+                let in_range = forward.first().map(|found| found.entry.clone());
+                expect_eq("a key beside the range that holds it", &found, &in_range)?;
             }
             Ok(())
         })

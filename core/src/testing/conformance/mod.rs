@@ -170,6 +170,8 @@ const CASES: &[Case] = cases! {
         pages_cover_a_range_once,
         a_prefix_finds_its_keys_alone,
         values_come_back_byte_for_byte,
+        mixed_reads_answer_one_by_one,
+        reads_take_any_mixture,
     }
     commits, needs None => {
         a_commit_is_read_at_once,
@@ -215,6 +217,7 @@ const CASES: &[Case] = cases! {
         counters_take_adds_from_all_sides,
         get_never_sees_half_a_commit,
         scan_never_sees_half_a_commit,
+        mixed_reads_see_one_moment,
         readers_never_go_back_in_time,
         transfers_keep_their_sum,
         versions_of_concurrent_commits_differ,

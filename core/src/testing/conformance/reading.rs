@@ -1,9 +1,9 @@
-//! `get` and `scan`.
+//! Reads of keys, of ranges, and of both in one call.
 
 use super::support::{
     Outcome, Trial, commit, contents, expect, expect_eq, key, numbered, put, scan_keys,
 };
-use crate::store::{Commit, CommitBuilder, Direction, Key, KeyRange, Store};
+use crate::store::{Commit, CommitBuilder, Direction, Found, Key, KeyRange, Read, Store, StoreExt};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
@@ -293,4 +293,66 @@ pub(super) async fn values_come_back_byte_for_byte(trial: &Trial<'_>) -> Outcome
     let scanned = contents(&*store).await?;
     let scanned = scanned.into_iter().map(|(_, entry)| entry.value.to_vec());
     expect_eq("by scan", &scanned.collect::<Vec<_>>(), &values)
+}
+
+pub(super) async fn mixed_reads_answer_one_by_one(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    let keys = put_numbered(&*store, "n", 30).await?;
+    let asked = [keys[7].clone(), key("missing"), keys[2].clone()];
+    let range = KeyRange::new(keys[10].clone(), keys[20].clone());
+    let nothing = KeyRange::new(key("x"), key("y"));
+    let part = |limit, direction| Read::Range {
+        range: &range,
+        limit,
+        direction,
+    };
+    let reads = [
+        part(3, Direction::Reverse),
+        Read::Keys(&asked),
+        Read::all(&nothing),
+        part(4, Direction::Forward),
+        Read::Keys(&asked[..1]),
+        Read::all(&range),
+    ];
+    let found = store.read(&reads).await?;
+    expect_eq("answers", &found.len(), &reads.len())?;
+    for (number, (read, found)) in reads.iter().zip(found).enumerate() {
+        let alone = store.read(&[*read]).await?.pop();
+        expect_eq(format_args!("answer {number}"), &Some(found), &alone)?;
+    }
+    let reversed: Vec<Key> = keys[17..20].iter().rev().cloned().collect();
+    let found = store.read(&reads[..1]).await?.pop();
+    let found = found.map_or(Ok(Vec::new()), Found::into_range)?;
+    let found = found.into_iter().map(|found| found.key);
+    expect_eq("the last three", &found.collect::<Vec<_>>(), &reversed)
+}
+
+pub(super) async fn reads_take_any_mixture(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    let keys = put_numbered(&*store, "n", 3).await?;
+    expect_eq("no reads", &store.read(&[]).await?, &Vec::new())?;
+    let no_keys = store.read(&[Read::Keys(&[]), Read::Keys(&[])]).await?;
+    expect_eq(
+        "two reads of no keys",
+        &no_keys,
+        &vec![Found::Keys(Vec::new()), Found::Keys(Vec::new())],
+    )?;
+    // The same read often, more of them than a backend would have parameters for.
+    let range = KeyRange::prefix(&key("n"));
+    let reads: Vec<Read<'_>> = (0..400)
+        .map(|number| match number % 2 {
+            0 => Read::Keys(&keys),
+            _ => Read::all(&range),
+        })
+        .collect();
+    let found = store.read(&reads).await?;
+    expect_eq("answers", &found.len(), &400)?;
+    for found in found {
+        let entries = match found {
+            Found::Keys(entries) => entries.iter().flatten().count(),
+            Found::Range(entries) => entries.len(),
+        };
+        expect_eq("entries of an answer", &entries, &3)?;
+    }
+    Ok(())
 }

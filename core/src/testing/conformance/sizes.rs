@@ -6,7 +6,7 @@ use super::support::{
 };
 use crate::store::{
     COMMIT_BYTES_MAX, COMMIT_MUTATIONS_MAX, Commit, CommitBuilder, Direction, KEY_BYTES_MAX, Key,
-    KeyRange, VALUE_BYTES_MAX,
+    KeyRange, StoreExt, VALUE_BYTES_MAX,
 };
 
 /// Bytes that no compression makes small, told apart by `seed`.

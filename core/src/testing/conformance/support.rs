@@ -8,7 +8,7 @@ use std::task::Poll;
 use super::{Harness, Task};
 use crate::store::{
     Commit, CommitBuilder, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyRange,
-    MaybeSend, Store, StoreError, StoreErrorKind, Version,
+    MaybeSend, Store, StoreError, StoreErrorKind, StoreExt, Version,
 };
 
 /// Why a case failed: what was expected and what came.

@@ -1,7 +1,7 @@
 //! Tests of the store that fails on purpose.
 
 use super::*;
-use crate::store::MemoryStore;
+use crate::store::{Direction, Key, KeyRange, MemoryStore, StoreExt};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -169,9 +169,9 @@ fn calls_are_counted() {
         store.scan(&all, 10, Direction::Forward).await.unwrap();
     });
     let expected = CallCounts {
-        gets: 1,
+        reads: 2,
         keys_read: 2,
-        scans: 1,
+        ranges_read: 1,
         entries_scanned: 2,
         commits: 2,
         faults: 0,

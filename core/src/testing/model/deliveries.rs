@@ -76,7 +76,7 @@ async fn found(store: &dyn Store, org: OrgId) -> Result<Deliveries, StoreError> 
         let ids = keys::second_last_id(&delivery.key).zip(keys::last_id(&delivery.key));
         let (endpoint, event) = ids.expect("the key of a delivery");
         let key = keys::event(org, EventId(event));
-        let record = store.read::<Announced>(&key).await?.ok_or_else(|| {
+        let record = store.get_as::<Announced>(&key).await?.ok_or_else(|| {
             let message = format!("{} is of no event", delivery.key);
             StoreError::new(StoreErrorKind::Corrupt, message)
         })?;

@@ -13,9 +13,7 @@ use super::run::{Divergence, Simulation, shown, simulated_options};
 use super::world::World;
 use crate::env::Env;
 use crate::service::KnowledgeService;
-use crate::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError, Version,
-};
+use crate::store::{Commit, CommitOutcome, Found, Read, Store, StoreError, Version};
 use crate::testing::conformance::Task;
 use crate::testing::faults::{FaultPlan, FaultRates, FaultStore};
 use crate::testing::model::{Call, Model, Outcome, Refusal, agrees};
@@ -80,19 +78,9 @@ impl Watched {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl Store for Watched {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         self.give_way().await;
-        self.store.get(keys).await
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        self.give_way().await;
-        self.store.scan(range, limit, direction).await
+        self.store.read(reads).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
+    Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError,
 };
 
 /// What is asked of the store.
@@ -48,19 +48,15 @@ pub(crate) fn of_lease(keys: &[Key]) -> bool {
 
 #[async_trait]
 impl Store for HookedStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        (self.hook)(Asked::Get(keys.to_vec())).await?;
-        self.store.get(keys).await
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        (self.hook)(Asked::Scan(range.clone())).await?;
-        self.store.scan(range, limit, direction).await
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        for read in reads {
+            let asked = match *read {
+                Read::Keys(keys) => Asked::Get(keys.to_vec()),
+                Read::Range { range, .. } => Asked::Scan(range.clone()),
+            };
+            (self.hook)(asked).await?;
+        }
+        self.store.read(reads).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

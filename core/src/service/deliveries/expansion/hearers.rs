@@ -7,7 +7,7 @@ use super::super::recipient::Recipient;
 use crate::error::Error;
 use crate::model::{EndpointId, EventType, OrgId};
 use crate::store::{
-    Entry, Key, KeyEntry, KeyRange, StoreError, Transaction, Version, decode, keys,
+    Entry, Key, KeyEntry, KeyRange, StoreError, StoreExt, Transaction, Version, decode, keys,
 };
 
 /// An endpoint as it was read, without a check: who acts on it adds the checks.

@@ -14,7 +14,7 @@ use self::step::{Step, Stepped};
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, RecallId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Direction, keys};
+use crate::store::{Direction, StoreExt, keys};
 
 /// How many events are looked at together.
 const EVENTS_PER_PAGE: usize = 100;

@@ -16,7 +16,9 @@ use crate::model::{
     WorkspaceId,
 };
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Decided, Direction, KeyEntry, StoreErrorKind, Transaction, decode_value, keys};
+use crate::store::{
+    Decided, Direction, KeyEntry, StoreErrorKind, StoreExt, Transaction, decode_value, keys,
+};
 
 /// How many marks of recalls one reading looks at.
 const LOOKS_PER_SCAN: usize = 100;
