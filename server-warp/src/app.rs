@@ -313,9 +313,7 @@ mod tests {
 
     use async_trait::async_trait;
     use knowledge_core::service::SealingKey;
-    use knowledge_core::store::{
-        Commit, CommitOutcome, Found, MemoryStore, Read, StoreError,
-    };
+    use knowledge_core::store::{Commit, CommitOutcome, Found, MemoryStore, Read, StoreError};
 
     use super::*;
     use crate::system::system_env;

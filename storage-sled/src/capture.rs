@@ -1,4 +1,4 @@
-//! What a snapshot needs: the entries that were changed since it was taken, as they stood then.
+//! The state behind a snapshot: the entries that were changed since it was taken, as they were then.
 //!
 //! A [`Moment`](crate::timeline::Moment) keeps everything that groups change for as long as a reader holds it: right for
 //! reads, which end at once, and without bounds for a reader that takes minutes. A capture keeps one value for each
@@ -10,12 +10,12 @@ use knowledge_core::store::{Entry, Key, KeyRange};
 
 use crate::timeline::{Before, Past, touched};
 
-/// What a captured entry takes besides its key and its value: its place in the map and the counts of references.
+/// The memory of a captured entry besides its key and its value, in bytes: its place in the map and reference counts.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
 
-/// The state of the store when it was begun, as far as that differs from what is in sled.
+/// The state of the store when it was begun, as far as it differs from sled's.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub struct Capture {
     bytes_max: usize,
     kept: Mutex<Kept>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Capture {
 struct Kept {
     before: Before,
     bytes: usize,
-    is_given_up: bool,
+    is_lost: bool,
 }
 
 impl Capture {
@@ -40,10 +40,10 @@ impl Capture {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what a group is about to change; `false` once it is too much and the state is lost.
+    /// Keeps the entries that a group is about to change; `false` once it is too much and the state is lost.
     pub(crate) fn absorb(&self, before: &Before) -> bool {
         let mut kept = self.kept();
-        if kept.is_given_up {
+        if kept.is_lost {
             return false;
         }
         for (key, entry) in before {
@@ -56,16 +56,11 @@ impl Capture {
         }
         if kept.bytes > self.bytes_max {
             *kept = Kept {
-                is_given_up: true,
+                is_lost: true,
                 ..Kept::default()
             };
         }
-        !kept.is_given_up
-    }
-
-    /// Whether the state is lost. Asked after everything was put back.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.kept().is_given_up
+        !kept.is_lost
     }
 }
 
@@ -76,6 +71,10 @@ impl Past for Capture {
 
     fn restore(&self, key: &Key) -> Option<Option<Entry>> {
         self.kept().before.get(key).cloned()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.kept().is_lost
     }
 
     fn restore_range(&self, range: &KeyRange) -> Before {

@@ -1,24 +1,43 @@
 #![doc = include_str!("../README.md")]
 
+mod blobs;
 mod capture;
-mod commit_thread;
-mod directory;
-mod error;
-mod group;
-mod mark;
-mod open;
+mod engine;
 mod options;
-mod record;
-mod shared;
-mod snapshot;
-mod stats;
-mod store;
 mod timeline;
+mod view;
 
-pub use self::error::OpenError;
-pub use self::options::{
-    CACHE_CAPACITY_BYTES_DEFAULT, FREE_BYTES_MIN_DEFAULT, Mode, SledOptions, WRITE_TIME_MAX_DEFAULT,
+pub use knowledge_storage_embedded::{
+    CheckState, DirectoryLock, Embedded, EngineStore, OpenError, Snapshot, StoreOptions, StoreStats,
 };
-pub use self::snapshot::SledSnapshot;
-pub use self::stats::{Histogram, StoreStats};
-pub use self::store::SledStore;
+
+pub use self::engine::Sled;
+pub use self::options::{Mode, SledSettings};
+
+/// A store in a directory of its own, kept by sled.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use knowledge_core::store::{Commit, Key, Store, StoreExt};
+/// use knowledge_storage_sled::{SledOptions, SledStore};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path();
+/// let store = SledStore::open(path, SledOptions::default())?;
+/// let key = Key::new("greeting")?;
+/// store.commit(Commit::builder().put(key.clone(), "hello").build()?).await?;
+/// drop(store);
+///
+/// let store = SledStore::open(path, SledOptions::default())?;
+/// assert_eq!(store.get(&[key]).await?[0].as_ref().unwrap().value, "hello");
+/// # Ok(())
+/// # }
+/// ```
+pub type SledStore = EngineStore<Sled>;
+
+/// The options of a [`SledStore`].
+pub type SledOptions = StoreOptions<SledSettings>;
+
+/// A state of a [`SledStore`] that stays readable while others write.
+pub type SledSnapshot = Snapshot<Sled>;

@@ -1,4 +1,4 @@
-//! What readers see: the state after the last synced group, while sled already holds the next one.
+//! The published state: that after the last synced group, while sled already holds the next one.
 //!
 //! sled has no snapshots, and what is in it may not be on the disk yet. So before a group is applied, the entries that it
 //! will change are kept aside, as they stand. A reader takes the present [`Moment`], reads sled without a lock, and then
@@ -15,22 +15,27 @@ use crate::capture::Capture;
 /// The entries that a group changes, as they stood before it.
 pub(crate) type Before = BTreeMap<Key, Option<Entry>>;
 
-/// A state of the store that has passed: what was read in sled later is put back to it.
-pub(crate) trait Past {
-    /// Whether nothing was begun since, so that sled was read as it is.
+/// A past state of the store: entries that were read in sled later are put back to it.
+pub trait Past: Send + Sync + 'static {
+    /// True if nothing was begun since, so that sled was read as it is.
     fn is_untouched(&self) -> bool;
 
-    /// What stood under `key` then, where it was touched since.
+    /// The entry of `key` then, if it was touched since.
     fn restore(&self, key: &Key) -> Option<Option<Entry>>;
 
-    /// What stood in `range` then, as far as it was touched since.
+    /// The entries of `range` then, as far as they were touched since.
     fn restore_range(&self, range: &KeyRange) -> Before;
+
+    /// True once the state could not be kept.
+    fn is_lost(&self) -> bool {
+        false
+    }
 }
 
 /// A state of the store between two groups. Moments form a chain that is kept alive by its readers: the last one to let
 /// go of a moment frees it, and with it what was kept aside for its sake.
 #[derive(Debug, Default)]
-pub(crate) struct Moment {
+pub struct Moment {
     next: OnceLock<Step>,
 }
 
@@ -100,12 +105,12 @@ impl Drop for Moment {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     present: RwLock<Arc<Moment>>,
-    /// The snapshots that are to be told what groups change. No group begins while it is held.
+    /// The snapshots to which the changes of groups are reported. No group begins while it is held.
     captures: Mutex<Vec<Weak<Capture>>>,
 }
 
 impl Timeline {
-    /// The state that readers may be told of.
+    /// The published state.
     pub(crate) fn present(&self) -> Arc<Moment> {
         // Nothing panics while it is held; a moment is replaced as a whole anyway.
         Arc::clone(&self.present.read().unwrap_or_else(PoisonError::into_inner))

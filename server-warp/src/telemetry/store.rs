@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use knowledge_core::store::{
-    Commit, CommitOutcome, Found, Read, Store, StoreError,
-};
+use knowledge_core::store::{Commit, CommitOutcome, Found, Read, Store, StoreError};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};

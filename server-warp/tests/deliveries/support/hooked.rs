@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use knowledge_core::store::{
-    Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError,
-};
+use knowledge_core::store::{Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError};
 
 /// What is asked of the store.
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 //! The one thread that writes: it takes the commits that wait, makes a group of them, brings it to the disk and only
-//! then tells readers and callers.
+//! then shows it to readers and answers its callers.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -10,10 +9,11 @@ use std::time::Instant;
 use futures::channel::oneshot;
 use knowledge_core::store::{Commit, CommitOutcome, Mutation, StoreError, StoreErrorKind};
 
+use crate::engine::{Changes, Engine};
 use crate::error::{EngineError, closed, guarded};
-use crate::group::{Changes, Group};
+use crate::group::Group;
 use crate::mark::{self, Mark};
-use crate::options::{FreeBytesFn, SyncFn};
+use crate::options::{FreeBytesFn, SyncHook};
 use crate::record::Ledger;
 use crate::shared::Shared;
 
@@ -31,25 +31,22 @@ pub(crate) struct Request {
     pub(crate) answer: oneshot::Sender<Answer>,
 }
 
-/// What the commit thread owns.
-pub(crate) struct Committer {
-    pub(crate) tree: sled::Tree,
+/// The state of the commit thread.
+pub(crate) struct Committer<E: Engine> {
     pub(crate) path: PathBuf,
-    /// A handle of our own to sled's file.
-    pub(crate) file: File,
-    pub(crate) sync: SyncFn,
+    pub(crate) sync_hook: SyncHook,
     pub(crate) free_bytes_min: u64,
     pub(crate) free_bytes: FreeBytesFn,
-    /// Whether the last group was refused for want of room.
+    /// True if the last group was refused for want of room.
     pub(crate) is_full: bool,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared<E>>,
 }
 
-impl Committer {
-    /// Works until every sender is gone and nothing waits any more.
-    pub(crate) fn run(mut self, requests: &Receiver<Request>) {
+impl<E: Engine> Committer<E> {
+    /// Works until every sender is gone and nothing waits any more. Returns true if the store ended without a failure.
+    pub(crate) fn run(mut self, requests: &Receiver<Request>) -> bool {
         while let Some(waiting) = self.next_group(requests) {
             match self.refusal() {
                 None => self.commit(waiting),
@@ -60,14 +57,17 @@ impl Committer {
                 }
             }
         }
-        if self.shared.refuse_if_closed().is_ok()
-            && let Err(error) = self.mark.sync()
-        {
+        if self.shared.refuse_if_closed().is_err() {
+            return false;
+        }
+        let synced = self.mark.sync();
+        if let Err(error) = &synced {
             tracing::warn!(%error, "the mark of the last commit could not be synced");
         }
+        synced.is_ok()
     }
 
-    /// Why nothing may be written now.
+    /// The reason why nothing may be written now.
     fn refusal(&mut self) -> Option<StoreError> {
         if let Err(closed) = self.shared.refuse_if_closed() {
             return Some(closed);
@@ -129,19 +129,20 @@ impl Committer {
 
     /// Decides a group, makes it durable, and answers.
     fn commit(&mut self, waiting: Vec<Request>) {
-        let mut group = Group::new(&self.tree, self.ledger, &self.shared);
+        let mut group = Group::new(&self.shared, self.ledger);
         let mut answers = Vec::with_capacity(waiting.len());
         for Request { commit, answer } in waiting {
             answers.push((group.admit(commit), answer));
         }
-        let failure = match group.finish() {
-            Err(ledger) => {
+        let (ledger, changes) = group.finish();
+        let failure = match changes {
+            None => {
                 self.ledger = ledger;
                 None
             }
-            Ok(changes) => {
+            Some(changes) => {
                 let commits = answers.iter().filter(|(outcome, _)| is_committed(outcome));
-                self.write(changes, commits.count()).err()
+                self.write(&changes, ledger, commits.count()).err()
             }
         };
         if let Some(failure) = &failure {
@@ -161,39 +162,33 @@ impl Committer {
     }
 
     /// Applies a group and returns once it is on the disk; readers see it from then on.
-    fn write(&mut self, changes: Changes, commits: usize) -> Result<(), EngineError> {
-        let Changes {
-            batch,
-            before,
-            ledger,
-        } = changes;
+    fn write(
+        &mut self,
+        changes: &Changes,
+        ledger: Ledger,
+        commits: usize,
+    ) -> Result<(), EngineError> {
+        let shared = &*self.shared;
         // A read of this group's may have closed the store.
-        self.shared
-            .refuse_if_closed()
-            .map_err(EngineError::Closed)?;
-        let _watched = self.shared.watch.begin();
-        let moment = self.shared.timeline.begin(before);
-        let mut sync_began = Instant::now();
+        shared.refuse_if_closed().map_err(EngineError::Closed)?;
+        let _watched = shared.watch.begin();
+        let began = Instant::now();
         guarded(|| {
-            self.tree.apply_batch(batch)?;
-            sync_began = Instant::now();
-            self.tree.flush()?;
-            // sled's flush hands its writes to the system, but does not order them on the device.
-            (self.sync)(&self.file)?;
-            Ok(())
+            shared.engine.apply(changes)?;
+            (self.sync_hook)()?;
+            shared.engine.sync()
         })?;
         // A write that took too long has closed the store meanwhile: nothing is made visible any more.
-        if self.shared.closed_because().is_some() {
-            return Err(EngineError::Hangs);
+        if shared.closed_because().is_some() {
+            return Err(EngineError::TimedOut);
         }
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
-        self.shared.timeline.publish(moment);
-        self.shared.set_ledger(ledger);
-        self.shared
-            .meters
-            .group(commits as u64, sync_began.elapsed());
-        self.shared.meters.set_entries(ledger.entries);
+        guarded(|| {
+            shared.publish(ledger);
+            Ok(())
+        })?;
+        shared.meters.group(commits as u64, began.elapsed());
         Ok(())
     }
 
@@ -211,13 +206,13 @@ fn is_committed(outcome: &Answer) -> bool {
     matches!(outcome, Ok(CommitOutcome::Committed(_)))
 }
 
-/// What a commit is told when its group was not brought to the disk for certain.
+/// The answer to a commit whose group did not reach the disk for certain.
 fn after_failure(outcome: Answer, failure: &EngineError) -> Answer {
     match outcome {
         Ok(_) if let EngineError::Closed(error) = failure => Err(error.clone()),
         Ok(CommitOutcome::Committed(_)) => Err(StoreError::new(
             StoreErrorKind::Unknown,
-            format!("it is not known whether the commit was applied: {failure}"),
+            format!("the outcome of the commit is unknown: {failure}"),
         )),
         // It may have conflicted with a commit of the same group.
         Ok(CommitOutcome::Conflict) => Err(closed(&failure.to_string())),

@@ -1,52 +1,71 @@
-//! What the commit thread and the readers share: the state that is visible, and whether the store still works.
+//! The state that the commit thread and the readers share.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use knowledge_core::store::StoreError;
 
+use crate::check::Checking;
+use crate::engine::Engine;
 use crate::error::{EngineError, closed};
 use crate::record::Ledger;
 use crate::stats::Meters;
-use crate::timeline::Timeline;
 
-/// What the commit thread and the readers share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) timeline: Timeline,
+/// The state that the commit thread and the readers share.
+pub(crate) struct Shared<E> {
+    pub(crate) engine: E,
     pub(crate) meters: Meters,
     pub(crate) watch: Watch,
+    pub(crate) checking: Checking,
+    /// The ledger of the published state. Held while a state is published, so that both change together.
     ledger: Mutex<Ledger>,
     closed: OnceLock<String>,
 }
 
-impl Shared {
-    pub(crate) fn new(write_time_max: Duration, ledger: Ledger) -> Self {
+impl<E: Engine> Shared<E> {
+    pub(crate) fn new(engine: E, write_time_max: Duration, ledger: Ledger) -> Self {
+        let meters = Meters::default();
+        meters.set_entries(ledger.entries);
         Self {
-            timeline: Timeline::default(),
-            meters: Meters::default(),
+            engine,
+            meters,
             watch: Watch {
                 write_time_max,
                 began: Mutex::default(),
             },
+            checking: Checking::default(),
             ledger: Mutex::new(ledger),
             closed: OnceLock::new(),
         }
     }
 
-    /// The ledger of the last group that was published.
+    fn locked_ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ledger of the published state.
     pub(crate) fn ledger(&self) -> Ledger {
-        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.locked_ledger()
     }
 
-    pub(crate) fn set_ledger(&self, ledger: Ledger) {
-        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = ledger;
+    /// Shows a group to readers, with its ledger.
+    pub(crate) fn publish(&self, ledger: Ledger) {
+        let mut published = self.locked_ledger();
+        self.engine.publish();
+        *published = ledger;
+        self.meters.set_entries(ledger.entries);
     }
 
-    /// Why the store refuses everything, once it does.
+    /// The published state and its ledger, of one moment.
+    pub(crate) fn keep(&self, bytes_max: usize) -> (E::Kept, Ledger) {
+        let ledger = self.locked_ledger();
+        (self.engine.keep(bytes_max), *ledger)
+    }
+
+    /// The reason why the store refuses everything, once it does.
     pub(crate) fn closed_because(&self) -> Option<&str> {
         if self.closed.get().is_none() && self.watch.is_overdue() {
-            self.close(&EngineError::Hangs);
+            self.close(&EngineError::TimedOut);
         }
         self.closed.get().map(String::as_str)
     }
@@ -64,17 +83,20 @@ impl Shared {
         }
     }
 
-    /// The answer to a read that failed. Where it failed for another reason than what it read, the store is closed: sled
-    /// writes while it reads, and an error of the device may be that of a write.
+    /// The answer to a read that failed. A failure for another reason than the data closes the store: an engine may
+    /// write while it reads, and an error of the device may be that of a write.
     pub(crate) fn read_error(&self, error: &EngineError) -> StoreError {
-        if !error.is_corruption() {
+        if error.is_corruption() {
+            self.meters.corrupt_read();
+            tracing::error!(%error, "a read met damaged data");
+        } else {
             self.close(error);
         }
         error.to_read_error()
     }
 }
 
-/// When the write that is under way began. A write that never ends is found by whoever calls next: there is no timer.
+/// The start of the write that is under way. A write that never ends is found by the next call: there is no timer.
 #[derive(Debug)]
 pub(crate) struct Watch {
     write_time_max: Duration,

@@ -1,6 +1,6 @@
-//! The mark: how far commits were acknowledged, kept beside sled.
+//! The mark: the last commit that was acknowledged, kept beside the engine.
 //!
-//! sled takes a damaged end of its log for one that was never finished, and drops it without a word. The mark tells: it is
+//! An engine may take a damaged end of its log for one that was never finished, and drop it in silence. The mark tells: it is
 //! written after a group's sync and before its answers, so that it never names more than is on the disk, and a store that
 //! opens with less has lost something. It is a few bytes in place and synced only now and then: after a power cut it may
 //! name less than was acknowledged, which hides a loss but never invents one.

@@ -1,4 +1,4 @@
-//! Why a store does not open, and what the engine's errors mean to a caller.
+//! Reasons why a store does not open, and the meaning of an engine's errors to a caller.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,21 +6,20 @@ use std::path::{Path, PathBuf};
 
 use knowledge_core::store::{StoreError, StoreErrorKind};
 
-/// Why a store could not be opened. Nothing of its contents was changed by this crate; what sled itself does to a damaged
-/// file when it opens it is told in the crate's documentation.
+/// A store that could not be opened. This crate changed nothing of its contents.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Another store has the directory open: end that process, or choose another directory. Without a known holder it
-    /// may be what is left of a store that failed: end the process that had it.
+    /// may be the remains of a store that failed: end the process that had it.
     #[error("{} is in use by {}", path.display(), holder_name(*.holder))]
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The process that holds it, where its lock file tells.
+        /// The process that holds it, if its lock file names one.
         holder: Option<u32>,
     },
-    /// The directory holds files, and they are not a store's: choose an empty or a new directory.
+    /// The directory holds files of another kind: choose an empty or a new directory.
     #[error("{} holds files of another kind, for example {}: a store needs a directory of its own", path.display(), example.display())]
     Foreign {
         /// The directory.
@@ -28,7 +27,31 @@ pub enum OpenError {
         /// The name of one file found in it.
         example: PathBuf,
     },
-    /// The store was written by another version of this crate: open it with that version.
+    /// The store was written by another engine: open it with that one.
+    #[error("{} holds a store of the engine {found}, not of {expected}: name it as {found}:{}", path.display(), path.display())]
+    OtherEngine {
+        /// The directory.
+        path: PathBuf,
+        /// The engine that wrote it.
+        found: String,
+        /// The engine that was to open it.
+        expected: &'static str,
+    },
+    /// The store has an older layout, which can be copied but not served.
+    #[error(
+        "{} has the old storage format {found}, which a loss of power can destroy: carry it over with `knowledge copy --from \
+         {engine}:{} --to {engine}:NEW-DIR`, and use NEW-DIR from then on",
+        path.display(), path.display()
+    )]
+    OldFormat {
+        /// The directory.
+        path: PathBuf,
+        /// The engine that wrote it.
+        engine: &'static str,
+        /// The number found.
+        found: u64,
+    },
+    /// The store was written by a newer version of this crate: open it with that version.
     #[error("{} has the storage format {found}, this program knows format {known}", path.display())]
     UnknownFormat {
         /// The directory.
@@ -38,12 +61,18 @@ pub enum OpenError {
         /// The number that this crate writes.
         known: u64,
     },
-    /// What is stored is damaged or not complete: restore a backup.
+    /// The store was moved elsewhere, or is being removed: open the directory that took its place.
+    #[error("the store in {} was replaced by another one: open that, under the name that this directory had", path.display())]
+    Replaced {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The stored data is damaged or incomplete: restore a backup.
     #[error("the store in {} is damaged: {reason}", path.display())]
     Corrupt {
         /// The directory.
         path: PathBuf,
-        /// What was found.
+        /// The damage found.
         reason: String,
     },
     /// The operating system refused.
@@ -59,7 +88,7 @@ pub enum OpenError {
 fn holder_name(holder: Option<u32>) -> String {
     match holder {
         Some(pid) => format!("process {pid}"),
-        None => "a process that is not known".to_owned(),
+        None => "an unknown process".to_owned(),
     }
 }
 
@@ -78,34 +107,45 @@ impl OpenError {
             source,
         }
     }
+
+    /// For `map_err`: an error of the engine while the store opens.
+    pub(crate) fn engine(path: &Path) -> impl FnOnce(EngineError) -> Self {
+        move |error| match error {
+            EngineError::Io(source) => Self::io(path)(source),
+            error => Self::corrupt(path, error.to_string()),
+        }
+    }
 }
 
-/// What went wrong inside sled: it tells of damage by an error or by a panic.
+/// A failure inside an engine, which reports damage by an error or by a panic.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EngineError {
-    #[error("sled: {0}")]
-    Sled(#[from] sled::Error),
-    #[error("sled panicked: {0}")]
-    Panicked(String),
+#[non_exhaustive]
+pub enum EngineError {
+    /// Stored data is not as it was written.
     #[error("{0}")]
     Damaged(String),
+    /// The engine panicked, as some do over damage.
+    #[error("the engine panicked: {0}")]
+    Panicked(String),
+    /// The operating system or the device failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("a write does not end")]
-    Hangs,
+    /// Another instance of the engine has its files.
+    #[error("the engine's files are locked")]
+    Locked,
+    /// A write exceeded its time.
+    #[error("a write timed out")]
+    TimedOut,
+    /// The store was closed meanwhile.
     #[error("{0}")]
     Closed(StoreError),
 }
 
 impl EngineError {
-    pub(crate) fn is_corruption(&self) -> bool {
-        match self {
-            Self::Sled(sled::Error::Io(error)) | Self::Io(error) => {
-                error.kind() == io::ErrorKind::UnexpectedEof
-            }
-            Self::Sled(_) | Self::Panicked(_) | Self::Damaged(_) => true,
-            Self::Hangs | Self::Closed(_) => false,
-        }
+    /// True if the error tells of the data, not of the device.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        matches!(self, Self::Damaged(_) | Self::Panicked(_))
     }
 
     /// The error of a read.
@@ -118,9 +158,9 @@ impl EngineError {
     }
 }
 
-/// Calls into sled; a panic in there becomes an error.
+/// Calls an engine; a panic in there becomes an error.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    // What a panic leaves behind is sled's own; we keep nothing that it could have left half changed.
+    // A panic leaves behind the engine's own state; nothing of ours can be half changed.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<&str>()

@@ -1,7 +1,9 @@
-//! What a store tells of its work.
+//! The numbers of a store's work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::check::CheckState;
 
 /// The bounds of every histogram.
 const BOUNDS: usize = 11;
@@ -14,7 +16,7 @@ const SYNC_BOUNDS: &[u64; BOUNDS] = &[
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000,
 ];
 
-/// What a store did since it was opened, and what it holds now.
+/// The work of a store since it was opened, and its size now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
@@ -26,23 +28,27 @@ pub struct StoreStats {
     pub groups: u64,
     /// Groups by the number of their commits.
     pub group_commits: Histogram,
-    /// Flushes and syncs by the microseconds that they took.
+    /// Writes and syncs of groups by the microseconds that they took.
     pub sync_micros: Histogram,
     /// Groups that could not be brought to the disk. After one the store refuses everything.
     pub sync_failures: u64,
-    /// How long the last group's flush and sync took.
+    /// The time of the last group's write and sync.
     pub sync_time_last: Duration,
-    /// How long all flushes and syncs took together.
+    /// The time of all writes and syncs together.
     pub sync_time_total: Duration,
     /// The entries in the store.
     pub entries: u64,
-    /// The size of sled's file in bytes.
+    /// Reads that met damaged data.
+    pub corrupt_reads: u64,
+    /// The check of all entries, if this start needed one.
+    pub check: CheckState,
+    /// The size of the engine's files in bytes.
     pub disk_bytes: u64,
     /// The bytes that are free on its file system; `None` where the system does not tell.
     pub disk_free_bytes: Option<u64>,
 }
 
-/// How often which values were seen.
+/// The distribution of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     bounds: &'static [u64; BOUNDS],
@@ -53,7 +59,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// For each bound, in rising order, how many values were not above it.
+    /// The number of values up to each bound, in rising order of the bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut total = 0;
         self.bounds
@@ -65,20 +71,20 @@ impl Histogram {
             })
     }
 
-    /// How many values there were, those above every bound with them.
+    /// The number of values, those above every bound included.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.above
     }
 
-    /// All values together.
+    /// The sum of all values.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
     }
 }
 
-/// What becomes a [`Histogram`].
+/// The meter behind a [`Histogram`].
 #[derive(Debug)]
 struct HistogramMeter {
     bounds: &'static [u64; BOUNDS],
@@ -114,7 +120,7 @@ impl HistogramMeter {
     }
 }
 
-/// The numbers behind [`StoreStats`], written by the commit thread alone.
+/// The numbers behind [`StoreStats`].
 #[derive(Debug)]
 pub(crate) struct Meters {
     commits: AtomicU64,
@@ -126,6 +132,7 @@ pub(crate) struct Meters {
     sync_last_ns: AtomicU64,
     sync_total_ns: AtomicU64,
     entries: AtomicU64,
+    corrupt_reads: AtomicU64,
 }
 
 impl Default for Meters {
@@ -140,6 +147,7 @@ impl Default for Meters {
             sync_last_ns: AtomicU64::new(0),
             sync_total_ns: AtomicU64::new(0),
             entries: AtomicU64::new(0),
+            corrupt_reads: AtomicU64::new(0),
         }
     }
 }
@@ -170,7 +178,16 @@ impl Meters {
         self.entries.store(entries, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self, disk_bytes: u64, disk_free_bytes: Option<u64>) -> StoreStats {
+    pub(crate) fn corrupt_read(&self) {
+        self.corrupt_reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(
+        &self,
+        check: CheckState,
+        disk_bytes: u64,
+        disk_free_bytes: Option<u64>,
+    ) -> StoreStats {
         let read = |meter: &AtomicU64| meter.load(Ordering::Relaxed);
         StoreStats {
             commits: read(&self.commits),
@@ -182,6 +199,8 @@ impl Meters {
             sync_time_last: Duration::from_nanos(read(&self.sync_last_ns)),
             sync_time_total: Duration::from_nanos(read(&self.sync_total_ns)),
             entries: read(&self.entries),
+            corrupt_reads: read(&self.corrupt_reads),
+            check,
             disk_bytes,
             disk_free_bytes,
         }

@@ -1,6 +1,6 @@
-//! How entries and the ledger are written into sled's one tree.
+//! The form in which every engine keeps entries and the ledger.
 //!
-//! | key in sled | value |
+//! | key in the engine | value |
 //! | --- | --- |
 //! | `d` + key | version (8 bytes, big-endian) + value |
 //! | `m` | the ledger: last version, count of entries, digest of entries (8 bytes each, big-endian) |
@@ -11,24 +11,28 @@ use knowledge_core::store::{Entry, Key, KeyRange, Version};
 use crate::error::EngineError;
 
 const ENTRY_PREFIX: u8 = b'd';
-pub(crate) const LEDGER_KEY: &[u8] = b"m";
+/// The key of the ledger in the engine.
+pub const LEDGER_KEY: &[u8] = b"m";
 const VERSION_BYTES: usize = size_of::<u64>();
 
-/// Writes the key under which sled has an entry into a buffer that is used again.
-pub(crate) fn write_entry_key(buffer: &mut Vec<u8>, key: &Key) {
+/// Writes the engine's key of an entry into a buffer that is used again.
+pub fn write_entry_key(buffer: &mut Vec<u8>, key: &Key) {
     buffer.clear();
     buffer.push(ENTRY_PREFIX);
     buffer.extend_from_slice(key.as_bytes());
 }
 
-pub(crate) fn entry_key(key: &Key) -> Vec<u8> {
+/// The engine's key of an entry.
+#[must_use]
+pub fn entry_key(key: &Key) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + key.as_bytes().len());
     write_entry_key(&mut bytes, key);
     bytes
 }
 
-/// The range of sled's keys that stands for a range of keys.
-pub(crate) fn entry_range(range: &KeyRange) -> std::ops::Range<Vec<u8>> {
+/// The range of the engine's keys for a range of keys. Empty or inverted if that range is.
+#[must_use]
+pub fn entry_range(range: &KeyRange) -> std::ops::Range<Vec<u8>> {
     let end = match &range.end {
         Some(end) => entry_key(end),
         None => vec![ENTRY_PREFIX + 1],
@@ -36,26 +40,36 @@ pub(crate) fn entry_range(range: &KeyRange) -> std::ops::Range<Vec<u8>> {
     entry_key(&range.start)..end
 }
 
-pub(crate) fn encode(entry: &Entry) -> Vec<u8> {
+/// The engine's value of an entry.
+#[must_use]
+pub fn encode(entry: &Entry) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(VERSION_BYTES + entry.value.len());
     bytes.extend_from_slice(&entry.version.get().to_be_bytes());
     bytes.extend_from_slice(&entry.value);
     bytes
 }
 
-pub(crate) fn decode(stored: &[u8]) -> Result<Entry, EngineError> {
-    let (version, value) = stored
-        .split_first_chunk::<VERSION_BYTES>()
+/// The entry of an engine's value; shares its bytes.
+///
+/// # Errors
+/// [`EngineError::Damaged`] if it is not one that [`encode`] writes.
+pub fn decode(mut stored: Bytes) -> Result<Entry, EngineError> {
+    let version = stored
+        .first_chunk::<VERSION_BYTES>()
         .ok_or_else(|| EngineError::Damaged("an entry is too short for its version".to_owned()))?;
     let version = Version::new(u64::from_be_bytes(*version))
         .ok_or_else(|| EngineError::Damaged("an entry has no version".to_owned()))?;
     Ok(Entry {
-        value: Bytes::copy_from_slice(value),
+        value: stored.split_off(VERSION_BYTES),
         version,
     })
 }
 
-pub(crate) fn decode_key(stored: &[u8]) -> Result<Key, EngineError> {
+/// The key of an engine's key.
+///
+/// # Errors
+/// [`EngineError::Damaged`] if it is not one that [`entry_key`] writes.
+pub fn decode_key(stored: &[u8]) -> Result<Key, EngineError> {
     let key = match stored.split_first() {
         Some((&ENTRY_PREFIX, key)) => Key::new(key.to_vec()).ok(),
         _ => None,
@@ -63,7 +77,7 @@ pub(crate) fn decode_key(stored: &[u8]) -> Result<Key, EngineError> {
     key.ok_or_else(|| EngineError::Damaged(format!("a key is not ours: {}", stored.escape_ascii())))
 }
 
-/// What is true of all entries together. Every batch writes it, so that it is recovered with them or not at all.
+/// The sums over all entries. Every batch writes it, so that it is recovered with them or not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     /// The number of the last commit; 0 before the first. Never falls, so that no version comes twice.
@@ -137,7 +151,7 @@ mod tests {
             version: Version::new(258).unwrap(),
         };
         assert_eq!(encode(&entry), b"\0\0\0\0\0\0\x01\x02v");
-        assert_eq!(decode(&encode(&entry)).unwrap(), entry);
+        assert_eq!(decode(encode(&entry).into()).unwrap(), entry);
         let key = Key::new("k").unwrap();
         assert_eq!(entry_key(&key), b"dk");
         assert_eq!(fingerprint(&key, entry.version), FINGERPRINT);

@@ -1,0 +1,170 @@
+//! The check of all entries against the ledger.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+
+use knowledge_core::store::{Direction, KeyRange, StoreError, StoreErrorKind};
+
+use crate::engine::{Engine, View};
+use crate::error::{EngineError, guarded};
+use crate::record::Ledger;
+use crate::shared::Shared;
+
+/// The most entries that are read between two looks at whether the store is still wanted.
+const PAGE_ENTRIES: usize = 1_024;
+/// The old values that are kept for a check beside writers, in bytes; a check that needs more begins again.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The most attempts at a check that others overtake.
+const ATTEMPTS_MAX: usize = 8;
+
+/// The state of the check that follows a start after an unclean end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckState {
+    /// The store was closed cleanly, or is not checked.
+    #[default]
+    NotNeeded,
+    /// Entries are being read.
+    Running,
+    /// Every entry is there as it was written.
+    Passed,
+    /// The store is damaged and closed itself, or could not be read.
+    Failed,
+}
+
+/// The progress of a check in the background.
+#[derive(Debug, Default)]
+pub(crate) struct Checking {
+    state: AtomicU8,
+    is_cancelled: AtomicBool,
+}
+
+impl Checking {
+    pub(crate) fn state(&self) -> CheckState {
+        match self.state.load(Ordering::Relaxed) {
+            1 => CheckState::Running,
+            2 => CheckState::Passed,
+            3 => CheckState::Failed,
+            _ => CheckState::NotNeeded,
+        }
+    }
+
+    fn set(&self, state: CheckState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// The reason why a check ended early.
+enum Interruption {
+    /// The state that was read is lost: too much was written meanwhile.
+    Overtaken,
+    /// The store is being closed.
+    Cancelled,
+    Failed(EngineError),
+}
+
+impl<E: Engine> Shared<E> {
+    /// Reads every entry of the published state and compares them with the ledger. `progress` is told how many were
+    /// read, of how many.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Corrupt`] if an entry is missing, left over, damaged or of another version; the store is then
+    /// closed. [`StoreErrorKind::Unavailable`] if it could not be read, or is being closed.
+    pub(crate) fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.refuse_if_closed()?;
+            match self.check_once(progress) {
+                Ok(()) => {
+                    self.checking.set(CheckState::Passed);
+                    return Ok(());
+                }
+                Err(Interruption::Overtaken) => {}
+                Err(Interruption::Cancelled) => {
+                    return Err(unavailable("the store is being closed"));
+                }
+                Err(Interruption::Failed(error)) => {
+                    let answer = self.read_error(&error);
+                    self.close(&error);
+                    return Err(answer);
+                }
+            }
+        }
+        Err(unavailable(
+            "too much was written while the entries were checked",
+        ))
+    }
+
+    fn check_once(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Interruption> {
+        let (kept, ledger) = self.keep(KEPT_BYTES_MAX);
+        let mut found = Ledger {
+            last_version: ledger.last_version,
+            ..Ledger::default()
+        };
+        let mut rest = KeyRange::all();
+        loop {
+            if self.checking.is_cancelled() {
+                return Err(Interruption::Cancelled);
+            }
+            let page = guarded(|| kept.range(&rest, PAGE_ENTRIES, Direction::Forward))
+                .map_err(Interruption::Failed)?;
+            if kept.is_lost() {
+                return Err(Interruption::Overtaken);
+            }
+            for entry in &page {
+                let version = entry.entry.version;
+                if version.get() > ledger.last_version {
+                    let message = format!("{} is of a commit later than the last", entry.key);
+                    return Err(Interruption::Failed(EngineError::Damaged(message)));
+                }
+                found.insert(&entry.key, version);
+            }
+            progress(found.entries, ledger.entries);
+            match page.last() {
+                Some(last) if page.len() == PAGE_ENTRIES => rest = rest.after(&last.key),
+                _ => break,
+            }
+        }
+        if found == ledger {
+            return Ok(());
+        }
+        Err(Interruption::Failed(EngineError::Damaged(format!(
+            "{} entries should be there, {} are, or not as they were written",
+            ledger.entries, found.entries
+        ))))
+    }
+}
+
+fn unavailable(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, message)
+}
+
+/// Checks a store in the background. The thread does not keep the engine open.
+pub(crate) fn check_in_background<E: Engine>(
+    shared: &Arc<Shared<E>>,
+) -> std::io::Result<JoinHandle<()>> {
+    shared.checking.set(CheckState::Running);
+    let weak: Weak<Shared<E>> = Arc::downgrade(shared);
+    thread::Builder::new()
+        .name("knowledge-check".to_owned())
+        .spawn(move || {
+            let Some(shared) = weak.upgrade() else { return };
+            tracing::info!("the store was not closed cleanly: checking every entry");
+            match shared.check(&mut |_, _| {}) {
+                Ok(()) => tracing::info!("every entry is there as it was written"),
+                // The next start goes on with it.
+                Err(_) if shared.checking.is_cancelled() => {}
+                Err(error) => {
+                    tracing::error!(%error, "the check of the store failed");
+                    shared.checking.set(CheckState::Failed);
+                }
+            }
+        })
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod check;
+mod commit_thread;
+mod directory;
+mod engine;
+mod error;
+mod group;
+mod lock;
+mod mark;
+mod open;
+mod options;
+pub mod record;
+mod shared;
+mod snapshot;
+mod stats;
+mod store;
+
+pub use self::check::CheckState;
+pub use self::directory::{StoreKind, create_directory, store_kind};
+pub use self::engine::{Change, Changes, Engine, View};
+pub use self::error::{EngineError, OpenError};
+pub use self::lock::{DirectoryLock, reinstate_directory, remove_directory};
+pub use self::options::{
+    CACHE_BYTES_DEFAULT, EngineOptions, FREE_BYTES_MIN_DEFAULT, StoreOptions,
+    WRITE_TIME_MAX_DEFAULT,
+};
+pub use self::snapshot::Snapshot;
+pub use self::stats::{Histogram, StoreStats};
+pub use self::store::{Embedded, EngineStore};

@@ -1,0 +1,168 @@
+//! fjall as an engine.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    PartitioningPolicy, PinningPolicy,
+};
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _,
+};
+use knowledge_storage_embedded::record::{LEDGER_KEY, encode, entry_key};
+use knowledge_storage_embedded::{Changes, Engine, EngineError, EngineOptions};
+
+use crate::options::FjallSettings;
+use crate::view::FjallView;
+
+/// The directory of fjall's files, below that of the store.
+const DIRECTORY: &str = "fjall";
+/// The one keyspace, for entries and the ledger.
+const KEYSPACE: &str = "entries";
+
+/// The largest journals, in bytes: the smallest bound that fjall takes, because opening reads them all.
+const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The size of a table in memory before it is written out, in bytes.
+const MEMTABLE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The size of a block, in bytes before compression.
+const BLOCK_BYTES: u32 = 16 * 1024;
+/// Bits per key in the filters that tell which tables cannot hold a key.
+const FILTER_BITS_PER_KEY: f32 = 10.0;
+/// Threads that write tables out and merge them; one is kept for writing out.
+const WORKER_THREADS: usize = 2;
+
+/// fjall as the engine of a [`FjallStore`](crate::FjallStore).
+pub struct Fjall {
+    database: Database,
+    keyspace: Keyspace,
+    /// The state that readers see: that after the last synced group.
+    published: RwLock<Arc<fjall::Snapshot>>,
+}
+
+/// The meaning of an error of fjall.
+pub(crate) fn engine_error(error: fjall::Error) -> EngineError {
+    match error {
+        fjall::Error::Locked => EngineError::Locked,
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
+            ) =>
+        {
+            EngineError::Io(error)
+        }
+        fjall::Error::Poisoned => {
+            EngineError::Io(io::Error::other("fjall: an earlier write failed"))
+        }
+        error => EngineError::Damaged(format!("fjall: {error}")),
+    }
+}
+
+fn keyspace_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE_BYTES_MAX)
+        .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        .index_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        // Indexes and filters are read through the cache, so that memory does not grow with the store.
+        .index_block_pinning_policy(PinningPolicy::all(false))
+        .filter_block_pinning_policy(PinningPolicy::all(false))
+        .index_block_partitioning_policy(PartitioningPolicy::all(true))
+        .filter_block_partitioning_policy(PartitioningPolicy::all(true))
+        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
+            BloomConstructionPolicy::BitsPerKey(FILTER_BITS_PER_KEY),
+        )))
+}
+
+impl Fjall {
+    fn snapshot(&self) -> Arc<fjall::Snapshot> {
+        // Replaced as a whole.
+        Arc::clone(
+            &self
+                .published
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl Engine for Fjall {
+    const NAME: &'static str = "fjall";
+    const FORMAT: u64 = 1;
+    const FORMAT_MIN: u64 = 1;
+
+    type Settings = FjallSettings;
+    type View = FjallView;
+    type Kept = FjallView;
+
+    fn open(path: &Path, options: &EngineOptions<FjallSettings>) -> Result<Self, EngineError> {
+        let database = Database::builder(path.join(DIRECTORY))
+            .cache_size(options.cache_bytes)
+            .max_journaling_size(JOURNAL_BYTES_MAX)
+            // Otherwise recovery compresses every value again to compare checksums.
+            .journal_compression(CompressionType::None)
+            .worker_threads(WORKER_THREADS)
+            .open()
+            .map_err(engine_error)?;
+        let keyspace = database
+            .keyspace(KEYSPACE, keyspace_options)
+            .map_err(engine_error)?;
+        let published = RwLock::new(Arc::new(database.snapshot()));
+        Ok(Self {
+            database,
+            keyspace,
+            published,
+        })
+    }
+
+    fn has_data(path: &Path) -> bool {
+        path.join(DIRECTORY).is_dir()
+    }
+
+    fn ledger(&self) -> Result<Option<Bytes>, EngineError> {
+        let stored = self.snapshot().get(&self.keyspace, LEDGER_KEY);
+        Ok(stored.map_err(engine_error)?.map(Bytes::from))
+    }
+
+    fn apply(&self, changes: &Changes) -> Result<(), EngineError> {
+        let mut batch = self.database.batch();
+        for change in &changes.entries {
+            let key = entry_key(&change.key);
+            match &change.after {
+                Some(entry) => batch.insert(&self.keyspace, key, encode(entry)),
+                None => batch.remove(&self.keyspace, key),
+            }
+        }
+        batch.insert(&self.keyspace, LEDGER_KEY, &*changes.ledger);
+        batch.commit().map_err(engine_error)
+    }
+
+    fn sync(&self) -> Result<(), EngineError> {
+        self.database
+            .persist(PersistMode::SyncData)
+            .map_err(engine_error)
+    }
+
+    fn publish(&self) {
+        let snapshot = Arc::new(self.database.snapshot());
+        *self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+
+    fn view(&self) -> FjallView {
+        FjallView::new(self.keyspace.clone(), self.snapshot())
+    }
+
+    fn keep(&self, _bytes_max: usize) -> FjallView {
+        self.view()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.database.disk_space().unwrap_or(0)
+    }
+}

@@ -1,0 +1,41 @@
+#![doc = include_str!("../README.md")]
+
+mod engine;
+mod options;
+mod view;
+
+pub use knowledge_storage_embedded::{
+    CheckState, DirectoryLock, Embedded, EngineStore, OpenError, Snapshot, StoreOptions, StoreStats,
+};
+
+pub use self::engine::Fjall;
+pub use self::options::FjallSettings;
+pub use self::view::FjallView;
+
+/// A store in a directory of its own, kept by fjall.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use knowledge_core::store::{Commit, Key, Store, StoreExt};
+/// use knowledge_storage_fjall::{FjallOptions, FjallStore};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path();
+/// let store = FjallStore::open(path, FjallOptions::default())?;
+/// let key = Key::new("greeting")?;
+/// store.commit(Commit::builder().put(key.clone(), "hello").build()?).await?;
+/// drop(store);
+///
+/// let store = FjallStore::open(path, FjallOptions::default())?;
+/// assert_eq!(store.get(&[key]).await?[0].as_ref().unwrap().value, "hello");
+/// # Ok(())
+/// # }
+/// ```
+pub type FjallStore = EngineStore<Fjall>;
+
+/// The options of a [`FjallStore`].
+pub type FjallOptions = StoreOptions<FjallSettings>;
+
+/// A state of a [`FjallStore`] that stays readable while others write.
+pub type FjallSnapshot = Snapshot<Fjall>;

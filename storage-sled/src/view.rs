@@ -1,0 +1,147 @@
+//! Reads of a past state: of sled as it is now, with the entries that were changed since put back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use knowledge_core::store::{Direction, Entry, Key, KeyEntry, KeyRange};
+use knowledge_storage_embedded::record::{decode, decode_key, entry_range, write_entry_key};
+use knowledge_storage_embedded::{EngineError, View};
+
+use crate::engine::engine_error;
+use crate::timeline::Past;
+
+/// sled's one tree, read as it was at a past state.
+#[derive(Debug)]
+pub struct PastView<P> {
+    tree: sled::Tree,
+    past: Arc<P>,
+}
+
+impl<P: Past> PastView<P> {
+    pub(crate) fn new(tree: sled::Tree, past: Arc<P>) -> Self {
+        Self { tree, past }
+    }
+
+    /// The first entries of a range as they are in sled now, synced or not.
+    fn read_page(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, EngineError> {
+        let entry = |stored: sled::Result<(sled::IVec, sled::IVec)>| {
+            let (key, entry) = stored.map_err(engine_error)?;
+            Ok(KeyEntry {
+                key: decode_key(&key)?,
+                entry: decode(Bytes::copy_from_slice(&entry))?,
+            })
+        };
+        let found = self.tree.range(entry_range(range));
+        match direction {
+            Direction::Forward => found.take(limit).map(entry).collect(),
+            Direction::Reverse => found.rev().take(limit).map(entry).collect(),
+        }
+    }
+
+    /// The entries of `covered` at the past state, from those found there in sled later.
+    fn at_past_state(
+        &self,
+        page: Vec<KeyEntry>,
+        covered: &KeyRange,
+        direction: Direction,
+    ) -> Vec<KeyEntry> {
+        if self.past.is_untouched() {
+            return page;
+        }
+        let restored = self.past.restore_range(covered);
+        if restored.is_empty() {
+            return page;
+        }
+        let mut entries: BTreeMap<Key, Entry> = page
+            .into_iter()
+            .map(|found| (found.key, found.entry))
+            .collect();
+        for (key, entry) in restored {
+            match entry {
+                Some(entry) => entries.insert(key, entry),
+                None => entries.remove(&key),
+            };
+        }
+        let entries = entries
+            .into_iter()
+            .map(|(key, entry)| KeyEntry { key, entry });
+        match direction {
+            Direction::Forward => entries.collect(),
+            Direction::Reverse => entries.rev().collect(),
+        }
+    }
+}
+
+impl<P: Past> View for PastView<P> {
+    fn keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+        let mut buffer = Vec::new();
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            write_entry_key(&mut buffer, key);
+            let stored = self.tree.get(&buffer).map_err(engine_error)?;
+            let entry = stored.map(|stored| decode(Bytes::copy_from_slice(&stored)));
+            found.push(entry.transpose()?);
+        }
+        if !self.past.is_untouched() {
+            for (key, found) in keys.iter().zip(&mut found) {
+                if let Some(entry) = self.past.restore(key) {
+                    *found = entry;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn range(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, EngineError> {
+        let mut rest = range.clone();
+        let mut found = Vec::new();
+        // One round, unless a group that is under way added entries that do not count yet.
+        while found.len() < limit && !rest.is_empty() {
+            let wanted = limit - found.len();
+            let page = self.read_page(&rest, wanted, direction)?;
+            let last = page.last().map(|last| last.key.clone());
+            match last.filter(|_| page.len() == wanted) {
+                None => {
+                    found.extend(self.at_past_state(page, &rest, direction));
+                    break;
+                }
+                Some(last) => {
+                    let (covered, behind) = split_behind(&rest, &last, direction);
+                    found.extend(self.at_past_state(page, &covered, direction));
+                    rest = behind;
+                }
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.past.is_lost()
+    }
+}
+
+/// Splits a range behind `last` in the direction of a scan: the part covered by a page that ends with it, and the rest.
+fn split_behind(range: &KeyRange, last: &Key, direction: Direction) -> (KeyRange, KeyRange) {
+    match direction {
+        Direction::Forward => (range.before(&last.successor()), range.after(last)),
+        Direction::Reverse => {
+            let covered = KeyRange {
+                start: last.clone(),
+                end: range.end.clone(),
+            };
+            (covered, range.before(last))
+        }
+    }
+}
