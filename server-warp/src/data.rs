@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
-use knowledge_core::store::{Store, StoreError, keys};
-use knowledge_storage_sled::{
-    CACHE_CAPACITY_BYTES_DEFAULT, FREE_BYTES_MIN_DEFAULT, Mode, SledOptions, SledStore,
-    WRITE_TIME_MAX_DEFAULT,
+use knowledge_core::store::{MemoryStore, Store, StoreError, StoreExt, keys};
+use knowledge_storage_embedded::{
+    CACHE_BYTES_DEFAULT, DirectoryLock, Embedded, FREE_BYTES_MIN_DEFAULT, WRITE_TIME_MAX_DEFAULT,
 };
+use knowledge_storage_sled::Mode;
 
 use crate::backup::switch::{Places, SwitchError};
 use crate::metrics::Metrics;
 use crate::private_file;
 use crate::sealing::{self, KeyFileError};
+use crate::store_address::{Engine, StoreAddress};
 use crate::system::system_env;
 
 /// Where the data is when nothing else is said.
@@ -29,35 +30,44 @@ pub const HELD_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time between two looks at a directory that another process has.
 const HELD_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Which store, which key, and how the store is kept.
+/// The most attempts to lock a directory that a compaction replaces meanwhile.
+const LOCK_ATTEMPTS_MAX: usize = 8;
+
+/// The store, its key, and the way it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataConfig {
-    /// The directory of the store; it belongs to the store alone.
+    /// The store. Without it, the one in [`directory`](Self::directory), of whichever engine; a new one is sled's.
+    pub store: Option<StoreAddress>,
+    /// The directory of the store, if [`store`](Self::store) does not tell; it belongs to the store alone.
     pub directory: PathBuf,
     /// The file of the sealing key. Without one it is [`sealing::default_path`], and made when the store is.
     pub sealing_key_file: Option<PathBuf>,
-    /// See [`SledOptions::cache_capacity_bytes`].
+    /// See [`StoreOptions::cache_bytes`](knowledge_storage_embedded::StoreOptions::cache_bytes).
     pub cache_bytes: u64,
-    /// See [`SledOptions::free_bytes_min`].
+    /// See [`StoreOptions::free_bytes_min`](knowledge_storage_embedded::StoreOptions::free_bytes_min).
     pub free_bytes_min: u64,
-    /// See [`SledOptions::write_time_max`].
+    /// See [`StoreOptions::write_time_max`](knowledge_storage_embedded::StoreOptions::write_time_max).
     pub write_timeout: Duration,
-    /// See [`SledOptions::mode`].
+    /// The balance of speed and space in sled.
     pub mode: Mode,
-    /// See [`SledOptions::verify_entries`].
+    /// See [`StoreOptions::verify_entries`](knowledge_storage_embedded::StoreOptions::verify_entries).
     pub verifies_entries: bool,
+    /// See [`StoreOptions::accept_old_formats`](knowledge_storage_embedded::StoreOptions::accept_old_formats).
+    pub accepts_old_formats: bool,
 }
 
 impl Default for DataConfig {
     fn default() -> Self {
         Self {
+            store: None,
             directory: DATA_DIR_DEFAULT.into(),
             sealing_key_file: None,
-            cache_bytes: CACHE_CAPACITY_BYTES_DEFAULT,
+            cache_bytes: CACHE_BYTES_DEFAULT,
             free_bytes_min: FREE_BYTES_MIN_DEFAULT,
             write_timeout: WRITE_TIME_MAX_DEFAULT,
             mode: Mode::default(),
             verifies_entries: true,
+            accepts_old_formats: false,
         }
     }
 }
@@ -81,9 +91,15 @@ pub enum DataError {
         /// The path.
         path: PathBuf,
     },
+    /// A command was to open a store in memory, which nobody but its own process has.
+    #[error(
+        "a store in memory goes with its process: `knowledge serve` and `knowledge demo` can have one, and commands reach it \
+         over the server's admin socket"
+    )]
+    InMemory,
     /// The store does not open.
     #[error(transparent)]
-    Store(#[from] knowledge_storage_sled::OpenError),
+    Store(#[from] knowledge_storage_embedded::OpenError),
     /// The store opens and cannot be read.
     #[error("the store cannot be read: {0}")]
     Read(#[from] StoreError),
@@ -94,13 +110,61 @@ pub enum DataError {
     #[error(transparent)]
     Key(#[from] KeyFileError),
     /// The service does not take the store, for example because of another sealing key.
-    #[error("{}: {source}", path.display())]
+    #[error("{store}: {source}")]
     Service {
-        /// The directory.
-        path: PathBuf,
+        /// The store.
+        store: String,
         /// Why.
         source: OpenError,
     },
+}
+
+/// An open store.
+#[derive(Clone)]
+pub enum Backend {
+    /// In a directory.
+    Embedded(Arc<dyn Embedded>),
+    /// In the memory of this process.
+    Memory(Arc<MemoryStore>),
+}
+
+impl std::fmt::Debug for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Embedded(store) => store.engine(),
+            Self::Memory(_) => "memory",
+        })
+    }
+}
+
+impl Backend {
+    /// The store itself.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => Arc::<dyn Embedded>::clone(store),
+            Self::Memory(store) => Arc::<MemoryStore>::clone(store),
+        }
+    }
+
+    /// The present state, which stays readable while others write. Old values kept for it take at most `bytes_max` bytes,
+    /// see [`Embedded::snapshot`].
+    #[must_use]
+    pub fn snapshot(&self, bytes_max: usize) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => Arc::clone(store).snapshot(bytes_max),
+            Self::Memory(store) => Arc::new(store.snapshot()),
+        }
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        match self {
+            Self::Embedded(store) => store.stats().entries,
+            Self::Memory(store) => store.len() as u64,
+        }
+    }
 }
 
 /// An open store and its key.
@@ -109,15 +173,15 @@ pub struct Data {
     pub store: Arc<dyn Store>,
     /// The key.
     pub sealing_key: SealingKey,
-    /// The same store as `store`, known as what it is.
-    sled: Arc<SledStore>,
-    path: PathBuf,
+    /// The same store as `store`, undecorated.
+    backend: Backend,
+    name: String,
 }
 
 impl std::fmt::Debug for Data {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Data")
-            .field("path", &self.path)
+            .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }
@@ -132,39 +196,57 @@ impl DataConfig {
         }
     }
 
-    /// How the store is opened.
+    /// The store at this address, the key beside it, and everything else at its default.
     #[must_use]
-    pub fn store_options(&self) -> SledOptions {
-        SledOptions::default()
-            .cache_capacity_bytes(self.cache_bytes)
-            .free_bytes_min(self.free_bytes_min)
-            .write_time_max(self.write_timeout)
-            .mode(self.mode)
-            .verify_entries(self.verifies_entries)
+    pub fn of(store: StoreAddress) -> Self {
+        Self {
+            store: Some(store),
+            ..Self::default()
+        }
+    }
+
+    /// The directory of the store as it was given; `None` for a store in memory.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.store {
+            Some(address) => address.directory(),
+            None => Some(&self.directory),
+        }
+    }
+
+    /// The store as it was given, for messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.store {
+            Some(address) => address.to_string(),
+            None => self.directory.display().to_string(),
+        }
     }
 
     /// The path beside the directory that has its name with `suffix` behind it.
     ///
     /// # Errors
-    /// [`DataError::Unnamed`].
+    /// [`DataError::InMemory`], [`DataError::Unnamed`].
     pub fn beside(&self, suffix: &str) -> Result<PathBuf, DataError> {
-        Ok(private_file::with_suffix(&named(&self.directory)?, suffix))
+        Ok(private_file::with_suffix(&self.path()?, suffix))
     }
 
-    /// Opens the store, and makes it where the directory is missing or empty. Blocks until all is verified.
+    /// Opens the store, and creates it if the directory is missing or empty.
     ///
     /// # Errors
     /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
-        let path = self.enter()?;
-        let sled = Arc::new(SledStore::open(&path, self.store_options())?);
-        let store: Arc<dyn Store> = sled.clone();
-        let sealing_key = self.key(&path, &store).await?;
+        let backend = match self.store {
+            Some(StoreAddress::Memory) => Backend::Memory(Arc::default()),
+            _ => Backend::Embedded(self.make_store()?),
+        };
+        let store = backend.store();
+        let sealing_key = self.key(&store).await?;
         Ok(Data {
             store,
             sealing_key,
-            sled,
-            path: self.directory.clone(),
+            backend,
+            name: self.name(),
         })
     }
 
@@ -178,9 +260,9 @@ impl DataConfig {
         let mut is_told = false;
         loop {
             match self.open().await {
-                Err(held @ DataError::Store(knowledge_storage_sled::OpenError::InUse { .. }))
-                    if Instant::now() < deadline =>
-                {
+                Err(
+                    held @ DataError::Store(knowledge_storage_embedded::OpenError::InUse { .. }),
+                ) if Instant::now() < deadline => {
                     if !is_told {
                         tracing::info!("waiting: {held}");
                         is_told = true;
@@ -192,7 +274,7 @@ impl DataConfig {
         }
     }
 
-    /// Opens the store that is there.
+    /// Opens an existing store.
     ///
     /// # Errors
     /// [`DataError`], one by one, but for [`DataError::Service`].
@@ -201,36 +283,55 @@ impl DataConfig {
         self.open().await
     }
 
-    /// Opens the store that is there, without its key: for what looks at the entries and does not serve them.
+    /// Opens an existing store without its key: to look at the entries, not to serve them.
     ///
     /// # Errors
-    /// [`DataError::Missing`], [`DataError::Unnamed`], [`DataError::Store`], [`DataError::Switch`].
-    pub fn open_store(&self) -> Result<Arc<SledStore>, DataError> {
+    /// [`DataError::Missing`], [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`],
+    /// [`DataError::Switch`].
+    pub fn open_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
         self.refuse_missing()?;
         self.make_store()
     }
 
-    /// Opens the store without its key, and makes it where the directory is missing or empty.
+    /// Opens the store without its key, and creates it if the directory is missing or empty.
     ///
     /// # Errors
-    /// [`DataError::Unnamed`], [`DataError::Store`], [`DataError::Switch`].
-    pub fn make_store(&self) -> Result<Arc<SledStore>, DataError> {
-        let path = self.enter()?;
-        Ok(Arc::new(SledStore::open(path, self.store_options())?))
+    /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`], [`DataError::Switch`].
+    pub fn make_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
+        let path = self.path()?;
+        let lock = lock(&path)?;
+        // Asked under the lock: only then is the store that is found the one that is opened.
+        Ok(self.engine_at(&path)?.open(lock, self)?)
     }
 
-    /// The directory, under a name of its own.
+    /// The directory, resolved: two names of one directory give the same path.
     ///
     /// # Errors
-    /// [`DataError::Unnamed`].
+    /// [`DataError::InMemory`], [`DataError::Unnamed`].
     pub fn path(&self) -> Result<PathBuf, DataError> {
-        named(&self.directory)
+        resolved(self.directory().ok_or(DataError::InMemory)?)
     }
 
-    /// Where the sealing key is, or has to be put.
+    /// The engine of the store, or that of a new one.
     ///
     /// # Errors
-    /// [`DataError::Unnamed`].
+    /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`].
+    pub fn engine(&self) -> Result<Engine, DataError> {
+        self.engine_at(&self.path()?)
+    }
+
+    fn engine_at(&self, path: &Path) -> Result<Engine, DataError> {
+        match &self.store {
+            Some(StoreAddress::Directory { engine, .. }) => Ok(*engine),
+            Some(StoreAddress::Memory) => Err(DataError::InMemory),
+            None => Ok(Engine::of_directory(path)?.unwrap_or_default()),
+        }
+    }
+
+    /// The place of the sealing key, whether it is there or not.
+    ///
+    /// # Errors
+    /// [`DataError::InMemory`] for a store in memory whose key is in memory too, [`DataError::Unnamed`].
     pub fn sealing_key_path(&self) -> Result<PathBuf, DataError> {
         match &self.sealing_key_file {
             Some(file) => Ok(file.clone()),
@@ -238,29 +339,26 @@ impl DataConfig {
         }
     }
 
-    /// The directory, ready to be opened: a compaction that was interrupted is finished or undone.
-    fn enter(&self) -> Result<PathBuf, DataError> {
+    fn refuse_missing(&self) -> Result<(), DataError> {
         let path = self.path()?;
         Places::of(&path).settle()?;
-        Ok(path)
-    }
-
-    fn refuse_missing(&self) -> Result<(), DataError> {
-        self.enter()?;
-        if is_missing_or_empty(&self.directory) {
+        if is_missing_or_empty(&path) {
             return Err(DataError::Missing {
-                path: self.directory.clone(),
+                path: self.directory().unwrap_or(&path).to_owned(),
             });
         }
         Ok(())
     }
 
-    /// The key. One is made where nothing can be sealed yet: never beside a store whose key is only not there.
-    async fn key(&self, path: &Path, store: &Arc<dyn Store>) -> Result<SealingKey, DataError> {
+    /// The key. A new one is made only if nothing can be sealed yet: never beside a store whose key is missing.
+    async fn key(&self, store: &Arc<dyn Store>) -> Result<SealingKey, DataError> {
         if let Some(file) = &self.sealing_key_file {
             return Ok(sealing::read(file)?);
         }
-        let file = sealing::default_path(path);
+        if self.directory().is_none() {
+            return Ok(SealingKey::generate(&system_env()));
+        }
+        let file = sealing::default_path(&self.path()?);
         let is_new = store
             .get(&[keys::meta()])
             .await?
@@ -274,17 +372,38 @@ impl DataConfig {
     }
 }
 
+/// Locks a directory that is ready to be opened: a compaction that was interrupted is finished or undone, and none is
+/// under way. That is settled before the lock is taken, and again under it, because a compaction may have begun meanwhile.
+fn lock(path: &Path) -> Result<DirectoryLock, DataError> {
+    let places = Places::of(path);
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        places.settle()?;
+        let lock = DirectoryLock::acquire(path)?;
+        if places.is_settled()? {
+            return Ok(lock);
+        }
+        lock.abandon();
+    }
+    places.settle()?;
+    Err(SwitchError::UnderWay {
+        path: path.to_owned(),
+    }
+    .into())
+}
+
 impl Data {
-    /// Counts from here on what the store does: its calls, and what it tells of itself. Once for these metrics.
+    /// Measures the store from here on: its calls, and its own statistics. Once for these metrics.
     pub fn measure(&mut self, metrics: &Metrics) {
         self.store = metrics.meter_store(Arc::clone(&self.store));
-        metrics.show_sled(&self.sled);
+        if let Backend::Embedded(store) = &self.backend {
+            metrics.show_embedded(store);
+        }
     }
 
-    /// The store as what it is, for its snapshots.
+    /// The store itself, for its snapshots.
     #[must_use]
-    pub fn sled(&self) -> &Arc<SledStore> {
-        &self.sled
+    pub fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// The service over the store.
@@ -295,12 +414,12 @@ impl Data {
         KnowledgeService::open(Arc::clone(&self.store), env, options)
             .await
             .map_err(|source| DataError::Service {
-                path: self.path.clone(),
+                store: self.name.clone(),
                 source,
             })
     }
 
-    /// What a service over the store is opened with: the key, and everything else at its default but the limits.
+    /// The options of a service over the store: the key, the limits, and defaults.
     #[must_use]
     pub fn options(&self, limits: Limits) -> Options {
         Options {
@@ -310,17 +429,35 @@ impl Data {
     }
 }
 
-/// The directory under a name of its own, so that a file can stand beside it: `.` and `..` are resolved.
-fn named(directory: &Path) -> Result<PathBuf, DataError> {
+/// The directory under its own name, without links: the part of the path that exists is resolved.
+fn resolved(directory: &Path) -> Result<PathBuf, DataError> {
     let unnamed = || DataError::Unnamed {
         path: directory.to_owned(),
     };
-    if directory.file_name().is_some() {
-        return Ok(directory.to_owned());
+    let mut missing = Vec::new();
+    let mut existing = directory;
+    loop {
+        let shown = match existing.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => existing,
+        };
+        match shown.canonicalize() {
+            Ok(mut path) => {
+                path.extend(missing.iter().rev());
+                return path
+                    .file_name()
+                    .is_some()
+                    .then_some(path)
+                    .ok_or_else(unnamed);
+            }
+            // A link that leads nowhere is there, and must not be taken for a directory to be made.
+            Err(_) if shown.is_symlink() => return Err(unnamed()),
+            Err(_) => {
+                missing.push(existing.file_name().ok_or_else(unnamed)?);
+                existing = existing.parent().ok_or_else(unnamed)?;
+            }
+        }
     }
-    let resolved = directory.canonicalize().map_err(|_| unnamed())?;
-    resolved.file_name().ok_or_else(unnamed)?;
-    Ok(resolved)
 }
 
 fn is_missing_or_empty(directory: &Path) -> bool {
@@ -336,13 +473,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_has_a_name() {
-        assert_eq!(named(Path::new("data/")).unwrap(), Path::new("data/"));
-        let here = std::env::current_dir().unwrap();
-        assert_eq!(named(Path::new(".")).unwrap().file_name(), here.file_name());
+    fn two_names_of_a_directory_are_one_path() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        fs::create_dir(root.join("data")).unwrap();
+        let resolved_of = |path: &Path| resolved(path).unwrap();
+        assert_eq!(resolved_of(&root.join("data/")), root.join("data"));
+        assert_eq!(resolved_of(&root.join("data/../data")), root.join("data"));
+        assert_eq!(resolved_of(&root.join("new/deep")), root.join("new/deep"));
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(resolved_of(Path::new(".")), here);
+        assert_eq!(resolved_of(Path::new("new")), here.join("new"));
         assert!(matches!(
-            named(Path::new("/")),
+            resolved(Path::new("/")),
             Err(DataError::Unnamed { .. })
         ));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::symlink;
+
+            symlink("data", root.join("link")).unwrap();
+            assert_eq!(resolved_of(&root.join("link")), root.join("data"));
+            symlink("nowhere", root.join("broken")).unwrap();
+            assert!(resolved(&root.join("broken")).is_err());
+        }
     }
 }

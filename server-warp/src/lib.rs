@@ -8,7 +8,7 @@
 //!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
 //! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
 //! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
-//! - [`data`], [`sealing`]: the directory with the data and the file of its key; [`private_file`]: files that their
+//! - [`data`], [`store_address`], [`sealing`]: the store, its address and the file of its key; [`private_file`]: files that their
 //!   owner alone may read.
 //! - [`deliveries`]: events leave, for webhooks and citation subscriptions.
 //! - [`reference`](mod@reference): what the server says of its own interface, at `/openapi.json` and `/docs`.
@@ -35,5 +35,6 @@ mod progress;
 pub mod reference;
 pub mod responder;
 pub mod sealing;
+pub mod store_address;
 pub mod system;
 pub mod telemetry;

@@ -17,7 +17,7 @@ pub struct MemoryStore {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     entries: BTreeMap<Key, Entry>,
     next_version: Version,
@@ -74,6 +74,26 @@ impl MemoryStore {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The present contents as a store of their own, which later commits do not change.
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        Self {
+            state: Mutex::new(self.state().clone()),
+        }
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state().entries.len()
+    }
+
+    /// True if there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -211,7 +211,7 @@ async fn fill(world: &World, count: usize) {
 }
 
 /// The calls of the store that a dashboard takes.
-const READS: u64 = 0;
+const READS: u64 = 6;
 
 async fn reads_of_a_dashboard(
     memories: usize,

@@ -75,9 +75,14 @@ impl AdminClient {
     ///
     /// # Errors
     /// [`ClientError::Unreachable`]; [`ClientError::Stranger`].
-    pub async fn connect_of(path: &Path, data_directory: &Path) -> Result<Self, ClientError> {
+    pub async fn connect_of(
+        path: &Path,
+        data_directory: Option<&Path>,
+    ) -> Result<Self, ClientError> {
         let own = rustix::process::geteuid().as_raw();
-        let owner = fs::metadata(data_directory).ok().map(|found| found.uid());
+        let owner = data_directory
+            .and_then(|directory| fs::metadata(directory).ok())
+            .map(|found| found.uid());
         let trusted = [own, ROOT].into_iter().chain(owner).collect();
         Self::connect_to(path, trusted).await
     }
@@ -188,7 +193,7 @@ mod tests {
             matches!(error, ClientError::Stranger { user, .. } if user == own),
             "{error}"
         );
-        let client = AdminClient::connect_of(&path, scratch.path())
+        let client = AdminClient::connect_of(&path, Some(scratch.path()))
             .await
             .unwrap();
         // Each request is on a connection of its own, to whoever listens then.

@@ -62,6 +62,7 @@ impl SocketPlace {
     /// [`DataError::Unnamed`] for a directory that nothing can stand beside.
     pub fn path(&self, data: &DataConfig) -> Result<Option<PathBuf>, DataError> {
         match self {
+            Self::Beside if data.directory().is_none() => Ok(None),
             Self::Beside => data.beside(".sock").map(Some),
             Self::At(path) => Ok(Some(path.clone())),
             Self::Off => Ok(None),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use knowledge_core::api::AdminApi;
-use knowledge_storage_sled::OpenError;
+use knowledge_storage_embedded::OpenError;
 
 #[cfg(unix)]
 use super::client::{AdminClient, ClientError};
@@ -96,16 +96,16 @@ impl Transport {
     #[cfg(unix)]
     pub async fn open(config: &Config, may_make: bool) -> Result<Self, TransportError> {
         let Some(socket) = config.admin_socket.path(&config.data)? else {
-            refuse_foreign(&config.data.directory, own_user())?;
+            refuse_foreign(config.data.directory(), own_user())?;
             return Ok(Self::Store(Box::new(open_store(config, may_make).await?)));
         };
         for attempt in 1.. {
-            let why = match AdminClient::connect_of(&socket, &config.data.directory).await {
+            let why = match AdminClient::connect_of(&socket, config.data.directory()).await {
                 Ok(client) => return Ok(Self::Server(client)),
                 Err(ClientError::Unreachable { source, .. }) => source,
                 Err(error) => return Err(error.into()),
             };
-            refuse_foreign(&config.data.directory, own_user())?;
+            refuse_foreign(config.data.directory(), own_user())?;
             let held = match open_store(config, may_make).await {
                 Err(error @ DataError::Store(OpenError::InUse { .. })) => error,
                 opened => return Ok(Self::Store(Box::new(opened?))),
@@ -172,9 +172,12 @@ fn own_user() -> u32 {
 
 /// Refuses to write into the directory of another user, as root could: its owner would be locked out of what is made.
 #[cfg(unix)]
-fn refuse_foreign(directory: &Path, user: u32) -> Result<(), TransportError> {
+fn refuse_foreign(directory: Option<&Path>, user: u32) -> Result<(), TransportError> {
     use std::os::unix::fs::MetadataExt;
 
+    let Some(directory) = directory else {
+        return Ok(());
+    };
     match std::fs::metadata(directory) {
         Ok(found) if found.uid() != user => Err(TransportError::Foreign {
             path: directory.to_owned(),
@@ -206,9 +209,9 @@ mod tests {
     #[test]
     fn the_directory_of_another_user_is_left_alone() {
         let scratch = tempfile::tempdir().unwrap();
-        assert!(refuse_foreign(scratch.path(), own_user()).is_ok());
-        assert!(refuse_foreign(&scratch.path().join("none"), own_user() + 1).is_ok());
-        let error = refuse_foreign(scratch.path(), own_user() + 1).unwrap_err();
+        assert!(refuse_foreign(Some(scratch.path()), own_user()).is_ok());
+        assert!(refuse_foreign(Some(&scratch.path().join("none")), own_user() + 1).is_ok());
+        let error = refuse_foreign(Some(scratch.path()), own_user() + 1).unwrap_err();
         let owner = own_user();
         let expected = format!(
             "{} belongs to the user with the number {owner}: start its server, or run this command as that user, for \

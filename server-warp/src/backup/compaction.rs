@@ -1,23 +1,23 @@
-//! Compaction: a new store with the same contents takes the place of the old one, since sled does not shrink its file.
+//! Compaction: a new store with the same contents takes the place of the old one, because sled does not shrink its file.
+//!
+//! The old directory stays locked until it is gone, and is retired before it gets another name: a server that comes
+//! meanwhile, by whatever name of the directory, is refused.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knowledge_core::dump::{Export, Restore, Summary};
-use knowledge_core::store::{Direction, KeyRange, Store};
-use knowledge_storage_sled::SledStore;
+use knowledge_core::dump::Summary;
+use knowledge_core::store::{Direction, KeyRange, Store, StoreExt};
+use knowledge_storage_embedded::{DirectoryLock, reinstate_directory, remove_directory};
 
 use super::switch::{Places, SwitchError};
-use super::{BackupError, compare};
+use super::{BackupError, compare, copy_store};
 use crate::data::{DataConfig, DataError};
 
 /// How many entries are read at once where their sizes are summed up.
 const PAGE_ENTRIES: usize = 1_024;
-/// How many bytes of a new store a byte of keys and values makes, for the check of the free space: measured were 2.7, with
-/// sled's log and pages. Should it not do, the new store is refused as full, and the old one stays.
-const BYTES_PER_CONTENT_BYTE: u64 = 4;
 
 /// What a compaction is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,22 +126,23 @@ pub async fn compact(
     let mut journal = places.claim()?;
     let stats = old.stats();
     let (bytes_before, entries, free) = (stats.disk_bytes, stats.entries, stats.disk_free_bytes);
-    let old: Arc<dyn Store> = old;
-    let (total, content_bytes) = measure(&old, entries, watcher).await?;
+    let engine = config.engine()?;
+    let contents: Arc<dyn Store> = old.clone();
+    let (total, content_bytes) = measure(&contents, entries, watcher).await?;
     if let Some(free) = free {
-        let needed = content_bytes * BYTES_PER_CONTENT_BYTE + config.free_bytes_min;
+        let needed = content_bytes * engine.bytes_per_content_byte() + config.free_bytes_min;
         if free < needed {
             let path = places.directory;
             return Err(CompactionError::NoRoom { path, free, needed });
         }
     }
     journal.copying()?;
-    let copied = copy(config, &places, &old, total, watcher).await;
+    let copied = copy(config, &places, &contents, total, watcher).await;
     let (summary, bytes_after) = match copied {
         Err(CompactionError::Ended) => return Err(CompactionError::Ended),
         Err(error) => {
             // The next one who opens the directory would remove it too.
-            if fs::remove_dir_all(&places.new).is_ok() {
+            if remove_directory(&places.new).is_ok() {
                 let _ = journal.ended();
             }
             return Err(error);
@@ -150,14 +151,21 @@ pub async fn compact(
     };
     watcher.step(Step::Copied)?;
     journal.switching(keeps)?;
-    drop(old);
+    drop(contents);
+    let mut lock = old.close().map_err(BackupError::from)?;
+    let retired = lock.retire();
+    retired.map_err(BackupError::io(&places.directory))?;
     places.move_away(keeps)?;
+    lock.moved_to(places.away(keeps));
     watcher.step(Step::MovedAway)?;
     places.move_in()?;
     watcher.step(Step::MovedIn)?;
-    if !keeps {
-        places.remove_old()?;
-    }
+    let away = lock.path().to_owned();
+    let let_go = match keeps {
+        true => reinstate_directory(&away),
+        false => lock.remove_directory(),
+    };
+    let_go.map_err(BackupError::io(&away))?;
     watcher.step(Step::Removed)?;
     journal.ended()?;
     Ok(Compacted {
@@ -182,25 +190,19 @@ async fn copy(
     permissions
         .and_then(|permissions| fs::set_permissions(&places.new, permissions))
         .map_err(io)?;
-    let open = || SledStore::open(&places.new, config.store_options());
-    let new = Arc::new(open().map_err(DataError::from)?);
+    let open = || {
+        config
+            .engine()?
+            .open(DirectoryLock::acquire(&places.new)?, config)
+            .map_err(DataError::from)
+    };
+    let new = open()?;
     let store: Arc<dyn Store> = new.clone();
-    let mut export = Export::begin(Arc::clone(old))
-        .await
-        .map_err(BackupError::from)?;
-    let restore = Restore::begin(Arc::clone(&store), None).await;
-    let mut restore = restore.map_err(BackupError::from)?;
-    let (mut lines, mut has_more) = (Vec::new(), true);
-    while has_more {
-        has_more = export.read(&mut lines).await.map_err(BackupError::from)?;
-        for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            restore.take(line).await.map_err(BackupError::from)?;
-        }
-        lines.clear();
-        watcher.progress(Phase::Copying, export.entries(), total);
-        watcher.step(Step::HalfCopied)?;
-    }
-    let summary = restore.finish().await.map_err(BackupError::from)?;
+    let copied = copy_store(old, &store, None, |entries| {
+        watcher.progress(Phase::Copying, entries, total);
+        watcher.step(Step::HalfCopied)
+    });
+    let summary = copied.await?;
     let of = summary.entries;
     compare(&store, &summary, |entries| {
         watcher.progress(Phase::Comparing, entries, of);
@@ -240,11 +242,7 @@ fn refuse_fixed(places: &Places, keeps: bool) -> Result<(), CompactionError> {
         path: path.clone(),
         reason,
     };
-    let found = fs::symlink_metadata(path).map_err(BackupError::io(path))?;
-    if found.is_symlink() {
-        let reason = "it is a symbolic link: name the directory that it leads to";
-        return Err(fixed(reason.to_owned()));
-    }
+    let found = fs::metadata(path).map_err(BackupError::io(path))?;
     if let Some(place) = places.in_the_way(keeps)? {
         let place = place.display();
         return Err(fixed(format!(

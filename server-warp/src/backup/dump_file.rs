@@ -16,7 +16,7 @@ use crate::private_file::{self, sync_parent, with_suffix};
 pub struct Origin {
     /// The directory of the store.
     pub directory: String,
-    /// The state of the store, see [`SledStore::revision`](knowledge_storage_sled::SledStore::revision).
+    /// The state of the store, see [`Embedded::revision`](knowledge_storage_embedded::Embedded::revision).
     pub revision: String,
 }
 

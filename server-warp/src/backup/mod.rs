@@ -3,6 +3,7 @@
 //! What a dump is, line by line, is in [`knowledge_core::dump`]; here is where the lines go to and come from.
 
 pub mod compaction;
+mod copying;
 mod dump_file;
 mod lines;
 #[cfg(unix)]
@@ -13,11 +14,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knowledge_core::dump::{
-    DumpError, Export, ExportError, Header, Restore, RestoreError, Summary,
-};
+use knowledge_core::dump::{DumpError, ExportError, Header, Restore, RestoreError, Summary};
 use knowledge_core::store::{Store, StoreError};
 
+pub use self::copying::{compare, copy_store, summarize};
 pub use self::dump_file::{DumpFile, Origin};
 pub use self::lines::{Checked, DumpLines, check};
 #[cfg(unix)]
@@ -90,30 +90,4 @@ pub async fn restore(
     }
     let header = restore.header().cloned();
     Ok((header, restore.finish().await?))
-}
-
-/// Reads a whole store and compares it with what it should come to.
-///
-/// # Errors
-/// [`BackupError::Differs`] and those of the store.
-pub async fn compare(
-    store: &Arc<dyn Store>,
-    expected: &Summary,
-    mut progress: impl FnMut(u64),
-) -> Result<(), BackupError> {
-    let mut export = Export::begin(Arc::clone(store)).await?;
-    let mut lines = Vec::new();
-    while export.read(&mut lines).await? {
-        lines.clear();
-        progress(export.entries());
-    }
-    progress(export.entries());
-    let found = export.summary();
-    if found == *expected {
-        return Ok(());
-    }
-    Err(BackupError::Differs {
-        read: expected.sha256.clone(),
-        written: found.sha256,
-    })
 }

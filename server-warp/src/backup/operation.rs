@@ -8,12 +8,11 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use knowledge_core::dump::Export;
-use knowledge_core::store::Store;
-use knowledge_storage_sled::SledStore;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admin::{AdminBody, BodyWriter, LongOperation};
+use crate::data::Backend;
 
 /// Where a backup is read from, with `GET`.
 pub const BACKUP_PATH: &str = "/admin/v1/backup";
@@ -28,7 +27,7 @@ const BACKUPS_MAX: usize = 2;
 /// waited for as long as the changes meanwhile are not too many, and one that takes nothing is given up by the socket.
 #[derive(Debug)]
 pub struct Backup {
-    store: Arc<SledStore>,
+    store: Backend,
     changed_bytes_max: usize,
     slots: Arc<Semaphore>,
 }
@@ -36,7 +35,7 @@ pub struct Backup {
 impl Backup {
     /// Backups of this store.
     #[must_use]
-    pub fn of(store: Arc<SledStore>) -> Self {
+    pub fn of(store: Backend) -> Self {
         Self {
             store,
             changed_bytes_max: CHANGED_BYTES_MAX,
@@ -75,8 +74,8 @@ impl LongOperation for Backup {
                 "as many backups are under way as there may be; try again when one has ended";
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         };
-        let entries = self.store.stats().entries;
-        let snapshot: Arc<dyn Store> = Arc::new(self.store.snapshot(self.changed_bytes_max));
+        let entries = self.store.entries();
+        let snapshot = self.store.snapshot(self.changed_bytes_max);
         let export = match Export::begin(snapshot).await {
             Ok(export) => export,
             Err(error) => {

@@ -18,7 +18,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use knowledge_storage_sled::SledStore;
+use knowledge_storage_embedded::{reinstate_directory, remove_directory, store_kind};
 
 use crate::private_file::{sync_parent, with_suffix};
 
@@ -180,7 +180,7 @@ impl Places {
             _ => {}
         }
         // The journal is gone, or was never there: that must not make an empty store of it.
-        if !SledStore::is_at(&self.directory) && there(&self.new)? && there(&self.old)? {
+        if !self.has_store()? && there(&self.new)? && there(&self.old)? {
             return Err(self.unclear(&self.old));
         }
         Ok(())
@@ -198,26 +198,27 @@ impl Places {
             return journal.ended();
         };
         let away = self.away(progress == Progress::Switching { keeps: true });
-        let is_store = SledStore::is_at(&self.directory);
+        let is_store = self.has_store()?;
         match (progress, is_store, there(&self.new)?, there(away)?) {
             (Progress::Copying, true, true, _)
             | (Progress::Switching { .. }, true, true, false) => {
                 remove(&self.new)?;
+                reinstate_directory(&self.directory).map_err(at(&self.directory))?;
             }
             (Progress::Switching { keeps }, false, true, true) => {
                 tracing::warn!(directory = %self.directory.display(), "finishing the switch of an interrupted compaction");
                 self.move_in()?;
-                self.remove_unless(keeps)?;
+                self.let_go(keeps)?;
             }
-            (Progress::Switching { keeps }, true, false, true) => self.remove_unless(keeps)?,
+            (Progress::Switching { keeps }, true, false, true) => self.let_go(keeps)?,
             (Progress::Copying, _, false, _) | (Progress::Switching { .. }, _, false, false) => {}
             _ => return Err(self.unclear(away)),
         }
         journal.ended()
     }
 
-    /// Where the old store goes.
-    fn away(&self, keeps: bool) -> &Path {
+    /// The place to which the old store goes.
+    pub(super) fn away(&self, keeps: bool) -> &Path {
         if keeps { &self.kept } else { &self.old }
     }
 
@@ -249,12 +250,29 @@ impl Places {
         self.rename(&self.new, &self.directory)
     }
 
-    pub(super) fn remove_old(&self) -> Result<(), SwitchError> {
-        fs::remove_dir_all(&self.old).map_err(at(&self.old))
+    /// Removes the old store that an interrupted compaction left, or lets others open the one that is kept.
+    fn let_go(&self, keeps: bool) -> Result<(), SwitchError> {
+        match keeps {
+            true => reinstate_directory(&self.kept).map_err(at(&self.kept)),
+            false => remove(&self.old),
+        }
     }
 
-    fn remove_unless(&self, keeps: bool) -> Result<(), SwitchError> {
-        if keeps { Ok(()) } else { remove(&self.old) }
+    fn has_store(&self) -> Result<bool, SwitchError> {
+        // A marker that cannot be understood is one: opening says what is wrong with it.
+        Ok(!matches!(store_kind(&self.directory), Ok(None)))
+    }
+
+    /// True if no compaction is under way and none was interrupted.
+    ///
+    /// # Errors
+    /// [`SwitchError::Io`].
+    pub fn is_settled(&self) -> Result<bool, SwitchError> {
+        match fs::metadata(&self.journal) {
+            Ok(journal) => Ok(journal.len() == 0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(at(&self.journal)(error)),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), SwitchError> {
@@ -270,5 +288,5 @@ fn there(place: &Path) -> Result<bool, SwitchError> {
 /// Removes what an interrupted compaction made.
 fn remove(left: &Path) -> Result<(), SwitchError> {
     tracing::warn!(directory = %left.display(), "removing what an interrupted compaction left");
-    fs::remove_dir_all(left).map_err(at(left))
+    remove_directory(left).map_err(at(left))
 }

@@ -1,4 +1,4 @@
-//! `knowledge compact`: the same contents in a smaller file.
+//! `knowledge compact`: the same contents in less space.
 
 use serde_json::json;
 
@@ -10,9 +10,9 @@ use super::tenant::quiet_log;
 use crate::backup::compaction::{Compacted, CompactionError, Phase, Watcher, compact};
 use crate::progress::{Progress, grouped};
 
-/// Write the store anew, without the room that changes have left in it
+/// Rewrite the store to reclaim unused space
 ///
-/// The store's file grows with every change and does not shrink by itself. This writes a new store beside the directory,
+/// sled's file grows with every change and does not shrink by itself. This writes a new store beside the directory,
 /// compares it with the old one, and gives it the directory's name; the old one is removed last. Interrupted at any moment,
 /// the next start finds the one store or the other, whole. No server may have the directory meanwhile, and both stores
 /// need room at once.
@@ -54,11 +54,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             });
             print(&format!(
                 "{}: {entries} entries, {before} bytes before, {after} bytes after{kept}\n",
-                config.directory.display()
+                config.name()
             ))
         }
         OutputFormat::Json => print_json(&json!({
-            "directory": config.directory,
+            "directory": config.name(),
             "entries": summary.entries,
             "sha256": summary.sha256,
             "bytes_before": bytes_before,

@@ -1,6 +1,5 @@
 //! `knowledge demo`: something to look at, from nothing, in one command.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +8,8 @@ use knowledge_core::access::Credential;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::AddressPolicy;
 use knowledge_core::service::{KnowledgeService, Options};
+
+use knowledge_storage_embedded::DirectoryLock;
 
 use super::args::{LogFormatArg, OutputFormat};
 use super::failure::Failure;
@@ -20,13 +21,14 @@ use crate::app::App;
 #[cfg(unix)]
 use crate::config::Config;
 use crate::config::WebhookSettings;
-use crate::data::{Data, DataConfig};
+use crate::data::{Data, DataConfig, DataError};
 use crate::deliveries::{Deliveries, DeliveryClient, IN_FLIGHT_MAX_DEFAULT, Wake, open_files_max};
 use crate::demo::{
     self, Demo, DemoState, Plan, Screen, StateError, read_state, state_path, write_state,
 };
 use crate::logging::{self, LogConfig};
 use crate::net::{ADDRESS_DEFAULT, NetConfig, OPEN_FILES_RESERVED};
+use crate::store_address::StoreAddress;
 use crate::system::system_env;
 
 /// What the texts of the demo follow from.
@@ -42,6 +44,10 @@ pub(super) struct Args {
     /// The directory of the demo's store
     #[arg(long, value_name = "DIR", default_value = "./knowledge-demo")]
     data_dir: PathBuf,
+
+    /// The store instead: sled:DIR, fjall:DIR, or memory:, which goes with the process
+    #[arg(long, value_name = "STORE", conflicts_with = "data_dir")]
+    store: Option<StoreAddress>,
 
     /// The address to listen on; port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value_t = ADDRESS_DEFAULT)]
@@ -74,9 +80,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         level: args.log_level.clone(),
         format: args.log_format.into(),
     })?;
-    let prepared = prepare(&args.data_dir).await?;
+    let config = match &args.store {
+        Some(store) => DataConfig::of(store.clone()),
+        None => DataConfig::at(&args.data_dir),
+    };
+    let prepared = prepare(&config).await?;
     #[cfg(unix)]
-    let store = Arc::clone(prepared.data.sled());
+    let store = prepared.data.backend().clone();
     let service = prepared.service.clone();
     let wake = prepared.wake.clone();
     let net = NetConfig {
@@ -94,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     #[cfg(unix)]
     let app = {
         let config = Config {
-            data: DataConfig::at(&args.data_dir),
+            data: config.clone(),
             ..Config::default()
         };
         app.with_admin(admin_socket(&config, &service, &store).await?)
@@ -102,7 +112,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let base_url = app.base_url();
     let shutdown = shutdown_signal()?;
     let serving = tokio::spawn(app.run(shutdown));
-    show(&service, &demo, base_url, &args).await?;
+    show(&service, &demo, base_url, &config, &args).await?;
     serving
         .await
         .map_err(|error| Failure::new(format!("the server ended: {error}")))?;
@@ -114,34 +124,36 @@ struct Prepared {
     data: Data,
     service: KnowledgeService,
     wake: Wake,
-    state_path: PathBuf,
+    /// The file that keeps the tokens; none for a store in memory.
+    state_path: Option<PathBuf>,
     made: Option<Demo>,
 }
 
 /// Opens the store of the demo. What an interrupted start left in it is removed; what is not the demo's is refused.
-async fn prepare(data_dir: &Path) -> Result<Prepared, Failure> {
-    let state_path = state_path(data_dir);
-    let config = DataConfig::at(data_dir);
+async fn prepare(config: &DataConfig) -> Result<Prepared, Failure> {
+    let state_path = config.directory().map(state_path);
     let wake = Wake::new();
-    let mut data = open_data(&config, &wake).await?;
+    let mut data = open_data(config, &wake).await?;
     let mut service = open_service(&data).await?;
-    let mut state = read_state(&state_path)?;
+    let mut state = match &state_path {
+        Some(path) => read_state(path)?,
+        None => None,
+    };
     if demo::is_empty(&service).await? {
         state = None; // Whatever an earlier demo wrote is not about this store.
     } else if demo::holds_other_data(&service).await? || state.is_none() {
+        let state = state_path.unwrap_or_default();
         return Err(Failure::new(format!(
             "{} has data that no demo made, or whose {} is gone: choose another --data-dir",
-            data_dir.display(),
-            state_path.display()
+            config.name(),
+            state.display()
         )));
     }
     if state == Some(DemoState::Seeding) {
         eprintln!("the last start was interrupted while it made the demo: beginning anew");
         drop((service, data)); // The last holders of the store: its directory is free now.
-        fs::remove_dir_all(data_dir).map_err(|error| {
-            Failure::new(format!("cannot remove {}: {error}", data_dir.display()))
-        })?;
-        data = open_data(&config, &wake).await?;
+        remove(config)?;
+        data = open_data(config, &wake).await?;
         service = open_service(&data).await?;
         state = None;
     }
@@ -166,14 +178,17 @@ impl Prepared {
                 demo::report_syncs(&self.service, &demo).await?;
                 demo
             }
-            None => make(&self.data, &self.state_path, memories).await?,
+            None => make(&self.data, self.state_path.as_deref(), memories).await?,
         };
         if demo.counts.memories != memories {
             let made = demo.counts.memories;
             tracing::info!(made, memories, "the demo keeps the memories that it has");
         }
         if demo::log_in(&self.service, &mut demo).await? || !is_made {
-            write_state(&self.state_path, &DemoState::Ready(Box::new(demo.clone())))?;
+            keep_state(
+                self.state_path.as_deref(),
+                &DemoState::Ready(Box::new(demo.clone())),
+            )?;
         }
         Ok(demo)
     }
@@ -212,8 +227,8 @@ fn webhooks() -> WebhookSettings {
 }
 
 /// Makes the demo. Until it is whole the state says so: a crash is found by the next start.
-async fn make(data: &Data, state_path: &Path, memories: u64) -> Result<Demo, Failure> {
-    write_state(state_path, &DemoState::Seeding)?;
+async fn make(data: &Data, state_path: Option<&Path>, memories: u64) -> Result<Demo, Failure> {
+    keep_state(state_path, &DemoState::Seeding)?;
     let plan = Plan {
         memories,
         seed: SEED,
@@ -222,10 +237,27 @@ async fn make(data: &Data, state_path: &Path, memories: u64) -> Result<Demo, Fai
     Ok(demo::seed(Arc::clone(&data.store), options(data), plan).await?)
 }
 
+/// Removes the half-made store of a demo.
+fn remove(config: &DataConfig) -> Result<(), Failure> {
+    let path = config.path()?;
+    DirectoryLock::acquire(&path)
+        .map_err(DataError::from)?
+        .remove_directory()
+        .map_err(|error| Failure::new(format!("cannot remove {}: {error}", path.display())))
+}
+
+fn keep_state(path: Option<&Path>, state: &DemoState) -> Result<(), Failure> {
+    match path {
+        Some(path) => Ok(write_state(path, state)?),
+        None => Ok(()),
+    }
+}
+
 async fn show(
     service: &KnowledgeService,
     demo: &Demo,
     base_url: String,
+    config: &DataConfig,
     args: &Args,
 ) -> Result<(), Failure> {
     let operator = Credential::Trusted {
@@ -241,7 +273,7 @@ async fn show(
         demo,
         roles: &roles,
         backlog: dashboard.value.review_backlog_count,
-        data_dir: args.data_dir.display().to_string(),
+        data_dir: config.name(),
         key: service.env().uuid(),
     };
     match args.output {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knowledge_core::dump::{Export, Summary};
-use knowledge_storage_sled::SledStore;
+use knowledge_storage_embedded::Embedded;
 use serde::Serialize;
 
 use super::args::OutputFormat;
@@ -102,7 +102,7 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
 
 /// Where the lines come from.
 enum Source {
-    Store(Arc<SledStore>),
+    Store(Arc<dyn Embedded>),
     #[cfg(unix)]
     Server(crate::admin::AdminClient),
 }
@@ -113,7 +113,7 @@ impl Source {
         #[cfg(unix)]
         if let Some(socket) = config.admin_socket.path(&config.data)?
             && let Ok(client) =
-                crate::admin::AdminClient::connect_of(&socket, &config.data.directory).await
+                crate::admin::AdminClient::connect_of(&socket, config.data.directory()).await
         {
             return Ok(Self::Server(client));
         }
@@ -129,7 +129,7 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
     };
     let summary = match source {
         Source::Store(store) => {
-            let export = Export::begin(Arc::<SledStore>::clone(&store)).await;
+            let export = Export::begin(store.clone()).await;
             let export = export.map_err(BackupError::from)?;
             all(export, store.stats().entries, &mut write).await?
         }
@@ -144,19 +144,16 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
 /// Dumps a directory that nobody else has open, from where an interrupted dump of the same state was.
 async fn store_to_file(
     config: &Config,
-    store: Arc<SledStore>,
+    store: Arc<dyn Embedded>,
     path: &Path,
 ) -> Result<Summary, Failure> {
-    let directory = config.data.path()?;
-    let directory = directory.canonicalize();
-    let directory = directory.map_err(BackupError::io(&config.data.directory))?;
     let origin = Origin {
-        directory: directory.to_string_lossy().into_owned(),
+        directory: config.data.path()?.to_string_lossy().into_owned(),
         revision: store.revision(),
     };
     let mut resumed = None;
     if let Some((file, decoder)) = DumpFile::resume(path, &origin)? {
-        let (store, entries) = (Arc::<SledStore>::clone(&store), decoder.entries());
+        let (store, entries) = (store.clone(), decoder.entries());
         let export = Export::resume(store, decoder).await;
         resumed = export.map_err(BackupError::from)?.map(|export| {
             eprintln!("going on behind entry {}", grouped(entries));
@@ -167,7 +164,7 @@ async fn store_to_file(
         Some(resumed) => resumed,
         None => {
             let file = DumpFile::create(path, Some(&origin))?;
-            let export = Export::begin(Arc::<SledStore>::clone(&store)).await;
+            let export = Export::begin(store.clone()).await;
             (export.map_err(BackupError::from)?, file)
         }
     };

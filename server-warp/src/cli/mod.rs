@@ -7,6 +7,7 @@ mod args;
 mod compact;
 mod completions;
 mod config;
+mod copy;
 mod credential;
 mod dashboard;
 mod demo;
@@ -68,6 +69,7 @@ enum Command {
     Restore(restore::Args),
     Verify(verify::Args),
     Compact(compact::Args),
+    Copy(copy::Args),
     Config(config::Args),
     Healthcheck(healthcheck::Args),
     Completions(completions::Args),
@@ -113,6 +115,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Restore(args) => restore::run(args).await,
             Command::Verify(args) => verify::run(args).await,
             Command::Compact(args) => compact::run(args).await,
+            Command::Copy(args) => copy::run(args).await,
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Completions(args) => completions::run(&args, Cli::command()),

@@ -55,13 +55,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if let Some(fingerprint) = header.and_then(|header| header.sealing_key) {
         tell_key(&config, &fingerprint)?;
     }
-    report(&summary, &config.directory, args.output)
+    report(&summary, &config.name(), args.output)
 }
 
-fn report(summary: &Summary, directory: &Path, output: OutputFormat) -> Result<(), Failure> {
+fn report(summary: &Summary, store: &str, output: OutputFormat) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Report<'r> {
-        directory: &'r Path,
+        directory: &'r str,
         entries: u64,
         sha256: &'r str,
     }
@@ -69,12 +69,11 @@ fn report(summary: &Summary, directory: &Path, output: OutputFormat) -> Result<(
     let (entries, sha256) = (summary.entries, &*summary.sha256);
     match output {
         OutputFormat::Text => print(&format!(
-            "{}: {} entries, SHA-256 {sha256}\n",
-            directory.display(),
+            "{store}: {} entries, SHA-256 {sha256}\n",
             grouped(entries)
         )),
         OutputFormat::Json => print_json(&Report {
-            directory,
+            directory: store,
             entries,
             sha256,
         }),

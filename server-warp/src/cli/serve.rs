@@ -8,8 +8,6 @@ use std::sync::Arc;
 use knowledge_core::api::AdminApi;
 use knowledge_core::env::Env;
 use knowledge_core::service::KnowledgeService;
-#[cfg(unix)]
-use knowledge_storage_sled::SledStore;
 
 use super::failure::Failure;
 use super::settings::ServerArgs;
@@ -19,7 +17,7 @@ use crate::app::App;
 #[cfg(unix)]
 use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, Sources, settings_for_help};
-use crate::data::Data;
+use crate::data::{Backend, Data};
 use crate::deliveries::{Deliveries, DeliveryClient, Wake};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
@@ -71,7 +69,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;
     #[cfg(unix)]
-    let admin = admin_socket(&config, &service, data.sled()).await?;
+    let admin = admin_socket(&config, &service, data.backend()).await?;
     let app = App::bind_measured(service, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
@@ -128,7 +126,7 @@ fn deliveries(
 pub(super) async fn admin_socket(
     config: &Config,
     service: &KnowledgeService,
-    store: &Arc<SledStore>,
+    store: &Backend,
 ) -> Result<Option<AdminSocket>, Failure> {
     let Some(path) = config.admin_socket.path(&config.data)? else {
         return Ok(None);
@@ -139,7 +137,7 @@ pub(super) async fn admin_socket(
             "{error} (--admin-socket names another place, or is off)"
         ))
     })?;
-    let backup = Backup::of(Arc::clone(store));
+    let backup = Backup::of(store.clone());
     Ok(Some(socket.with(Arc::new(backup))))
 }
 

@@ -46,12 +46,24 @@ impl Scope for OfAdmin {
     }
 }
 
+/// None: the file and the environment alone.
+pub(super) struct OfFile;
+
+impl Scope for OfFile {
+    fn has(_: &Setting) -> bool {
+        false
+    }
+}
+
 /// The flags that were given, and the file that was named.
 pub(super) struct SettingArgs<S> {
     file: Option<PathBuf>,
     flags: Vec<(&'static str, OsString)>,
     scope: PhantomData<S>,
 }
+
+/// The configuration file of a command that names its stores itself.
+pub(super) type FileArgs = SettingArgs<OfFile>;
 
 /// What a server is told.
 pub(super) type ServerArgs = SettingArgs<OfServer>;

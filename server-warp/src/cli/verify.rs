@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use knowledge_core::service::{SealingKey, Verification, Verify};
 use knowledge_core::store::Store;
-use knowledge_storage_sled::OpenError;
+use knowledge_core::store::StoreErrorKind;
+use knowledge_storage_embedded::{Embedded, OpenError};
 use serde_json::{Value, json};
 
 use super::args::OutputFormat;
@@ -55,6 +56,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         None => {
             let config = args.data.load()?.config.data;
             let store = config.open_store().map_err(damaged_or_not_verified)?;
+            check_entries(&*store)?;
             let (key, entries) = (key_of(&config)?, store.stats().entries);
             of_store(store, key.as_ref(), entries).await?
         }
@@ -95,6 +97,17 @@ fn key_of(config: &DataConfig) -> Result<Option<SealingKey>, Failure> {
     sealing::read(&path).map(Some).map_err(not_verified)
 }
 
+/// Compares the entries with the store's own account of them: damage is a difference, too.
+fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
+    let mut progress = Progress::counting("entries", "checking", Some(store.stats().entries));
+    let checked = store.check(&mut |entries, _| progress.advance(entries, entries));
+    progress.end();
+    checked.map_err(|error| match error.kind() {
+        StoreErrorKind::Corrupt => Failure::new(format!("the store is damaged: {error}")),
+        _ => not_verified(error),
+    })
+}
+
 async fn of_store(
     store: Arc<dyn Store>,
     key: Option<&SealingKey>,
@@ -123,6 +136,7 @@ async fn of_dump(
     let summary = check_file(file)?.summary;
     let scratch = Scratch::make(scratch.unwrap_or_else(std::env::temp_dir))?;
     let config = DataConfig {
+        store: None,
         directory: scratch.0.join("store"),
         ..config
     };

@@ -10,6 +10,7 @@ use knowledge_storage_sled::Mode;
 use super::network::AllowedOrigin;
 use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
+use crate::store_address::StoreAddress;
 
 /// What is written as text.
 pub(crate) trait Textual: Clone {
@@ -182,6 +183,19 @@ impl Textual for Mode {
             Self::LowSpace => "low_space",
         };
         Some(name.to_owned())
+    }
+}
+
+impl Textual for StoreAddress {
+    const EXPECTS: &'static str = Self::NOTATION;
+    const PLACEHOLDER: &'static str = "STORE";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        text.to_str()?.parse().ok()
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 

@@ -105,8 +105,12 @@ catalogue! {
         "1 while the store works, 0 once it refuses everything until it is opened again";
     STORE_ENTRIES = Gauge "knowledge_store_entries" []
         "Entries in the store";
+    STORE_CORRUPT_READS = Counter "knowledge_store_corrupt_reads_total" []
+        "Reads that met damaged data";
+    STORE_CHECKING = Gauge "knowledge_store_checking" []
+        "1 while every entry is checked in the background, after an unclean end";
     STORE_DISK = Gauge "knowledge_store_disk_bytes" []
-        "Size of the store's file";
+        "Size of the store's files";
     STORE_DISK_FREE = Gauge "knowledge_store_disk_free_bytes" []
         "Bytes that are free on the file system of the store";
     MAINTENANCE_RUNS = Counter "knowledge_maintenance_runs_total" ["outcome"]

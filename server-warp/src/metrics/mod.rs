@@ -38,19 +38,19 @@
 
 mod catalogue;
 mod deliveries;
+mod embedded;
 mod endpoint;
 mod http;
 mod maintenance;
 mod process;
 mod scraped;
-mod sled;
 mod store;
 
 use std::sync::Arc;
 
 use knowledge_core::env::Clock;
 use knowledge_core::store::Store;
-use knowledge_storage_sled::SledStore;
+use knowledge_storage_embedded::Embedded;
 use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
@@ -139,12 +139,13 @@ impl Metrics {
         }
     }
 
-    /// Shows also what this store tells of itself, for as long as others keep it open. Once: its numbers have no label that would tell two apart.
+    /// Shows the statistics of this store too, for as long as others keep it open. Once: its numbers have no label that
+    /// would tell two apart.
     ///
     /// # Panics
     /// When there is such a store already.
-    pub fn show_sled(&self, store: &Arc<SledStore>) {
-        catalogue::register(&self.registry, vec![Box::new(sled::scraped(store))]);
+    pub fn show_embedded(&self, store: &Arc<dyn Embedded>) {
+        catalogue::register(&self.registry, vec![Box::new(embedded::scraped(store))]);
     }
 
     /// Everything in the text format 0.0.4 of Prometheus.

@@ -178,7 +178,7 @@ async fn labels(
     let keys: Vec<_> = ids.iter().map(|id| keys::memory(world.org, *id)).collect();
     let found = service
         .store()
-        .read_many::<MemoryLabels>(&keys)
+        .get_many_as::<MemoryLabels>(&keys)
         .await
         .expect("the labels");
     let labels = |found: MemoryLabels| Labels {

@@ -128,7 +128,7 @@ async fn stored_audiences(
         .iter()
         .map(|id| keys::memory(world.org, *id))
         .collect();
-    let found = service.store().read_many::<MemoryLabels>(&keys).await;
+    let found = service.store().get_many_as::<MemoryLabels>(&keys).await;
     let labels = found.expect("read the store").into_iter();
     labels
         .map(|labels| labels.expect("a memory").value.audience.to_string())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use knowledge_core::store::{Direction, MemoryStore, Store, keys};
+use knowledge_core::store::{Direction, MemoryStore, StoreExt, keys};
 use knowledge_core::testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 

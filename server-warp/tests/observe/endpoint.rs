@@ -80,7 +80,7 @@ async fn scrapes_are_not_among_the_requests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_the_catalogue_lists_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = SledOptions::default().cache_capacity_bytes(16 << 20);
+    let options = SledOptions::default().cache_bytes(16 << 20);
     let store = SledStore::open(directory.path().join("data"), options).expect("open");
     let store = Arc::new(store);
     let metrics = Metrics::new();

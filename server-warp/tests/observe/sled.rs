@@ -18,7 +18,7 @@ async fn over_sled(directory: &tempfile::TempDir) -> (Observed, Arc<AtomicBool>)
     let fails = Arc::new(AtomicBool::new(false));
     let is_failing = Arc::clone(&fails);
     let options = SledOptions::default()
-        .cache_capacity_bytes(16 << 20)
+        .cache_bytes(16 << 20)
         .sync_with(
             move |file: &File| match is_failing.load(Ordering::Relaxed) {
                 true => Err(io::Error::other("the device is gone")),

@@ -1,11 +1,13 @@
 //! `[storage]`: where the data is, and how it is kept.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{A_DAY, SIZE_MAX};
 use crate::config::kind::{Bytes, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
+use crate::data::DATA_DIR_DEFAULT;
 use crate::sealing;
 
 pub(super) static SECTION: Section = Section {
@@ -13,9 +15,16 @@ pub(super) static SECTION: Section = Section {
     about: "Where the data is, and how it is kept",
     settings: &[
         Setting::new(
+            "storage.store",
+            &Text(field!(data.store)),
+            "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which goes with the process; \
+             without it, the store in storage.data_dir",
+        )
+        .flag("store"),
+        Setting::new(
             "storage.data_dir",
             &Text(field!(data.directory)),
-            "The directory of the store; one process at a time has it",
+            "The directory of the store, of whichever engine is there; a new one is sled's; one process at a time has it",
         )
         .flag("data-dir"),
         Setting::new(
@@ -32,7 +41,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1 << 20,
                 max: SIZE_MAX,
             },
-            "The page cache; the process needs about twice as much memory",
+            "The engine's cache; with sled the process needs about twice as much memory",
         ),
         Setting::new(
             "storage.free_bytes_min",
@@ -56,13 +65,13 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "storage.mode",
             &Text(field!(data.mode)),
-            "What the engine favours: high_throughput, or low_space for a smaller file at the cost of more writing",
+            "The balance of sled: high_throughput, or low_space for a smaller file at the cost of more writing",
         ),
         Setting::new(
             "storage.verify_entries",
             &Switch(field!(data.verifies_entries)),
-            "Whether a start reads every entry once and compares them with the ledger of the store; without it a \
-             large store starts sooner, and damage is found when it is read, or never",
+            "If a store that was not closed cleanly is checked entry by entry, in the background, while it is served; \
+             without it damage is found when it is read, or by `knowledge verify`",
         ),
     ],
     check: nothing,
@@ -79,7 +88,13 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
             &format!("cannot be used: {error}"),
         );
     }
-    let directory = &config.data.directory;
+    if config.data.store.is_some() && config.data.directory != Path::new(DATA_DIR_DEFAULT) {
+        let reason = "names one store and storage.store another: give one of them";
+        check.refuse("storage.data_dir", &[], reason);
+    }
+    let Some(directory) = config.data.directory() else {
+        return;
+    };
     if directory.exists() && !directory.is_dir() {
         let reason = format!("must be a directory: {} is none", directory.display());
         check.refuse("storage.data_dir", &[], &reason);

@@ -1,0 +1,73 @@
+//! Copies of whole stores, from any engine to any other.
+
+use std::sync::Arc;
+
+use knowledge_core::dump::{Export, Restore, Summary};
+use knowledge_core::store::Store;
+
+use super::BackupError;
+
+/// Reads a whole store: the number of its entries and their checksum. `progress` is told how many entries were read.
+///
+/// # Errors
+/// [`BackupError::Export`], [`BackupError::Store`].
+pub async fn summarize(
+    store: &Arc<dyn Store>,
+    mut progress: impl FnMut(u64),
+) -> Result<Summary, BackupError> {
+    let mut export = Export::begin(Arc::clone(store)).await?;
+    let (mut lines, mut has_more) = (Vec::new(), true);
+    while has_more {
+        has_more = export.read(&mut lines).await?;
+        lines.clear();
+        progress(export.entries());
+    }
+    Ok(export.summary())
+}
+
+/// Copies every entry into an empty store. With the summary of the source, from [`summarize`], an interrupted copy of the
+/// same contents goes on where it was. `step` is told how many entries were dealt with, after each part that was
+/// written; an error of it ends the copy.
+///
+/// # Errors
+/// [`BackupError`], one by one, and those of `step`.
+pub async fn copy_store<E: From<BackupError>>(
+    source: &Arc<dyn Store>,
+    target: &Arc<dyn Store>,
+    expected: Option<Summary>,
+    mut step: impl FnMut(u64) -> Result<(), E>,
+) -> Result<Summary, E> {
+    let export = Export::begin(Arc::clone(source)).await;
+    let mut export = export.map_err(BackupError::from)?;
+    let restore = Restore::begin(Arc::clone(target), expected).await;
+    let mut restore = restore.map_err(BackupError::from)?;
+    let (mut lines, mut has_more) = (Vec::new(), true);
+    while has_more {
+        has_more = export.read(&mut lines).await.map_err(BackupError::from)?;
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            restore.take(line).await.map_err(BackupError::from)?;
+        }
+        lines.clear();
+        step(export.entries())?;
+    }
+    Ok(restore.finish().await.map_err(BackupError::from)?)
+}
+
+/// Reads a whole store and compares it with the summary of another one.
+///
+/// # Errors
+/// [`BackupError::Differs`] and those of the store.
+pub async fn compare(
+    store: &Arc<dyn Store>,
+    expected: &Summary,
+    progress: impl FnMut(u64),
+) -> Result<(), BackupError> {
+    let found = summarize(store, progress).await?;
+    if found == *expected {
+        return Ok(());
+    }
+    Err(BackupError::Differs {
+        read: expected.sha256.clone(),
+        written: found.sha256,
+    })
+}
