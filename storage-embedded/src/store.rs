@@ -243,7 +243,7 @@ impl<E: Engine> Drop for EngineStore<E> {
 }
 
 /// An embedded store, whatever its engine: for programs that let their users choose one.
-pub trait Embedded: Store {
+pub trait Embedded: Store + fmt::Debug {
     /// The name of the engine.
     fn engine(&self) -> &'static str;
 

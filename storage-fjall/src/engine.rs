@@ -23,12 +23,12 @@ const DIRECTORY: &str = "fjall";
 /// The one keyspace, for entries and the ledger.
 const KEYSPACE: &str = "entries";
 
-/// The largest journals, in bytes: the smallest bound that fjall takes, because opening reads them all.
-const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most bytes of journals, which opening reads: twice the least that fjall takes, so that a flush is not waited for.
+const JOURNAL_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// The size of a table in memory before it is written out, in bytes.
-const MEMTABLE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const MEMTABLE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// The size of a block, in bytes before compression.
-const BLOCK_BYTES: u32 = 16 * 1024;
+const BLOCK_BYTES: u32 = 8 * 1024;
 /// Bits per key in the filters that tell which tables cannot hold a key.
 const FILTER_BITS_PER_KEY: f32 = 10.0;
 /// Threads that write tables out and merge them; one is kept for writing out.

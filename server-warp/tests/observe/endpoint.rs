@@ -8,6 +8,7 @@ use knowledge_core::store::MemoryStore;
 use knowledge_core::testing::faults::{FaultPlan, FaultStore};
 use knowledge_server::metrics::{CATALOGUE, Metrics};
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig};
+use knowledge_storage_embedded::Embedded;
 use knowledge_storage_sled::{SledOptions, SledStore};
 
 use crate::support::{Call, Observed};
@@ -82,9 +83,9 @@ async fn whatever_the_catalogue_lists_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = SledOptions::default().cache_bytes(16 << 20);
     let store = SledStore::open(directory.path().join("data"), options).expect("open");
-    let store = Arc::new(store);
+    let store: Arc<dyn Embedded> = Arc::new(store);
     let metrics = Metrics::new();
-    metrics.show_sled(&store);
+    metrics.show_embedded(&store);
     // Nobody is there to take them: the batches are counted as failed.
     let config = TelemetryConfig {
         otlp_endpoint: knowledge_server::config::BaseUrl::parse("http://127.0.0.1:1"),

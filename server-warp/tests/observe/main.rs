@@ -5,9 +5,9 @@ mod binary;
 #[cfg(unix)]
 mod deployment;
 mod documents;
+mod embedded;
 mod endpoint;
 mod receiver;
 mod service;
-mod sled;
 mod support;
 mod traces;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use knowledge_core::store::{Commit, Key, Store};
+use knowledge_core::store::{Commit, Key};
 use knowledge_server::backup::compaction::{
     Compacted, CompactionError, Phase, Step, Watcher, compact,
 };

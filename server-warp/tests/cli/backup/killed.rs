@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use knowledge_core::store::{Commit, Key, Store};
+use knowledge_core::store::{Commit, Key};
 use knowledge_server::data::DataConfig;
 
 use super::{dumped, on};

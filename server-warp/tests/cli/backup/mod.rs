@@ -11,7 +11,7 @@ mod verify;
 use std::path::Path;
 
 use knowledge_core::limits::Limits;
-use knowledge_core::store::{Commit, CommitBuilder, Store};
+use knowledge_core::store::{Commit, CommitBuilder};
 use knowledge_core::testing::fixture;
 use knowledge_server::data::DataConfig;
 use knowledge_server::system::system_env;

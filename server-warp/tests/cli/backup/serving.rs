@@ -12,7 +12,7 @@ use knowledge_core::dump::Restore;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
 use knowledge_core::service::{KnowledgeService, NewMemory, Verify};
-use knowledge_core::store::{Commit, Key, MemoryStore, Store, keys};
+use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt, keys};
 use knowledge_core::testing::fixture::{OrgFixture, complete};
 use knowledge_server::admin::{AdminClient, AdminSocket, ClientError, Pieces};
 use knowledge_server::backup::{BACKUP_PATH, Backup};
@@ -41,7 +41,7 @@ impl Serving {
         let service = service.await.unwrap();
         let org = complete(&service).await.unwrap();
         let path: PathBuf = scratch.path("data.sock");
-        let backup = Backup::of(Arc::clone(data.sled())).changed_bytes_max(changed_bytes_max);
+        let backup = Backup::of(data.backend().clone()).changed_bytes_max(changed_bytes_max);
         let api = AdminApi::new(service.clone());
         let socket = AdminSocket::bind(&path, api)
             .await

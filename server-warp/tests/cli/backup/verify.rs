@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use knowledge_core::service::DifferenceCode;
-use knowledge_core::store::{Commit, Direction, Key, KeyRange, Mutation, Store};
+use knowledge_core::store::{Commit, Direction, Key, KeyRange, Mutation, StoreExt};
 use knowledge_server::data::DataConfig;
 use serde_json::{Value, json};
 

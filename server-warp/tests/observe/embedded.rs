@@ -1,41 +1,55 @@
-//! What sled's store tells of itself.
+//! The statistics of the embedded stores.
 
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use knowledge_server::metrics::Metrics;
-use knowledge_storage_sled::{SledOptions, SledStore};
+use knowledge_storage_embedded::{Embedded, StoreOptions};
+use knowledge_storage_fjall::FjallStore;
+use knowledge_storage_sled::SledStore;
 
 use crate::support::Observed;
 
 const GROUPS: &str = "knowledge_store_group_commits_count";
 const SYNCS: &str = "knowledge_store_sync_duration_seconds_count";
 
-/// A server over sled, whose syncs fail once the switch is on.
-async fn over_sled(directory: &tempfile::TempDir) -> (Observed, Arc<AtomicBool>) {
-    let fails = Arc::new(AtomicBool::new(false));
-    let is_failing = Arc::clone(&fails);
-    let options = SledOptions::default()
+/// Options of a store whose syncs fail once the switch is on.
+fn failing<S: Default>(fails: &Arc<AtomicBool>) -> StoreOptions<S> {
+    let fails = Arc::clone(fails);
+    StoreOptions::default()
         .cache_bytes(16 << 20)
-        .sync_with(
-            move |file: &File| match is_failing.load(Ordering::Relaxed) {
-                true => Err(io::Error::other("the device is gone")),
-                false => file.sync_data(),
-            },
-        );
-    let store = SledStore::open(directory.path().join("data"), options).expect("open");
-    let store = Arc::new(store);
-    let metrics = Metrics::new();
-    metrics.show_sled(&store);
-    (Observed::start_with(store, &metrics, None).await, fails)
+        .sync_hook(move || match fails.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("the device is gone")),
+            false => Ok(()),
+        })
+}
+
+/// A server over each engine, with the switch that makes its syncs fail.
+async fn over_each(directory: &tempfile::TempDir) -> Vec<(Observed, Arc<AtomicBool>)> {
+    let path = |name| directory.path().join(name);
+    let switches = [Arc::default(), Arc::default()];
+    let sled = SledStore::open(path("sled"), failing(&switches[0])).expect("open");
+    let fjall = FjallStore::open(path("fjall"), failing(&switches[1])).expect("open");
+    let stores: [Arc<dyn Embedded>; 2] = [Arc::new(sled), Arc::new(fjall)];
+    let mut servers = Vec::new();
+    for (store, fails) in stores.into_iter().zip(switches) {
+        let metrics = Metrics::new();
+        metrics.show_embedded(&store);
+        servers.push((Observed::start_with(store, &metrics, None).await, fails));
+    }
+    servers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_groups_and_syncs_are_counted() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (server, _) = over_sled(&directory).await;
+    for (server, _) in over_each(&directory).await {
+        assert_counted(server).await;
+    }
+}
+
+async fn assert_counted(server: Observed) {
     let before = server.scrape().await;
     let answer = server
         .bulk("key", "approved")
@@ -70,7 +84,12 @@ async fn commits_groups_and_syncs_are_counted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_sync_shows() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (server, fails) = over_sled(&directory).await;
+    for (server, fails) in over_each(&directory).await {
+        assert_shown(server, &fails).await;
+    }
+}
+
+async fn assert_shown(server: Observed, fails: &AtomicBool) {
     fails.store(true, Ordering::Relaxed);
     let answer = server
         .bulk("key", "approved")
