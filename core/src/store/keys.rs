@@ -66,9 +66,9 @@
 //! | `delivery_id` | org, delivery | the endpoint and the event it stands under |
 //! | `delivery_due` | org, endpoint, time, event | marks what an endpoint waits for |
 //! | `undelivered` | event, endpoint | the organisation of a delivery that waits, the oldest event first |
-//! | `undelivered_count` | | counter of deliveries that wait |
+//! | `undelivered_count` | org | counter of deliveries that wait |
 //! | `dead_letter` | org, endpoint, event | marks the deliveries that were given up |
-//! | `disabled_endpoint_count` | | counter of endpoints that the service switched off |
+//! | `disabled_endpoint_count` | org | counter of endpoints that the service switched off |
 //! | `due` | time, id | what is to be done then: a record that expires, a connector to look at, deleted roles to settle |
 
 use std::fmt::{Display, Write};
@@ -240,7 +240,9 @@ families! {
     endpoint_sequence(workspace: WorkspaceId);
     delivery(endpoint: EndpointId, event: EventId);
     delivery_id(delivery: DeliveryId);
+    undelivered_count();
     dead_letter(endpoint: EndpointId, event: EventId);
+    disabled_endpoint_count();
 }
 
 ranges! {
@@ -277,6 +279,16 @@ ranges! {
 #[must_use]
 pub fn all_roles() -> KeyRange {
     Builder::new("role").range()
+}
+
+/// Every `webhook` of every organisation.
+pub(crate) fn all_webhooks() -> KeyRange {
+    Builder::new("webhook").range()
+}
+
+/// Every `subscription` of every organisation.
+pub(crate) fn all_subscriptions() -> KeyRange {
+    Builder::new("subscription").range()
 }
 
 /// Every `role_redirect` of every organisation.
@@ -472,15 +484,25 @@ pub fn all_undelivered() -> KeyRange {
     Builder::new("undelivered").range()
 }
 
-/// `undelivered_count`
+/// Every `undelivered_count` of every organisation.
 #[must_use]
-pub fn undelivered_count() -> Key {
+pub fn undelivered_counts() -> KeyRange {
+    Builder::new("undelivered_count").range()
+}
+
+/// Every `disabled_endpoint_count` of every organisation.
+#[must_use]
+pub fn disabled_endpoint_counts() -> KeyRange {
+    Builder::new("disabled_endpoint_count").range()
+}
+
+/// The `undelivered_count` of schema 1, one for the whole store.
+pub(crate) fn global_undelivered_count() -> Key {
     Builder::new("undelivered_count").key()
 }
 
-/// `disabled_endpoint_count`
-#[must_use]
-pub fn disabled_endpoint_count() -> Key {
+/// The `disabled_endpoint_count` of schema 1, one for the whole store.
+pub(crate) fn global_disabled_endpoint_count() -> Key {
     Builder::new("disabled_endpoint_count").key()
 }
 
