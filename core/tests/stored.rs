@@ -153,6 +153,18 @@ async fn global_counters_are_unreadable_after_the_upgrade() {
     assert_eq!(codes, [DifferenceCode::Unreadable; 2]);
 }
 
+#[tokio::test]
+async fn operations_in_schema_1_actor_marks_are_verified() {
+    let store = restored().await;
+    let org = answers().org;
+    let marks = keys::audits_of(org, answers().member);
+    let mark = store.scan_all(&marks).await.unwrap().remove(0).key;
+    put(&store, mark, &json!(org).to_string()).await;
+    let found = verified(&store).await.differences;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].code, DifferenceCode::Mismatch);
+}
+
 /// An interrupted upgrade has left counters of organisations, and the earlier program went on counting.
 #[tokio::test]
 async fn interrupted_upgrades_are_repeated() {

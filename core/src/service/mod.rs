@@ -3,6 +3,7 @@
 mod audit;
 mod audit_log;
 mod audit_pages;
+mod audit_runs;
 mod bulk;
 mod chats;
 mod citations;

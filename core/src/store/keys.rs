@@ -54,7 +54,7 @@
 //! | `inbound_webhook_count` | org, workspace | counter, guards the limit |
 //! | `inbound_message` | org, inbound webhook, SHA-256 of the message's identifier | marks a message that was taken in |
 //! | `audit` | org, first audit id | a page of audit entries with consecutive ids |
-//! | `audit_actor` | org, member, first audit id | one per operation: the pages by who acted |
+//! | `audit_actor` | org, member, first audit id | marks the pages of an operation by who acted |
 //! | `idempotency` | org, member, operation, SHA-256 of the key | what a replay is rebuilt from |
 //! | `outbox` | event | an event that is not expanded to its endpoints yet |
 //! | `expansion` | event | how far its expansion has come |

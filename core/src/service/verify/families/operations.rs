@@ -98,7 +98,7 @@ pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
         claims.push(present_or_former(org, actor));
         if is_first {
             let by_actor = keys::audit_actor(org, actor, first);
-            claims.push(Claim::Says(by_actor, json!(operation)));
+            claims.push(Claim::Exists(by_actor));
         }
     }
     Ok(claims)
@@ -106,9 +106,13 @@ pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
 
 pub(super) fn audit_actor(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, actor) = (parts.org()?, MemberId(parts.id(2)?));
-    let operation: OperationId = value(entry)?;
+    // Schema 1 wrote the operation, which the page says too.
+    let operation: Option<OperationId> = value(entry)?;
     let page = keys::audit(org, AuditLogId(parts.id(3)?));
-    let says = json!({ "operation_id": operation, "actor_id": actor });
+    let says = match operation {
+        Some(operation) => json!({ "operation_id": operation, "actor_id": actor }),
+        None => json!({ "actor_id": actor }),
+    };
     Ok(vec![Claim::Says(page, says), present_or_former(org, actor)])
 }
 
