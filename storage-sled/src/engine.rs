@@ -76,6 +76,8 @@ impl Engine for Sled {
             config = config.segment_size(SEGMENT_BYTES);
         }
         let database = config.open().map_err(engine_error)?;
+        // sled never syncs the file that tells the size of its segments, and without it takes whatever size is given.
+        File::open(path.join("conf"))?.sync_all()?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -1,6 +1,7 @@
 //! Memories and their bulk update.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     AudienceLabel, AuditLogId, MemberId, MemoryId, OperationId, ReviewStatus, SensitivityLabel,
@@ -8,7 +9,9 @@ use super::{
 };
 
 /// What governs a memory: small, and apart from its content, so that relabelling never touches that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Serialised as it is stored: without what has its default.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryLabels {
     /// The workspace that the memory belongs to.
     pub workspace_id: WorkspaceId,
@@ -16,10 +19,25 @@ pub struct MemoryLabels {
     pub source_id: SourceId,
     /// Who may know of it.
     pub audience: AudienceLabel,
-    /// How sensitive it is.
+    /// How sensitive it is; `internal` by default.
+    #[serde(default, skip_serializing_if = "is_internal")]
     pub sensitivity: SensitivityLabel,
-    /// Where it stands in its review.
+    /// Where it stands in its review; `pending` by default.
+    #[serde(default = "pending", skip_serializing_if = "is_pending")]
     pub review: ReviewStatus,
+}
+
+fn is_internal(sensitivity: &SensitivityLabel) -> bool {
+    *sensitivity == SensitivityLabel::default()
+}
+
+/// The default shows a memory to fewer people than the others.
+fn pending() -> ReviewStatus {
+    ReviewStatus::Pending
+}
+
+fn is_pending(review: &ReviewStatus) -> bool {
+    *review == pending()
 }
 
 impl MemoryLabels {
@@ -31,7 +49,10 @@ impl MemoryLabels {
 }
 
 /// What a memory says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Serialised as it is stored: without a name that it has not, and without the time of a change that was not made.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "StoredContent")]
 pub struct MemoryContent {
     /// 1 to 128 characters.
     pub title: String,
@@ -48,6 +69,53 @@ pub struct MemoryContent {
     pub created_at: Timestamp,
     /// When its content was last written.
     pub updated_at: Timestamp,
+}
+
+/// What is read of a content.
+#[derive(Deserialize)]
+struct StoredContent {
+    title: String,
+    content: String,
+    origin_source_id: SourceId,
+    source_key: Option<String>,
+    created_by: MemberId,
+    created_at: Timestamp,
+    updated_at: Option<Timestamp>,
+}
+
+impl From<StoredContent> for MemoryContent {
+    fn from(stored: StoredContent) -> Self {
+        Self {
+            title: stored.title,
+            content: stored.content,
+            origin_source_id: stored.origin_source_id,
+            source_key: stored.source_key,
+            created_by: stored.created_by,
+            created_at: stored.created_at,
+            updated_at: stored.updated_at.unwrap_or(stored.created_at),
+        }
+    }
+}
+
+impl Serialize for MemoryContent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut stored = serializer.serialize_struct("MemoryContent", 7)?;
+        stored.serialize_field("title", &self.title)?;
+        stored.serialize_field("content", &self.content)?;
+        stored.serialize_field("origin_source_id", &self.origin_source_id)?;
+        match &self.source_key {
+            Some(name) => stored.serialize_field("source_key", name)?,
+            None => stored.skip_field("source_key")?,
+        }
+        stored.serialize_field("created_by", &self.created_by)?;
+        stored.serialize_field("created_at", &self.created_at)?;
+        if self.updated_at == self.created_at {
+            stored.skip_field("updated_at")?;
+        } else {
+            stored.serialize_field("updated_at", &self.updated_at)?;
+        }
+        stored.end()
+    }
 }
 
 /// A memory as a bulk result shows it.
@@ -358,5 +426,99 @@ super::names::string_enum! {
         NotFound = "not_found",
         /// The caller lacks an action that the change needs in the memory's workspace.
         Forbidden = "forbidden",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+    fn labels(sensitivity: SensitivityLabel, review: ReviewStatus) -> MemoryLabels {
+        let id: uuid::Uuid = ID.parse().unwrap();
+        MemoryLabels {
+            workspace_id: id.into(),
+            source_id: id.into(),
+            audience: "org:acme".parse().unwrap(),
+            sensitivity,
+            review,
+        }
+    }
+
+    #[test]
+    fn labels_are_stored_without_their_defaults() {
+        let default = labels(SensitivityLabel::Internal, ReviewStatus::Pending);
+        let stored = json!({ "workspace_id": ID, "source_id": ID, "audience": "org:acme" });
+        assert_eq!(json!(default), stored);
+        for sensitivity in SensitivityLabel::ALL {
+            for review in ReviewStatus::ALL {
+                let labels = labels(*sensitivity, *review);
+                let read: MemoryLabels = serde_json::from_value(json!(labels)).unwrap();
+                assert_eq!(read, labels);
+            }
+        }
+    }
+
+    #[test]
+    fn schema_1_labels_are_read() {
+        let stored = r#"{"workspace_id":"01890a5d-ac96-774b-bcce-b302099a8057","source_id":"01890a5d-ac96-774b-bcce-b302099a8057","audience":"org:acme","sensitivity":"internal","review":"pending"}"#;
+        let read: MemoryLabels = serde_json::from_str(stored).unwrap();
+        assert_eq!(
+            read,
+            labels(SensitivityLabel::Internal, ReviewStatus::Pending)
+        );
+    }
+
+    fn content(source_key: Option<&str>, updated_at: &str) -> MemoryContent {
+        let id: uuid::Uuid = ID.parse().unwrap();
+        MemoryContent {
+            title: "Refunds".to_owned(),
+            content: "Five days.".to_owned(),
+            origin_source_id: id.into(),
+            source_key: source_key.map(str::to_owned),
+            created_by: id.into(),
+            created_at: "2026-01-31T09:30:00.000Z".parse().unwrap(),
+            updated_at: updated_at.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn contents_are_stored_without_what_they_lack() {
+        let new = content(None, "2026-01-31T09:30:00.000Z");
+        let stored = json!({
+            "title": "Refunds",
+            "content": "Five days.",
+            "origin_source_id": ID,
+            "created_by": ID,
+            "created_at": "2026-01-31T09:30:00.000Z",
+        });
+        assert_eq!(json!(new), stored);
+        let changed = content(Some("refunds.md"), "2026-02-01T09:30:00.000Z");
+        for content in [new, changed] {
+            let read: MemoryContent = serde_json::from_value(json!(content)).unwrap();
+            assert_eq!(read, content);
+        }
+    }
+
+    #[test]
+    fn schema_1_contents_are_read() {
+        let stored = |source_key: Value| {
+            json!({
+                "title": "Refunds",
+                "content": "Five days.",
+                "origin_source_id": ID,
+                "source_key": source_key,
+                "created_by": ID,
+                "created_at": "2026-01-31T09:30:00.000Z",
+                "updated_at": "2026-01-31T09:30:00.000Z",
+            })
+        };
+        for name in [None, Some("refunds.md")] {
+            let read: MemoryContent = serde_json::from_value(stored(json!(name))).unwrap();
+            assert_eq!(read, content(name, "2026-01-31T09:30:00.000Z"));
+        }
     }
 }

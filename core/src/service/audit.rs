@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::KnowledgeService;
-use super::audit_pages::{AuditPage, MemoryAudit, PAGE_ENTRIES, PageBody};
+use super::audit_pages::{AuditPage, MemoryAudit, MemoryEntries, PAGE_ENTRIES, PageBody};
 use super::sealing::RotatedSecret;
 use crate::access::{Credential, CredentialKind, Denial, Principal, needs};
 use crate::env::Env;
@@ -358,10 +358,10 @@ impl Operation {
             if page.is_empty() {
                 break;
             }
-            pages.push(PageBody::Memories {
+            pages.push(PageBody::Memories(MemoryEntries {
                 change: change.cloned(),
                 entries: page,
-            });
+            }));
         }
         self.write(transaction, actor, action, pages);
     }
@@ -388,7 +388,7 @@ impl Operation {
         if let Some(member) = actor.member {
             transaction.put(
                 keys::audit_actor(actor.org, member, self.first_audit_id),
-                &self.id,
+                &(),
             );
         }
     }

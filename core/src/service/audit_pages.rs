@@ -1,9 +1,10 @@
 //! How the audit log is stored: pages of entries, and how entries are read from them.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind, state};
+use super::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
+use super::audit_runs::StoredEntries;
 use crate::error::Error;
 use crate::model::{
     AuditLogId, CredentialId, MemberId, MemoryChange, MemoryId, MemoryLabels, OperationId, OrgId,
@@ -19,7 +20,9 @@ pub(super) const PAGE_ENTRIES: usize = 160;
 pub(super) struct AuditPage {
     pub(super) operation_id: OperationId,
     pub(super) at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) actor_id: Option<MemberId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) credential_id: Option<CredentialId>,
     pub(super) action: AuditAction,
     pub(super) body: PageBody,
@@ -31,25 +34,30 @@ pub(super) enum PageBody {
     /// One thing of any kind.
     Single {
         resource: AuditResource,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<Value>,
     },
     /// Many memories.
-    Memories {
-        change: Option<MemoryChange>,
-        entries: Vec<MemoryAudit>,
-    },
+    Memories(MemoryEntries),
 }
 
-/// What became of one memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Entries about memories, which `audit_runs` stores.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "StoredEntries")]
+pub(super) struct MemoryEntries {
+    pub(super) change: Option<MemoryChange>,
+    pub(super) entries: Vec<MemoryAudit>,
+}
+
+/// What became of one memory. Deserialised from pages of schema 1 only.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct MemoryAudit {
     pub(super) memory_id: MemoryId,
     pub(super) outcome: AuditOutcome,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<MemoryLabels>,
-    /// Left out where it follows from the labels before and the change of the page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `None` where it follows from the labels before and the change of the page.
     pub(super) after: Option<MemoryLabels>,
 }
 
@@ -86,13 +94,10 @@ pub(super) async fn read_memory_entries(
         .await?;
     let mut entries = Vec::with_capacity(count);
     for page in pages.into_iter().flatten() {
-        if let PageBody::Memories {
-            change,
-            entries: found,
-        } = page.value.body
-        {
-            entries.extend(found.into_iter().map(|entry| {
-                let after = entry.labels_after(change.as_ref());
+        if let PageBody::Memories(found) = page.value.body {
+            let change = found.change.as_ref();
+            entries.extend(found.entries.into_iter().map(|entry| {
+                let after = entry.labels_after(change);
                 (entry, after)
             }));
         }
@@ -106,12 +111,23 @@ pub(super) async fn read_memory_entries(
     }
 }
 
+/// Shows labels in full: stored, they lack what has its default.
+fn labels_state(labels: &MemoryLabels) -> Value {
+    json!({
+        "workspace_id": labels.workspace_id,
+        "source_id": labels.source_id,
+        "audience": labels.audience,
+        "sensitivity": labels.sensitivity,
+        "review": labels.review,
+    })
+}
+
 impl AuditPage {
     /// How many entries the page has.
     pub(super) fn len(&self) -> usize {
         match &self.body {
             PageBody::Single { .. } => 1,
-            PageBody::Memories { entries, .. } => entries.len(),
+            PageBody::Memories(memories) => memories.entries.len(),
         }
     }
 
@@ -124,9 +140,9 @@ impl AuditPage {
                 after,
             } => (index == 0)
                 .then(|| (*resource, AuditOutcome::Ok, before.clone(), after.clone()))?,
-            PageBody::Memories { change, entries } => {
-                let entry = entries.get(index)?;
-                let after = entry.labels_after(change.as_ref());
+            PageBody::Memories(memories) => {
+                let entry = memories.entries.get(index)?;
+                let after = entry.labels_after(memories.change.as_ref());
                 let resource = AuditResource {
                     kind: ResourceKind::Memory,
                     id: entry.memory_id.0,
@@ -134,8 +150,8 @@ impl AuditPage {
                 (
                     resource,
                     entry.outcome,
-                    entry.before.as_ref().map(state),
-                    after.as_ref().map(state),
+                    entry.before.as_ref().map(labels_state),
+                    after.as_ref().map(labels_state),
                 )
             }
         };
@@ -162,42 +178,58 @@ impl AuditPage {
 mod tests {
     use super::*;
     use crate::access::{Action, Denial};
+    use crate::limits::INGEST_MEMORIES_MAX;
     use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
     use crate::store::VALUE_BYTES_MAX;
 
     #[test]
     fn the_largest_page_fits_into_one_value() {
         let id = uuid::Uuid::max();
-        let audience: AudienceLabel = format!("workspace:{}", "x".repeat(64)).parse().unwrap();
-        let labels = MemoryLabels {
+        let audience = |number: usize| -> AudienceLabel {
+            format!("workspace:{number:x>64}").parse().unwrap()
+        };
+        // No labels are those of another entry.
+        let labels = |number| MemoryLabels {
             workspace_id: WorkspaceId(id),
             source_id: SourceId(id),
-            audience: audience.clone(),
+            audience: audience(number),
             sensitivity: SensitivityLabel::Confidential,
             review: ReviewStatus::Approved,
         };
-        let entry = MemoryAudit {
+        let refused = |number| MemoryAudit {
             memory_id: MemoryId(id),
             outcome: AuditOutcome::Denied(Denial::Lacks(Action::MemoryDeclassify)),
-            before: Some(labels),
+            before: Some(labels(number)),
             after: None,
         };
-        let page = AuditPage {
+        let changed = |number| MemoryAudit {
+            memory_id: MemoryId(id),
+            outcome: AuditOutcome::Ok,
+            before: Some(labels(number)),
+            after: Some(labels(1_000 + number)),
+        };
+        let page = |entries| AuditPage {
             operation_id: OperationId(id),
             at: Timestamp::MAX,
             actor_id: Some(MemberId(id)),
             credential_id: Some(CredentialId(id)),
             action: AuditAction::InboundWebhookCreate,
-            body: PageBody::Memories {
+            body: PageBody::Memories(MemoryEntries {
                 change: Some(MemoryChange {
-                    audience_tag: Some(audience),
+                    audience_tag: Some(audience(0)),
                     sensitivity_label: Some(SensitivityLabel::Confidential),
                     source_id: Some(SourceId(id)),
                     review_status: Some(ReviewStatus::Approved),
                 }),
-                entries: vec![entry; PAGE_ENTRIES],
-            },
+                entries,
+            }),
         };
-        assert!(serde_json::to_vec(&page).unwrap().len() <= VALUE_BYTES_MAX);
+        for entries in [
+            (0..PAGE_ENTRIES).map(refused).collect(),
+            (0..INGEST_MEMORIES_MAX).map(changed).collect(),
+        ] {
+            let bytes = serde_json::to_vec(&page(entries)).unwrap().len();
+            assert!(bytes <= VALUE_BYTES_MAX, "{bytes}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod audit;
 mod audit_log;
 mod audit_pages;
+mod audit_runs;
 mod bulk;
 mod chats;
 mod citations;
@@ -33,6 +34,7 @@ mod signing;
 mod sources;
 mod syncs;
 mod tagged;
+mod upgrade;
 mod validate;
 mod verify;
 mod webhooks;
@@ -101,8 +103,8 @@ use crate::store::{
     Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
 
-/// The version of the stored form. A store of a higher one is not opened.
-pub const SCHEMA: u32 = 1;
+/// The version of the stored form. A store of a higher one is not opened, one of a lower one is upgraded.
+pub const SCHEMA: u32 = 2;
 
 /// What a service is opened with.
 #[derive(Clone, Debug)]
@@ -222,7 +224,7 @@ struct Meta {
 }
 
 impl KnowledgeService {
-    /// Serves a store; an empty one is made ready.
+    /// Serves a store; an empty one is made ready, and one of an earlier schema is upgraded.
     ///
     /// # Errors
     /// [`OpenError`] where a limit cannot be in force, or the store fails, is of a later program or is sealed with
@@ -238,7 +240,7 @@ impl KnowledgeService {
             sealing_key: options.sealing_key.fingerprint(),
         };
         let wanted = &given;
-        transact(&store, &env, |mut transaction| async move {
+        let is_earlier = transact(&store, &env, |mut transaction| async move {
             // The number alone first: what else a later program writes here is not known.
             let schema = transaction.read::<Schema>(&keys::meta()).await?;
             match schema {
@@ -251,16 +253,21 @@ impl KnowledgeService {
                 _ => {}
             }
             match transaction.read::<Meta>(&keys::meta()).await? {
-                None => transaction.put(keys::meta(), wanted),
+                None => {
+                    transaction.put(keys::meta(), wanted);
+                    transaction.done(false)
+                }
                 Some(found) if found.sealing_key != wanted.sealing_key => {
                     let (given, stored) = (wanted.sealing_key.clone(), found.sealing_key);
-                    return Err(OpenError::OtherSealingKey { given, stored });
+                    Err(OpenError::OtherSealingKey { given, stored })
                 }
-                Some(_) => {}
+                Some(found) => transaction.done(found.schema < SCHEMA),
             }
-            transaction.done(())
         })
         .await?;
+        if is_earlier {
+            upgrade::upgrade(&store, &env).await?;
+        }
         let inner = Inner {
             store,
             env,

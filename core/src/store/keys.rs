@@ -54,7 +54,7 @@
 //! | `inbound_webhook_count` | org, workspace | counter, guards the limit |
 //! | `inbound_message` | org, inbound webhook, SHA-256 of the message's identifier | marks a message that was taken in |
 //! | `audit` | org, first audit id | a page of audit entries with consecutive ids |
-//! | `audit_actor` | org, member, first audit id | one per operation: the pages by who acted |
+//! | `audit_actor` | org, member, first audit id | marks the pages of an operation by who acted |
 //! | `idempotency` | org, member, operation, SHA-256 of the key | what a replay is rebuilt from |
 //! | `outbox` | event | an event that is not expanded to its endpoints yet |
 //! | `expansion` | event | how far its expansion has come |
@@ -66,9 +66,9 @@
 //! | `delivery_id` | org, delivery | the endpoint and the event it stands under |
 //! | `delivery_due` | org, endpoint, time, event | marks what an endpoint waits for |
 //! | `undelivered` | event, endpoint | the organisation of a delivery that waits, the oldest event first |
-//! | `undelivered_count` | | counter of deliveries that wait |
+//! | `undelivered_count` | org | counter of deliveries that wait |
 //! | `dead_letter` | org, endpoint, event | marks the deliveries that were given up |
-//! | `disabled_endpoint_count` | | counter of endpoints that the service switched off |
+//! | `disabled_endpoint_count` | org | counter of endpoints that the service switched off |
 //! | `due` | time, id | what is to be done then: a record that expires, a connector to look at, deleted roles to settle |
 
 use std::fmt::{Display, Write};
@@ -240,7 +240,9 @@ families! {
     endpoint_sequence(workspace: WorkspaceId);
     delivery(endpoint: EndpointId, event: EventId);
     delivery_id(delivery: DeliveryId);
+    undelivered_count();
     dead_letter(endpoint: EndpointId, event: EventId);
+    disabled_endpoint_count();
 }
 
 ranges! {
@@ -277,6 +279,16 @@ ranges! {
 #[must_use]
 pub fn all_roles() -> KeyRange {
     Builder::new("role").range()
+}
+
+/// Every `webhook` of every organisation.
+pub(crate) fn all_webhooks() -> KeyRange {
+    Builder::new("webhook").range()
+}
+
+/// Every `subscription` of every organisation.
+pub(crate) fn all_subscriptions() -> KeyRange {
+    Builder::new("subscription").range()
 }
 
 /// Every `role_redirect` of every organisation.
@@ -472,15 +484,25 @@ pub fn all_undelivered() -> KeyRange {
     Builder::new("undelivered").range()
 }
 
-/// `undelivered_count`
+/// Every `undelivered_count` of every organisation.
 #[must_use]
-pub fn undelivered_count() -> Key {
+pub fn undelivered_counts() -> KeyRange {
+    Builder::new("undelivered_count").range()
+}
+
+/// Every `disabled_endpoint_count` of every organisation.
+#[must_use]
+pub fn disabled_endpoint_counts() -> KeyRange {
+    Builder::new("disabled_endpoint_count").range()
+}
+
+/// The `undelivered_count` of schema 1, one for the whole store.
+pub(crate) fn global_undelivered_count() -> Key {
     Builder::new("undelivered_count").key()
 }
 
-/// `disabled_endpoint_count`
-#[must_use]
-pub fn disabled_endpoint_count() -> Key {
+/// The `disabled_endpoint_count` of schema 1, one for the whole store.
+pub(crate) fn global_disabled_endpoint_count() -> Key {
     Builder::new("disabled_endpoint_count").key()
 }
 

@@ -74,7 +74,7 @@ fn of_workspaces() -> Vec<Planted> {
         (
             "memory",
             "/review",
-            json!("approved"),
+            json!("pending"),
             Count,
             "pending_count",
         ),
@@ -171,7 +171,6 @@ fn of_workspaces() -> Vec<Planted> {
             DifferenceCode::Unreadable,
             "meta",
         ),
-        ("audit_actor", "", other(), Mismatch, "audit"),
         ("idempotency", "/first_audit_id", other(), Missing, "audit"),
         ("idempotency", "/items", json!(161), Missing, "audit"),
         ("idempotency", "/operation_id", other(), Mismatch, "audit"),

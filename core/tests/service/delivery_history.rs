@@ -136,7 +136,12 @@ async fn of_a_deleted_endpoint_nothing_is_left() {
     world.maintain().await;
     assert_eq!(world.left().await, [("event", 230)]);
     assert_eq!(world.undelivered().await, 0);
-    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 0);
+    assert_eq!(
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await,
+        0
+    );
     world.assert_whole().await;
     world.time.pass(31 * DAY);
     world.maintain().await;

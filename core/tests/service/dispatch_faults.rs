@@ -83,7 +83,9 @@ async fn whatever_commit_is_lost_each_delivery_comes_to_its_end() {
             let dead = count(&ended, |ended| matches!(ended, Finished::Dead(_)));
             assert_eq!((delivered, dead), (3, 3), "{context}");
             assert_eq!(twin.undelivered().await, 0, "{context}");
-            let disabled = twin.counter(keys::disabled_endpoint_count()).await;
+            let disabled = twin
+                .counter(keys::disabled_endpoint_count(twin.org.id))
+                .await;
             assert_eq!(disabled, 1, "{context}");
             for (webhook, status) in [
                 (&well, DeliveryStatus::Delivered),

@@ -417,6 +417,11 @@ async fn a_subscriber_who_may_not_subscribe_any_more_is_told_nothing() {
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
     assert_eq!(error.code, DeliveryFailureCode::EndpointOff);
-    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 0);
+    assert_eq!(
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await,
+        0
+    );
     world.assert_whole().await;
 }

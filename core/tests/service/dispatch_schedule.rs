@@ -168,7 +168,12 @@ async fn gone_switches_the_endpoint_off_at_once() {
     let shown = read(&world, &webhook).await;
     assert_eq!((shown.is_active, shown.disabled_reason), (false, reason));
     assert_eq!(shown.updated_at, world.time.now());
-    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 1);
+    assert_eq!(
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await,
+        1
+    );
     let entry = entry_of(&world, AuditAction::WebhookDisable).await;
     assert_eq!((entry.actor_id, entry.credential_id), (None, None));
     assert_eq!(entry.resource.id, webhook.id.0);
@@ -188,7 +193,12 @@ async fn gone_switches_the_endpoint_off_at_once() {
         Finished::Dead(None)
     );
     assert_eq!(world.undelivered().await, 0);
-    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 1);
+    assert_eq!(
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await,
+        1
+    );
     let given_up = world.claim().await;
     assert_eq!(given_up.deliveries, []);
     let ids: Vec<_> = waiting.iter().map(|delivery| delivery.id).collect();
@@ -205,7 +215,12 @@ async fn gone_switches_the_endpoint_off_at_once() {
         .service
         .update_webhook(&world.owner, workspace, id, &on, None);
     assert_eq!(updated.await.unwrap().value.disabled_reason, None);
-    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 0);
+    assert_eq!(
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await,
+        0
+    );
     let again = world
         .service
         .redeliver_dead(&world.owner, endpoint(&webhook));
@@ -340,7 +355,12 @@ async fn a_ping_that_succeeds_switches_the_endpoint_on_again() {
     );
     let shown = read(&world, &webhook).await;
     assert_eq!((shown.is_active, shown.disabled_reason), (true, None));
-    assert_eq!(world.counter(keys::disabled_endpoint_count()).await, 0);
+    assert_eq!(
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await,
+        0
+    );
     let entry = entry_of(&world, AuditAction::WebhookEnable).await;
     assert_eq!(entry.actor_id, None);
     world.announce(&webhook, 1).await;

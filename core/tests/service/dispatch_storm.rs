@@ -311,7 +311,10 @@ impl Storm {
         stage.maintain().await;
         assert_eq!(stage.undelivered().await, 0);
         assert_eq!(stage.family("delivery_due").await.len(), 0);
-        assert_eq!(stage.counter(keys::undelivered_count()).await, 0);
+        assert_eq!(
+            stage.counter(keys::undelivered_count(stage.org.id)).await,
+            0
+        );
         stage.assert_whole().await;
     }
 }

@@ -178,7 +178,7 @@ impl World {
                     .put(keys::undelivered(event, endpoint), json!(org).to_string());
             }
             commit = commit.add(
-                keys::undelivered_count(),
+                keys::undelivered_count(org),
                 i64::try_from(numbers.len()).unwrap(),
             );
             self.faults.commit(commit.build().unwrap()).await.unwrap();
@@ -211,7 +211,7 @@ impl World {
     pub(crate) async fn undelivered(&self) -> usize {
         let marked = self.faults.inner().scan_all(&keys::all_undelivered()).await;
         let marked = marked.unwrap().len();
-        let counted = self.counter(keys::undelivered_count()).await;
+        let counted = self.counter(keys::undelivered_count(self.org.id)).await;
         assert_eq!(counted, i64::try_from(marked).unwrap());
         marked
     }

@@ -137,7 +137,11 @@ async fn what_the_service_switched_off_its_owner_can_switch_off_for_good() {
         read.await.unwrap().value
     };
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
-    let disabled = async || world.counter(keys::disabled_endpoint_count()).await;
+    let disabled = async || {
+        world
+            .counter(keys::disabled_endpoint_count(world.org.id))
+            .await
+    };
     assert_eq!(disabled().await, 1);
     // What says nothing of it leaves it as it is.
     let elsewhere = WebhookUpdate {

@@ -108,7 +108,7 @@ mod tests {
         let puts = |key: Key| Commit::builder().put(key, "1").build().unwrap();
         assert!(wakes(&store, &wake, puts(outbox())).await);
         assert!(wakes(&store, &wake, puts(turn())).await);
-        let other = puts(keys::undelivered_count());
+        let other = puts(keys::undelivered_count(OrgId(Uuid::from_u128(2))));
         assert!(!wakes(&store, &wake, other).await);
         for key in [outbox(), turn()] {
             let takes = Commit::builder().delete(key).build().unwrap();

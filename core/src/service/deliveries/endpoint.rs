@@ -19,7 +19,7 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<(), Error> {
         if was_disabled.is_some() {
-            transaction.add(keys::disabled_endpoint_count(), -1);
+            transaction.add(keys::disabled_endpoint_count(org), -1);
         }
         if let Some(mut queue) = EndpointQueue::read(transaction, org, endpoint).await? {
             queue.state.failing_since = None;
@@ -41,7 +41,7 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<(), Error> {
         if was_disabled.is_some() {
-            transaction.add(keys::disabled_endpoint_count(), -1);
+            transaction.add(keys::disabled_endpoint_count(org), -1);
         }
         if let Some(queue) = EndpointQueue::read(transaction, org, endpoint).await? {
             queue.delete(transaction);

@@ -170,7 +170,7 @@ async fn delete_damaged(
     let marks = transaction.entries(std::slice::from_ref(&mark)).await?;
     if marks.iter().any(Option::is_some) {
         transaction.delete(mark);
-        transaction.add(keys::undelivered_count(), -1);
+        transaction.add(keys::undelivered_count(org), -1);
     }
     let queue = keys::deliveries_due(org, endpoint);
     for place in transaction.scan_unchecked(&queue).await? {

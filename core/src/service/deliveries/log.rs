@@ -14,7 +14,7 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::audit::Actor;
 use crate::service::page::{Listing, Page, PageRequest};
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, keys};
+use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value, keys};
 
 /// How many events of the outbox are counted: counting reads them, and one may list thousands of memories.
 const UNEXPANDED_COUNTED_MAX: usize = 100;
@@ -239,17 +239,12 @@ impl KnowledgeService {
         .await
     }
 
-    /// What is on its way at present: for metrics. A few reads, whatever there is.
+    /// What is on its way at present: for metrics. A few reads, and two counters of each organisation that ever had
+    /// endpoints.
     ///
     /// # Errors
     /// Those of the store.
     pub async fn outbox_status(&self) -> Result<OutboxStatus, Error> {
-        let counters = [keys::undelivered_count(), keys::disabled_endpoint_count()];
-        let counters = self.store().get_many_as::<i64>(&counters).await?;
-        let counter = |index: usize| {
-            let found: Option<&_> = counters.get(index).and_then(Option::as_ref);
-            found.map_or(0, |counter| u64::try_from(counter.value).unwrap_or(0))
-        };
         let outbox = keys::outbox_events();
         let unexpanded = self
             .store()
@@ -275,11 +270,20 @@ impl KnowledgeService {
         let oldest = unexpanded_since.into_iter().chain(undelivered_since);
         Ok(OutboxStatus {
             unexpanded: unexpanded.len() as u64,
-            undelivered: counter(0),
+            undelivered: self.sum(&keys::undelivered_counts()).await?,
             oldest: oldest.map(time_of).min(),
             overdue_since: turn.map(|(at, ..)| at).filter(|at| *at <= now),
-            disabled_endpoints: counter(1),
+            disabled_endpoints: self.sum(&keys::disabled_endpoint_counts()).await?,
         })
+    }
+
+    /// Returns the sum of the organisations' counters in a range.
+    async fn sum(&self, counters: &KeyRange) -> Result<u64, Error> {
+        let mut sum = 0_i64;
+        for counter in self.store().scan_all(counters).await? {
+            sum += decode_value::<i64>(&counter)?;
+        }
+        Ok(u64::try_from(sum).unwrap_or(0))
     }
 
     /// Lets a caller in who may do what is needed where the endpoint is.

@@ -244,7 +244,7 @@ impl KnowledgeService {
         recipient.switch(disabled, now);
         recipient.put(transaction);
         let change = i64::from(disabled.is_some()) - i64::from(was_disabled.is_some());
-        transaction.add(keys::disabled_endpoint_count(), change);
+        transaction.add(keys::disabled_endpoint_count(recipient.org()), change);
         let action = match disabled {
             Some(_) => recipient.action(
                 AuditAction::WebhookDisable,

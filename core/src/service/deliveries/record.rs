@@ -228,7 +228,7 @@ impl StoredDelivery {
         match self.delivery.status {
             DeliveryStatus::Pending => {
                 transaction.put(keys::undelivered(event, endpoint), &queue.org);
-                transaction.add(keys::undelivered_count(), 1);
+                transaction.add(keys::undelivered_count(queue.org), 1);
             }
             DeliveryStatus::Dead => {
                 transaction.put(keys::dead_letter(queue.org, endpoint, event), &());
@@ -242,7 +242,7 @@ impl StoredDelivery {
         match self.delivery.status {
             DeliveryStatus::Pending => {
                 transaction.delete(keys::undelivered(event, endpoint));
-                transaction.add(keys::undelivered_count(), -1);
+                transaction.add(keys::undelivered_count(org), -1);
             }
             DeliveryStatus::Dead => {
                 transaction.delete(keys::dead_letter(org, endpoint, event));

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use self::claim::Made;
 pub use self::difference::{Difference, DifferenceCode};
 use self::families::{AuditPlace, Problem};
-use super::KnowledgeService;
 use super::sealing::{Sealer, SealingKey};
+use super::{KnowledgeService, Schema};
 use crate::access::RoleRef;
 use crate::error::Error;
 use crate::model::{ChatId, EndpointId, OrgId, RoleId};
@@ -152,6 +152,8 @@ struct Verifier {
     /// The audit page that was read last.
     audit: Option<AuditPlace>,
     has_meta: bool,
+    /// True if the store is of schema 1, which counts some things for the whole store instead of for each organisation.
+    has_global_counters: bool,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,
     found: Verification,
@@ -171,6 +173,9 @@ impl Verifier {
                 redirects.insert(place, target);
             }
         }
+        // One that cannot be read is a difference of its own.
+        let schema = store.get_as::<Schema>(&keys::meta()).await.ok().flatten();
+        let has_global_counters = schema.is_some_and(|meta| meta.value.schema == 1);
         let found = Verification {
             secrets: sealer.as_ref().map(|_| 0),
             ..Verification::default()
@@ -188,6 +193,7 @@ impl Verifier {
             cleared: BTreeSet::new(),
             audit: None,
             has_meta: false,
+            has_global_counters,
             counted: BTreeMap::new(),
             counters: BTreeMap::new(),
             found,
@@ -211,6 +217,22 @@ impl Verifier {
                 self.differ(code, &entry.key, None, expected, found);
                 Vec::new()
             }
+        }
+    }
+
+    fn undelivered_counter(&self, org: OrgId) -> Key {
+        if self.has_global_counters {
+            keys::global_undelivered_count()
+        } else {
+            keys::undelivered_count(org)
+        }
+    }
+
+    fn disabled_endpoint_counter(&self, org: OrgId) -> Key {
+        if self.has_global_counters {
+            keys::global_disabled_endpoint_count()
+        } else {
+            keys::disabled_endpoint_count(org)
         }
     }
 

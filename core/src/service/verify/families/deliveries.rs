@@ -95,7 +95,7 @@ pub(super) fn delivery(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<
         Claim::Endpoint(org, endpoint),
     ];
     if let Some(at) = waits_at {
-        verifier.count(keys::undelivered_count(), 1);
+        verifier.count(verifier.undelivered_counter(org), 1);
         let queued = keys::delivery_due(org, endpoint, at, event);
         claims.push(Claim::Exists(keys::undelivered(event, endpoint)));
         claims.push(Claim::Exists(queued));
@@ -200,7 +200,7 @@ fn known(
     disabled: Option<DisabledReason>,
 ) -> Vec<Claim> {
     if disabled.is_some() {
-        verifier.count(keys::disabled_endpoint_count(), 1);
+        verifier.count(verifier.disabled_endpoint_counter(org), 1);
     }
     let state = keys::endpoint(org, endpoint);
     vec![

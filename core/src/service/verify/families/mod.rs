@@ -65,7 +65,7 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("delivery", 4, d::delivery),
     ("delivery_due", 5, d::delivery_due),
     ("delivery_id", 3, d::delivery_id),
-    ("disabled_endpoint_count", 1, o::counter),
+    ("disabled_endpoint_count", 2, o::org_counter),
     ("due", 3, o::due),
     ("endpoint", 3, d::endpoint),
     ("endpoint_due", 4, d::endpoint_due),
@@ -105,7 +105,7 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("subscription_count", 3, o::counter),
     ("subscription_id", 3, w::subscription_id),
     ("undelivered", 3, d::undelivered),
-    ("undelivered_count", 1, o::counter),
+    ("undelivered_count", 2, o::org_counter),
     ("webhook", 4, w::webhook),
     ("webhook_count", 3, o::counter),
     ("workspace", 3, t::workspace),
@@ -114,6 +114,9 @@ const FAMILIES: &[(&str, usize, ReadFamily)] = &[
     ("workspace_role", 4, t::workspace_role),
     ("workspace_slug", 3, t::workspace_slug),
 ];
+
+/// The counters that were one for the whole store in schema 1: their keys had no further parts.
+const GLOBAL_IN_SCHEMA_1: [&str; 2] = ["disabled_endpoint_count", "undelivered_count"];
 
 /// What an entry claims. What is counted in it, the verifier knows.
 pub(super) fn claims_of(verifier: &mut Verifier, entry: &KeyEntry) -> Claims {
@@ -129,8 +132,9 @@ pub(super) fn claims_of(verifier: &mut Verifier, entry: &KeyEntry) -> Claims {
             format!("{:?}", parts.0[0]),
         ));
     };
-    let (_, count, read) = FAMILIES[index];
-    if parts.0.len() != count {
+    let (family, count, read) = FAMILIES[index];
+    let is_global = verifier.has_global_counters && GLOBAL_IN_SCHEMA_1.contains(&family);
+    if parts.0.len() != count && !(is_global && parts.0.len() == 1) {
         let found = format!("a key of {} parts instead of {count}", parts.0.len());
         return Err(Problem::unreadable(found));
     }

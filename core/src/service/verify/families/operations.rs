@@ -49,6 +49,16 @@ pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) 
     Ok(Vec::new())
 }
 
+/// Reads a counter of an organisation that was one for the whole store in schema 1. There, one of an organisation is what
+/// an upgrade wrote that was interrupted, and the next one will write again.
+pub(super) fn org_counter(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
+    if verifier.has_global_counters && parts.0.len() > 1 {
+        value::<i64>(entry)?;
+        return Ok(Vec::new());
+    }
+    counter(verifier, entry, parts)
+}
+
 /// Pages are read in the order of their identifiers: one operation's follow each other without a gap.
 pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, first) = (parts.org()?, AuditLogId(parts.last_id()?));
@@ -88,7 +98,7 @@ pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
         claims.push(present_or_former(org, actor));
         if is_first {
             let by_actor = keys::audit_actor(org, actor, first);
-            claims.push(Claim::Says(by_actor, json!(operation)));
+            claims.push(Claim::Exists(by_actor));
         }
     }
     Ok(claims)
@@ -96,9 +106,13 @@ pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
 
 pub(super) fn audit_actor(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, actor) = (parts.org()?, MemberId(parts.id(2)?));
-    let operation: OperationId = value(entry)?;
+    // Schema 1 wrote the operation, which the page says too.
+    let operation: Option<OperationId> = value(entry)?;
     let page = keys::audit(org, AuditLogId(parts.id(3)?));
-    let says = json!({ "operation_id": operation, "actor_id": actor });
+    let says = match operation {
+        Some(operation) => json!({ "operation_id": operation, "actor_id": actor }),
+        None => json!({ "actor_id": actor }),
+    };
     Ok(vec![Claim::Says(page, says), present_or_former(org, actor)])
 }
 

@@ -1,0 +1,157 @@
+//! The space that memories take, by key family: `cargo run --release -p knowledge-benches --example space`.
+//!
+//! An argument sets the number of memories. Each has a content of 300 bytes and a name at its source;
+//! one in ten is confidential, one in five is for a team. They are ingested in batches and approved
+//! by bulk updates. The table counts what the store is given, before an engine adds to it or compresses it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use knowledge_benches::Tenant;
+use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
+use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
+use knowledge_core::service::{NewMemory, NewSource};
+use knowledge_core::store::{KeyRange, MemoryStore, Store, StoreExt};
+
+/// Number of memories unless an argument sets it.
+const MEMORIES: usize = 20_000;
+/// Bytes of the content of a memory.
+const CONTENT_BYTES: usize = 300;
+/// The vocabulary of the contents.
+const WORDS: &str = "account answer budget change client contract customer decision delivery error \
+    export feature handbook incident invoice key launch limit market meeting metric office owner \
+    payment plan policy price process project queue refund release report request review role \
+    security server support team ticket token update vendor version week";
+
+/// What the entries of a family add up to.
+#[derive(Clone, Copy, Default)]
+struct Space {
+    entries: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let memories = std::env::args().nth(1).map_or(MEMORIES, |count| {
+        count.parse().expect("the argument is a number of memories")
+    });
+    assert!(memories > 0, "at least one memory is needed");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let tenant = Tenant::fill(Arc::clone(&store), 0).await;
+    let ids = ingest(&tenant, memories).await;
+    approve(&tenant, &ids).await;
+    let found = tenant.service.verify().await.expect("the store works");
+    assert_eq!(found.differences, Vec::new());
+    print(&by_family(&*store).await, memories);
+}
+
+async fn ingest(tenant: &Tenant, count: usize) -> Vec<MemoryId> {
+    let source = NewSource {
+        name: "Wiki".to_owned(),
+        kind: "wiki".to_owned(),
+    };
+    let source = tenant.service.create_source(&tenant.owner, &source).await;
+    let source = source.expect("a source is created").id;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut ids = Vec::with_capacity(count);
+    while ids.len() < count {
+        let end = count.min(ids.len() + INGEST_MEMORIES_MAX);
+        let batch: Vec<_> = (ids.len()..end)
+            .map(|number| memory(number, &mut random))
+            .collect();
+        let ingested = tenant
+            .service
+            .ingest(&tenant.owner, tenant.workspace, source, &batch)
+            .await
+            .expect("a batch is ingested");
+        ids.extend(ingested.iter().map(|memory| memory.id));
+    }
+    ids
+}
+
+fn memory(number: usize, random: &mut fastrand::Rng) -> NewMemory {
+    let words: Vec<&str> = WORDS.split_whitespace().collect();
+    let mut content = String::with_capacity(2 * CONTENT_BYTES);
+    while content.len() < CONTENT_BYTES {
+        content.push_str(words[random.usize(..words.len())]);
+        content.push(' ');
+    }
+    content.truncate(CONTENT_BYTES);
+    NewMemory {
+        title: format!("Handbook page {number:06}"),
+        content,
+        source_key: Some(format!("handbook/page-{number:06}.md")),
+        audience_tag: (random.u8(..5) == 0).then(|| "team:support".parse().expect("a label")),
+        sensitivity_label: (random.u8(..10) == 0).then_some(SensitivityLabel::Confidential),
+    }
+}
+
+async fn approve(tenant: &Tenant, ids: &[MemoryId]) {
+    for (number, part) in ids.chunks(BULK_MEMORIES_MAX).enumerate() {
+        let key = format!("approve-{number}").parse().expect("a key");
+        let update = BulkUpdate {
+            memory_ids: part.to_vec(),
+            change: MemoryChange {
+                review_status: Some(ReviewStatus::Approved),
+                ..MemoryChange::default()
+            },
+        };
+        let result = tenant
+            .service
+            .bulk_update(&tenant.owner, &key, &update)
+            .await;
+        let result = result.expect("the update is processed");
+        assert_eq!(result.summary.succeeded as usize, part.len());
+    }
+}
+
+async fn by_family(store: &dyn Store) -> BTreeMap<String, Space> {
+    let mut families = BTreeMap::<String, Space>::new();
+    let all = store.scan_all(&KeyRange::all()).await;
+    for found in all.expect("the store works") {
+        let key = found.key.to_string();
+        let family = key.split('/').next().unwrap_or_default();
+        let space = families.entry(family.to_owned()).or_default();
+        space.entries += 1;
+        space.key_bytes += found.key.as_bytes().len();
+        space.value_bytes += found.entry.value.len();
+    }
+    families
+}
+
+/// Prints the families that grow with the memories, and the sum of all.
+fn print(families: &BTreeMap<String, Space>, memories: usize) {
+    let per_memory = |count: usize| count as f64 / memories as f64;
+    let row = |name: &str, space: Space| {
+        println!(
+            "| {name} | {:.3} | {:.1} | {:.1} |",
+            per_memory(space.entries),
+            per_memory(space.key_bytes),
+            per_memory(space.value_bytes)
+        );
+    };
+    println!("{memories} memories, {CONTENT_BYTES} B of content each; bytes per memory\n");
+    println!("| family | entries | keys | values |");
+    println!("| --- | ---: | ---: | ---: |");
+    let (mut other, mut all) = (Space::default(), Space::default());
+    for (name, space) in families {
+        let bytes = space.key_bytes + space.value_bytes;
+        if per_memory(bytes) >= 0.1 {
+            row(&format!("`{name}`"), *space);
+        } else {
+            add(&mut other, *space);
+        }
+        add(&mut all, *space);
+    }
+    row("others", other);
+    row("all", all);
+    let bytes = per_memory(all.key_bytes + all.value_bytes);
+    println!("\nkeys and values together: {bytes:.0} B per memory");
+}
+
+fn add(to: &mut Space, space: Space) {
+    to.entries += space.entries;
+    to.key_bytes += space.key_bytes;
+    to.value_bytes += space.value_bytes;
+}

@@ -1,0 +1,121 @@
+//! The upgrade of a store of an earlier schema, when it is opened.
+//!
+//! | schema | what changed |
+//! | --- | --- |
+//! | 2 | `undelivered_count` and `disabled_endpoint_count` are one counter per organisation, no longer one for the whole store; audit pages, labels and contents are written without what is repeated (both forms are read) |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Meta, OpenError, SCHEMA};
+use crate::env::Env;
+use crate::model::{DisabledReason, OrgId};
+use crate::store::{
+    Decided, Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, Transaction,
+    decode_value, keys, transact,
+};
+
+/// Counters that one commit of the upgrade writes.
+const COUNTERS_PER_COMMIT: usize = 2_000;
+/// Entries that one scan reads.
+const PAGE_ENTRIES: usize = 512;
+
+/// Brings a store to the present schema. An upgrade that was interrupted is repeated by the next one.
+pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), OpenError> {
+    while transact(store, env, count_per_org).await? {}
+    Ok(())
+}
+
+/// Replaces some of the counters of the whole store by those of the organisations. Returns true if there are more.
+///
+/// The old counters are checked by the commit: what a program of the earlier schema counts meanwhile is counted again.
+async fn count_per_org(mut transaction: Transaction) -> Result<Decided<bool>, OpenError> {
+    let meta = transaction.read::<Meta>(&keys::meta()).await;
+    let Some(mut meta) = meta?.filter(|meta| meta.schema < SCHEMA) else {
+        return transaction.done(false);
+    };
+    let replaced = [
+        keys::global_undelivered_count(),
+        keys::global_disabled_endpoint_count(),
+    ];
+    transaction.read_many::<i64>(&replaced).await?;
+    let counted = recount(&**transaction.unchecked()).await?;
+    let mut wrong = counted
+        .iter()
+        .filter(|(_, count)| count.stored != count.recounted);
+    for (key, count) in wrong.by_ref().take(COUNTERS_PER_COMMIT) {
+        transaction.put(key.clone(), &count.recounted);
+    }
+    let has_more = wrong.next().is_some();
+    if !has_more {
+        for key in replaced {
+            transaction.delete(key);
+        }
+        meta.schema = SCHEMA;
+        transaction.put(keys::meta(), &meta);
+    }
+    transaction.done(has_more)
+}
+
+/// A counter of an organisation.
+#[derive(Default)]
+struct Count {
+    /// What an interrupted upgrade has written.
+    stored: i64,
+    recounted: i64,
+}
+
+async fn recount(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> {
+    /// What tells that the service disabled an endpoint.
+    #[derive(Deserialize)]
+    struct EndpointRecord {
+        record: OfOrg,
+        disabled: Option<DisabledReason>,
+    }
+    #[derive(Deserialize)]
+    struct OfOrg {
+        org_id: OrgId,
+    }
+
+    let mut counts = BTreeMap::<Key, Count>::new();
+    for range in [keys::undelivered_counts(), keys::disabled_endpoint_counts()] {
+        for found in store.scan_all(&range).await? {
+            counts.entry(found.key.clone()).or_default().stored = decode_value(&found)?;
+        }
+    }
+    let mut count = |key: Key| counts.entry(key).or_default().recounted += 1;
+    for_each(store, keys::all_undelivered(), |found| {
+        if let Ok(org) = decode_value(found) {
+            count(keys::undelivered_count(org));
+        }
+    })
+    .await?;
+    for range in [keys::all_webhooks(), keys::all_subscriptions()] {
+        for_each(store, range, |found| {
+            // A record that cannot be read is damage, which the operations that read it report.
+            let record = decode_value::<EndpointRecord>(found).ok();
+            if let Some(record) = record.filter(|record| record.disabled.is_some()) {
+                count(keys::disabled_endpoint_count(record.record.org_id));
+            }
+        })
+        .await?;
+    }
+    Ok(counts)
+}
+
+async fn for_each(
+    store: &dyn Store,
+    mut rest: KeyRange,
+    mut each: impl FnMut(&KeyEntry),
+) -> Result<(), StoreError> {
+    loop {
+        let page = store.scan(&rest, PAGE_ENTRIES, Direction::Forward).await?;
+        page.iter().for_each(&mut each);
+        match page.last() {
+            Some(last) if page.len() == PAGE_ENTRIES => rest = rest.after(&last.key),
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Stores that programs of earlier schemas wrote, opened by the present one.
+
+use std::sync::Arc;
+
+use knowledge_core::access::Credential;
+use knowledge_core::dump::Restore;
+use knowledge_core::env::Env;
+use knowledge_core::model::{
+    BulkUpdate, EventId, MemberId, MemoryChange, MemoryId, OrgId, Timestamp,
+};
+use knowledge_core::service::{
+    AuditFilter, DifferenceCode, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey,
+    Verification, Verify,
+};
+use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt, keys};
+use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The counters of schema 1.
+const GLOBAL: [&str; 2] = ["undelivered_count", "disabled_endpoint_count"];
+
+/// What the program of schema 1 answered.
+#[derive(Deserialize)]
+struct Answers {
+    now: Timestamp,
+    org: OrgId,
+    member: MemberId,
+    other_org: OrgId,
+    idempotency_key: String,
+    request: Request,
+    result: Value,
+    memories: Vec<Value>,
+    audit: Vec<Value>,
+    undelivered: u64,
+    disabled_endpoints: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    memory_ids: Vec<MemoryId>,
+    #[serde(flatten)]
+    change: MemoryChange,
+}
+
+fn answers() -> Answers {
+    serde_json::from_str(include_str!("stored/schema-1.json")).unwrap()
+}
+
+async fn restored() -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut restore = Restore::begin(Arc::clone(&store), None).await.unwrap();
+    let dump = include_bytes!("stored/schema-1.dump");
+    for line in dump.split_inclusive(|byte| *byte == b'\n') {
+        restore.take(line).await.unwrap();
+    }
+    restore.finish().await.unwrap();
+    store
+}
+
+fn env() -> Env {
+    let (now, random) = (
+        answers().now,
+        std::sync::Mutex::new(fastrand::Rng::with_seed(9)),
+    );
+    Env::new(
+        move || now,
+        move |buffer: &mut [u8]| random.lock().unwrap().fill(buffer),
+    )
+}
+
+async fn open(store: &Arc<dyn Store>) -> KnowledgeService {
+    let options = Options::new(SealingKey::new([7; 32]));
+    KnowledgeService::open(Arc::clone(store), env(), options)
+        .await
+        .unwrap()
+}
+
+async fn verified(store: &Arc<dyn Store>) -> Verification {
+    let key = SealingKey::new([7; 32]);
+    let mut verify = Verify::begin(Arc::clone(store), Some(&key)).await.unwrap();
+    while verify.read().await.unwrap() {}
+    verify.finish()
+}
+
+async fn put(store: &Arc<dyn Store>, key: Key, value: &str) {
+    let commit = Commit::builder().put(key, value.to_owned());
+    store.commit(commit.build().unwrap()).await.unwrap();
+}
+
+/// The counters of the organisations: deliveries that wait, and disabled endpoints.
+async fn counters(store: &Arc<dyn Store>) -> [[i64; 2]; 2] {
+    let answers = answers();
+    let mut counters = [[0; 2]; 2];
+    for (counters, org) in counters.iter_mut().zip([answers.org, answers.other_org]) {
+        for (counter, key) in counters.iter_mut().zip([
+            keys::undelivered_count(org),
+            keys::disabled_endpoint_count(org),
+        ]) {
+            *counter = store.counter(&key).await.unwrap();
+        }
+    }
+    counters
+}
+
+async fn assert_upgraded(store: &Arc<dyn Store>) {
+    assert_eq!(counters(store).await, [[5, 1], [2, 1]]);
+    let old = GLOBAL.map(|name| Key::new(name).unwrap());
+    assert_eq!(store.get(&old).await.unwrap(), [None, None]);
+    let meta: Value = store.get_as(&keys::meta()).await.unwrap().unwrap().value;
+    assert_eq!(meta["schema"], SCHEMA);
+    assert_eq!(verified(store).await.differences, []);
+}
+
+#[tokio::test]
+async fn schema_1_is_whole_before_and_after_its_upgrade() {
+    let store = restored().await;
+    assert_eq!(verified(&store).await.differences, []);
+    let service = open(&store).await;
+    assert_upgraded(&store).await;
+    let (status, answers) = (service.outbox_status().await.unwrap(), answers());
+    assert_eq!(status.undelivered, answers.undelivered);
+    assert_eq!(status.disabled_endpoints, answers.disabled_endpoints);
+    open(&store).await;
+    assert_upgraded(&store).await;
+}
+
+#[tokio::test]
+async fn schema_1_counters_are_verified_before_the_upgrade() {
+    for name in GLOBAL {
+        let store = restored().await;
+        let key = Key::new(name).unwrap();
+        put(&store, key.clone(), "99").await;
+        let found = verified(&store).await.differences;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (found[0].code, &found[0].key),
+            (DifferenceCode::Count, &key)
+        );
+    }
+}
+
+#[tokio::test]
+async fn global_counters_are_unreadable_after_the_upgrade() {
+    let store = restored().await;
+    open(&store).await;
+    for name in GLOBAL {
+        put(&store, Key::new(name).unwrap(), "0").await;
+    }
+    let found = verified(&store).await.differences;
+    let codes: Vec<_> = found.iter().map(|found| found.code).collect();
+    assert_eq!(codes, [DifferenceCode::Unreadable; 2]);
+}
+
+#[tokio::test]
+async fn operations_in_schema_1_actor_marks_are_verified() {
+    let store = restored().await;
+    let org = answers().org;
+    let marks = keys::audits_of(org, answers().member);
+    let mark = store.scan_all(&marks).await.unwrap().remove(0).key;
+    put(&store, mark, &json!(org).to_string()).await;
+    let found = verified(&store).await.differences;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].code, DifferenceCode::Mismatch);
+}
+
+/// An interrupted upgrade has left counters of organisations, and the earlier program went on counting.
+#[tokio::test]
+async fn interrupted_upgrades_are_repeated() {
+    let store = restored().await;
+    let (org, idle) = (answers().org, OrgId(uuid::Uuid::from_u128(1)));
+    put(&store, keys::undelivered_count(org), "77").await;
+    put(&store, keys::undelivered_count(idle), "3").await;
+    assert_eq!(verified(&store).await.differences, []);
+    open(&store).await;
+    assert_upgraded(&store).await;
+    let idle = store.counter(&keys::undelivered_count(idle)).await;
+    assert_eq!(idle.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn upgrades_of_many_organizations_take_several_commits() {
+    let store = restored().await;
+    let orgs = 5_000;
+    let mut commit = Commit::builder();
+    for number in 1..=orgs {
+        let org = OrgId(uuid::Uuid::from_u128(number));
+        let event = EventId(uuid::Uuid::from_u128(number));
+        let endpoint = uuid::Uuid::from_u128(number).into();
+        let mark = keys::undelivered(event, endpoint);
+        commit = commit.put(mark, json!(org).to_string());
+        if number % 1_000 == 0 {
+            store.commit(commit.build().unwrap()).await.unwrap();
+            commit = Commit::builder();
+        }
+    }
+    let service = open(&store).await;
+    assert_eq!(counters(&store).await, [[5, 1], [2, 1]]);
+    let undelivered = service.outbox_status().await.unwrap().undelivered;
+    assert_eq!(u128::from(undelivered), orgs + 7);
+}
+
+#[tokio::test]
+async fn upgrades_that_fail_leave_schema_1() {
+    let inner = restored().await;
+    let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
+    let store: Arc<dyn Store> = Arc::new(FaultStore::new(Arc::clone(&inner), plan));
+    let options = Options::new(SealingKey::new([7; 32]));
+    let refused = KnowledgeService::open(Arc::clone(&store), env(), options).await;
+    refused.unwrap_err();
+    let meta: Value = inner.get_as(&keys::meta()).await.unwrap().unwrap().value;
+    assert_eq!(meta["schema"], 1);
+    assert_eq!(verified(&inner).await.differences, []);
+    open(&store).await;
+    assert_upgraded(&inner).await;
+}
+
+#[tokio::test]
+async fn schema_1_gives_the_same_answers() {
+    let store = restored().await;
+    let service = open(&store).await;
+    let answers = answers();
+    let owner = Credential::Trusted {
+        org: answers.org,
+        member: answers.member,
+    };
+    let key = answers.idempotency_key.parse().unwrap();
+    let request = BulkUpdate {
+        memory_ids: answers.request.memory_ids.clone(),
+        change: answers.request.change.clone(),
+    };
+    let mut expected = answers.result;
+    expected["replayed"] = json!(true);
+    let replay = service.bulk_update(&owner, &key, &request).await.unwrap();
+    assert_eq!(json!(replay), expected);
+
+    let mut audit = Vec::new();
+    let (everything, mut page) = (AuditFilter::default(), PageRequest::default());
+    loop {
+        let found = service.list_audit_entries(&owner, &everything, &page);
+        let found = found.await.unwrap();
+        audit.extend(found.data);
+        page.cursor = found.next_cursor;
+        if page.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(json!(audit), json!(answers.audit));
+    for expected in &answers.audit {
+        let id = serde_json::from_value(expected["id"].clone()).unwrap();
+        let found = service.audit_entry(&owner, id).await.unwrap();
+        assert_eq!(json!(found), *expected);
+    }
+    for expected in &answers.memories {
+        let id = serde_json::from_value(expected["id"].clone()).unwrap();
+        let found = service.memory(&owner, id).await.unwrap();
+        assert_eq!(json!(found.value), *expected);
+    }
+}
