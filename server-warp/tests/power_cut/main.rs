@@ -129,8 +129,10 @@ impl Series {
             let line = format!("{engine} {}.{round}, {workload}, cut {cuts}", self.number);
             match outcome {
                 Ok(report) => println!("{line}: {report}; {ms} ms"),
-                Err(_) => {
-                    println!("{line}: FAILED, see above; {ms} ms");
+                Err(panic) => {
+                    let message = panic.downcast_ref::<String>();
+                    let message = message.map_or("see above", String::as_str);
+                    println!("{line}: FAILED: {message}; {ms} ms");
                     failed += 1;
                     // What was lost once would be missing in every further round.
                     (store, cuts) = (None, 0);

@@ -64,13 +64,17 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A new store with its first memories, on a new disk.
+    /// A new store with its first memories, on a new disk. What the commands made that came first survives a power cut.
     pub(crate) async fn new(engine: &'static Engine, rng: &mut fastrand::Rng) -> Self {
         let disk = Disk::new().expect("a disk");
-        let directory = disk.root().join("store");
+        // Two directories that the first command makes.
+        let directory = disk.root().join("data/store");
         let store = Store { engine, directory };
         store.run(&["init", "--org-slug=acme", "--workspace=main"]);
         let token = store.run(&["token", "create", "--member=owner"]);
+        let switch = disk.switch().expect("a switch");
+        switch.cut().expect("a power cut");
+        disk.remount().expect("the power is back");
         let server = store.serve().listening();
         let owner = Owner::enter(&server.base_url, token).await;
         let mut ledger = Ledger::default();
@@ -125,11 +129,11 @@ impl Site {
         let acknowledged = load.end(&mut self.ledger).await;
         stop(server, rng);
         let switch = self.disk.switch().expect("a switch");
-        let root = self.disk.root();
-        let before = names(&root);
+        let beside = self.store.directory.parent().expect("a directory");
+        let before = names(beside);
         let mut compaction = self.store.start(&["compact"]);
         let changes = rng.usize(1..=COMPACTION_CHANGES);
-        wait_for_changes(&root, before, changes, &mut compaction);
+        wait_for_changes(beside, before, changes, &mut compaction);
         // The renames are close to each other: half of the cuts are as close to one as possible.
         if rng.bool() {
             thread::sleep(random(AFTER_CHANGE_MS, rng));
