@@ -185,6 +185,7 @@ const POWER_CUT_PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.ext4", "e2fsprogs"),
     ("mount", "mount"),
     ("unshare", "util-linux"),
+    ("setpriv", "util-linux"),
     ("perl", "perl-base"),
 ];
 

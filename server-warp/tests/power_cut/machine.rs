@@ -9,6 +9,10 @@ use crate::disk::{Disk, program, run};
 pub(crate) const SKIP: &str = "KNOWLEDGE_POWER_CUT_SKIP";
 /// Set inside the mount namespace.
 const INSIDE: &str = "KNOWLEDGE_POWER_CUT_INSIDE";
+/// Before a command: it is killed when the thread that started it ends. A process that lives on keeps its mounts.
+pub(crate) const BOUND: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
+/// Requirements of the test.
+const NEEDED: &str = "root, loop devices, mkfs.ext4, mount, unshare, setpriv and perl";
 
 /// Runs the test of this name in a mount namespace of its own: what it mounts disappears with it, however it ends. The
 /// test calls this first, and goes on if it returns true.
@@ -26,10 +30,10 @@ pub(crate) fn enter_namespace(test: &str, rounds: usize) -> bool {
         if let Some(obstacle) = &obstacle {
             assert!(
                 std::env::var_os("CI").is_none(),
-                "the power cannot be cut on this machine: {obstacle}; run as root with loop devices, or set {SKIP}=1"
+                "the power cannot be cut on this machine: {obstacle}; provide {NEEDED}, or set {SKIP}=1"
             );
         }
-        obstacle
+        obstacle.map(|obstacle| format!("{obstacle} (needed are {NEEDED})"))
     };
     match reason {
         Some(reason) => skip(test, rounds, &reason),
@@ -46,7 +50,10 @@ fn skip(test: &str, rounds: usize, reason: &str) {
 
 /// Tries a power cut.
 fn obstacle() -> Result<(), String> {
-    run(program("unshare").args(["--mount", "true"]))?;
+    run(program("unshare")
+        .args(["--mount", "--"])
+        .args(BOUND)
+        .arg("true"))?;
     let disk = Disk::new()?;
     disk.switch()?.cut()?;
     disk.remount()
@@ -56,6 +63,7 @@ fn run_inside(test: &str) {
     let itself = std::env::current_exe().expect("the path of the test");
     let mut process = program("unshare")
         .args(["--mount", "--"])
+        .args(BOUND)
         .arg(itself)
         .args(["--exact", test, "--nocapture"])
         .env(INSIDE, "1")

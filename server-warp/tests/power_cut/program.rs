@@ -9,6 +9,8 @@ use std::sync::mpsc::{self, Receiver};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::GUARD;
+use crate::disk::program;
+use crate::machine::BOUND;
 
 /// A storage engine under test.
 pub(crate) struct Engine {
@@ -33,11 +35,12 @@ pub(crate) struct Store {
 
 impl Store {
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_knowledge"));
+        let mut command = program(BOUND[0]);
         command
+            .args(&BOUND[1..])
+            .arg(env!("CARGO_BIN_EXE_knowledge"))
             .args(arguments)
-            .arg((self.engine.store_argument)(&self.directory))
-            .stdin(Stdio::null());
+            .arg((self.engine.store_argument)(&self.directory));
         command
     }
 

@@ -169,7 +169,7 @@ impl Site {
         let server = self.server();
         let compared = self
             .ledger
-            .compare(&self.owner, &server.base_url, rng)
+            .compare(&self.owner, &server.base_url, &mut rng.fork())
             .await;
         if verifies_first {
             self.server = Some(server);
