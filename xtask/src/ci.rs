@@ -180,9 +180,19 @@ fn doc() -> Result {
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// Programs of the power cut test, with their Debian packages.
+const POWER_CUT_PROGRAMS: &[(&str, &str)] = &[
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mount", "mount"),
+    ("unshare", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("perl", "perl-base"),
+];
+
 fn test() -> Result {
     // What the documentation says to type is typed.
     tools::programs(&[("curl", "curl"), ("openssl", "openssl")])?;
+    tools::programs(POWER_CUT_PROGRAMS)?;
     run(workspace("test")
         .arg("--no-fail-fast")
         .envs(libraries::install()?))
