@@ -33,10 +33,16 @@ use self::program::{Engine, argument};
 use self::site::{Site, Workload};
 
 /// Every engine that the server embeds.
-const ENGINES: &[Engine] = &[Engine {
-    name: "sled",
-    store_argument: |directory| argument("--data-dir=", directory),
-}];
+const ENGINES: &[Engine] = &[
+    Engine {
+        name: "sled",
+        store_argument: |directory| argument("--store=sled:", directory),
+    },
+    Engine {
+        name: "fjall",
+        store_argument: |directory| argument("--store=fjall:", directory),
+    },
+];
 
 const ROUNDS: usize = 40;
 /// Series of rounds at once, at least; each engine has one or more.
