@@ -195,7 +195,11 @@ fn test() -> Result {
     tools::programs(POWER_CUT_PROGRAMS)?;
     run(workspace("test")
         .arg("--no-fail-fast")
-        .envs(libraries::install()?))
+        .envs(libraries::install()?))?;
+    // Every suite that knows of the store no more than its address, over the other embedded engine too.
+    run(workspace("test")
+        .args(["--no-fail-fast", "--test", "http", "--test", "crash"])
+        .env("KNOWLEDGE_TEST_ENGINE", "fjall"))
 }
 
 fn bench() -> Result {

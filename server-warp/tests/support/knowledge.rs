@@ -98,12 +98,19 @@ impl Drop for Knowledge {
     }
 }
 
+/// Names the engine of the stores that are made here; sled without it. An existing store is opened with its own.
+const ENGINE: &str = "KNOWLEDGE_TEST_ENGINE";
+
 /// The service over a directory that no process serves, through the library.
 pub(crate) async fn open(data_dir: &Path) -> KnowledgeService {
-    let data = DataConfig::at(data_dir)
-        .open()
-        .await
-        .expect("open the data");
+    let config = match std::env::var(ENGINE) {
+        Ok(engine) => {
+            let address = format!("{engine}:{}", data_dir.display());
+            DataConfig::of(address.parse().expect("the address of a store"))
+        }
+        Err(_) => DataConfig::at(data_dir),
+    };
+    let data = config.open().await.expect("open the data");
     let options = data.options(Limits::default());
     data.service(system_env(), options)
         .await

@@ -8,6 +8,7 @@ use knowledge_server::backup::compaction::{
 };
 use knowledge_server::backup::switch::SwitchError;
 use knowledge_server::data::{DataConfig, DataError};
+use knowledge_storage_embedded::OpenError;
 use serde_json::Value;
 
 use super::{complete, dumped, on};
@@ -81,12 +82,83 @@ async fn a_store_that_is_held_or_cannot_be_moved_is_refused() {
     assert!(refused.contains("is in use by process"), "{refused}");
     assert_eq!(server.terminate(), 0);
     assert_eq!(names(&scratch), ["data", "data.key"]);
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::symlink(scratch.path("data"), scratch.path("link")).unwrap();
-        let refused = on(&scratch, "link", &["compact"]).failed();
-        assert!(refused.contains("symbolic link"), "{refused}");
+}
+
+/// Others come by a link, by the path of the directory, and by that to which the old store was moved.
+#[cfg(unix)]
+struct OtherNames {
+    scratch: Scratch,
+    refused: Vec<(Step, usize)>,
+}
+
+#[cfg(unix)]
+impl Watcher for OtherNames {
+    fn progress(&mut self, _: Phase, _: u64, _: u64) {}
+
+    fn step(&mut self, step: Step) -> Result<(), CompactionError> {
+        let names = ["data", "link", "data.before-compaction"];
+        let there = names.map(|name| self.scratch.path(name));
+        let there = there
+            .iter()
+            .filter(|path| path.exists() && step != Step::Removed);
+        let mut refused = 0;
+        for path in there {
+            let opened = DataConfig::at(path).make_store();
+            assert!(opened.is_err(), "{step:?}: {}", path.display());
+            refused += 1;
+        }
+        self.refused.push((step, refused));
+        Ok(())
     }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn compaction_keeps_every_name_of_the_directory_closed() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    std::os::unix::fs::symlink("data", scratch.path("link")).unwrap();
+    let by_link = DataConfig::at(scratch.path("link"));
+    let mut others = OtherNames {
+        scratch,
+        refused: Vec::new(),
+    };
+    // The link is resolved: the directory is compacted, and the link goes on leading to it.
+    compact(&by_link, false, &mut others).await.unwrap();
+    assert!(
+        others.refused.contains(&(Step::Copied, 2)),
+        "{:?}",
+        others.refused
+    );
+    assert!(
+        others.refused.contains(&(Step::MovedAway, 1)),
+        "{:?}",
+        others.refused
+    );
+    assert!(
+        others.refused.contains(&(Step::MovedIn, 3)),
+        "{:?}",
+        others.refused
+    );
+    let scratch = others.scratch;
+    assert!(scratch.path("link").is_symlink());
+    assert!(dumped(&scratch, "link", "after.jsonl") == before);
+}
+
+#[tokio::test]
+async fn old_store_of_an_interrupted_compaction_is_not_opened() {
+    let scratch = complete().await;
+    let config = DataConfig::at(scratch.path("data"));
+    let ended = compact(&config, false, &mut Ends(Some(Step::MovedIn))).await;
+    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    // Its lock is free, and nothing is known of its name.
+    let opened = DataConfig::at(scratch.path("data.before-compaction")).make_store();
+    assert!(
+        matches!(opened, Err(DataError::Store(OpenError::Replaced { .. }))),
+        "{opened:?}"
+    );
+    on(&scratch, "data", &["verify"]).ok();
+    assert_eq!(names(&scratch), ["data", "data.key"]);
 }
 
 #[tokio::test]

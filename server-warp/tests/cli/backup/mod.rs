@@ -1,6 +1,7 @@
-//! `knowledge dump`, `restore`, `verify` and `compact`, by the real binary and where needed by the library under it.
+//! `knowledge dump`, `restore`, `verify`, `compact` and `copy`, by the real binary and where needed by the library under it.
 
 mod compact;
+mod copy;
 mod dump;
 mod killed;
 mod restore;

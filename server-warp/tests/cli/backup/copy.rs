@@ -1,0 +1,179 @@
+//! `knowledge copy`: the same entries in a store of another engine.
+
+use std::fs;
+
+use knowledge_core::store::{Commit, Key, StoreExt};
+use knowledge_server::data::DataConfig;
+use knowledge_server::store_address::StoreAddress;
+use serde_json::Value;
+
+use super::{complete, dumped, on, strays};
+use crate::support::{Finished, Scratch, knowledge, start};
+
+fn flag(name: &str, engine: &str, scratch: &Scratch, directory: &str) -> String {
+    format!("--{name}={engine}:{}", scratch.arg(directory))
+}
+
+/// Copies from one engine and directory to another.
+fn copy(scratch: &Scratch, from: (&str, &str), to: (&str, &str)) -> Finished {
+    knowledge(&[
+        "copy",
+        &flag("from", from.0, scratch, from.1),
+        &flag("to", to.0, scratch, to.1),
+        "--output=json",
+    ])
+}
+
+#[tokio::test]
+async fn copy_between_engines_keeps_every_entry() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    for (from, to) in [
+        (("sled", "data"), ("fjall", "there")),
+        (("fjall", "there"), ("sled", "back")),
+        (("sled", "back"), ("sled", "again")),
+        (("fjall", "there"), ("fjall", "twice")),
+    ] {
+        let report = copy(&scratch, from, to).ok().stdout;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["to"], format!("{}:{}", to.0, scratch.arg(to.1)));
+        assert!(
+            before.contains(report["sha256"].as_str().unwrap()),
+            "{report}"
+        );
+        assert!(dumped(&scratch, to.1, &format!("{}.jsonl", to.1)) == before);
+        // The key came along: the copy can be verified with every secret, and served.
+        let verified = on(&scratch, to.1, &["verify", "--output=json"]).ok().stdout;
+        let verified: Value = serde_json::from_str(&verified).unwrap();
+        assert!(verified["secrets_opened"].as_u64() > Some(0), "{verified}");
+    }
+    let server = start(&[
+        "serve",
+        &flag("store", "fjall", &scratch, "there"),
+        "--listen=127.0.0.1:0",
+    ]);
+    server.base_url();
+    assert_eq!(server.terminate(), 0);
+}
+
+#[tokio::test]
+async fn interrupted_copy_goes_on_with_the_same_source() {
+    let scratch = complete().await;
+    let store = DataConfig::at(scratch.path("data")).open_store().unwrap();
+    for part in 0..20 {
+        let puts = (0..500).fold(Commit::builder(), |commit, number| {
+            let key = Key::new(format!("stray/{part:02}/{number:05}")).unwrap();
+            commit.put(key, format!("\"{number:0900}\""))
+        });
+        store.commit(puts.build().unwrap()).await.unwrap();
+    }
+    drop(store);
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let (from, to) = (
+        flag("from", "sled", &scratch, "data"),
+        flag("to", "fjall", &scratch, "new"),
+    );
+    let copying = start(&["copy", &from, &to]);
+    while !scratch.path("new/knowledge-store.json").exists() {
+        std::thread::yield_now();
+    }
+    copying.kill();
+    let half = flag("store", "fjall", &scratch, "new");
+    let key = scratch.arg("data.key");
+    let refused = knowledge(&[
+        "serve",
+        &half,
+        "--listen=127.0.0.1:0",
+        "--sealing-key-file",
+        &key,
+    ]);
+    assert!(
+        refused.failed().contains("restore"),
+        "half a copy is not served"
+    );
+    copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
+    assert!(dumped(&scratch, "new", "after.jsonl") == before);
+}
+
+#[tokio::test]
+async fn copy_refuses_what_would_lose_data() {
+    let scratch = complete().await;
+    let refused = copy(&scratch, ("sled", "data"), ("sled", "./data"));
+    assert!(refused.refused().contains("the same directory"));
+    let refused = copy(&scratch, ("fjall", "data"), ("sled", "new"));
+    let message = refused.failed();
+    assert!(
+        message.contains("holds a store of the engine sled"),
+        "{message}"
+    );
+    let refused = copy(&scratch, ("sled", "none"), ("fjall", "new"));
+    assert!(refused.failed().contains("there is no store in"));
+    let other = DataConfig::of(
+        format!("fjall:{}", scratch.arg("other"))
+            .parse::<StoreAddress>()
+            .unwrap(),
+    );
+    let store = other.make_store().unwrap();
+    store.commit(strays(3).build().unwrap()).await.unwrap();
+    drop(store);
+    let refused = copy(&scratch, ("sled", "data"), ("fjall", "other"));
+    let message = refused.failed();
+    assert!(message.contains("is not empty"), "{message}");
+    let store = other.make_store().unwrap();
+    let kept = store
+        .get(&[Key::new("stray/00001").unwrap()])
+        .await
+        .unwrap();
+    assert!(kept[0].is_some());
+    drop(store);
+    for memory in [
+        ["--from=memory:", "--to=sled:x"],
+        ["--from=sled:x", "--to=memory:"],
+    ] {
+        let refused = knowledge(&[&["copy"], &memory[..]].concat());
+        assert!(refused.failed().contains("goes with its process"));
+    }
+    let held = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
+    held.base_url();
+    let refused = copy(&scratch, ("sled", "data"), ("fjall", "new"));
+    assert!(refused.failed().contains("is in use by process"));
+    assert_eq!(held.terminate(), 0);
+    assert!(
+        fs::read_dir(scratch.path("new")).is_err(),
+        "nothing was made"
+    );
+}
+
+#[test]
+fn store_in_memory_serves_until_its_process_ends() {
+    let scratch = Scratch::new();
+    let socket = scratch.arg("admin.sock");
+    let server = start(&[
+        "serve",
+        "--store=memory:",
+        "--listen=127.0.0.1:0",
+        &format!("--admin-socket={socket}"),
+    ]);
+    server.base_url();
+    let admin = ["--store=memory:", &*format!("--admin-socket={socket}")];
+    knowledge(&[&["org", "create", "acme", "--name=Acme"], &admin[..]].concat()).ok();
+    let listed = knowledge(&[&["org", "list"], &admin[..]].concat()).ok();
+    assert!(listed.stdout.contains("acme"), "{}", listed.stdout);
+    let dump = scratch.arg("memory.jsonl");
+    knowledge(&[&["backup", &*dump], &admin[..]].concat()).ok();
+    assert!(fs::read_to_string(&dump).unwrap().contains("acme"));
+    assert_eq!(server.terminate(), 0);
+    let refused = knowledge(&["org", "list", "--store=memory:"]).failed();
+    assert!(refused.contains("goes with its process"), "{refused}");
+}
+
+#[test]
+fn store_address_is_checked() {
+    let refused = knowledge(&["verify", "--store=redb:x"]).refused();
+    assert!(
+        refused.contains("sled:DIR, fjall:DIR or memory:"),
+        "{refused}"
+    );
+    let refused = knowledge(&["verify", "--store=sled:x", "--data-dir=y"]).refused();
+    assert!(refused.contains("give one of them"), "{refused}");
+}
