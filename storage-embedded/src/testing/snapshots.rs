@@ -1,18 +1,19 @@
 //! A snapshot is the state after one commit, whatever is written while it is read.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{committed, key, open, put, value};
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, KeyEntry, KeyRange, Store, StoreErrorKind,
+    Commit, CommitOutcome, Direction, Key, KeyEntry, KeyRange, Store, StoreErrorKind, StoreExt,
 };
-use knowledge_storage_sled::SledSnapshot;
 
-/// Room for everything that these tests write.
+use super::support::{committed, directory, key, open, put, value};
+use crate::{Engine, Snapshot};
+
+/// Room for everything that these cases write.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
+const ACCOUNTS: usize = 300;
+const TOTAL: i64 = 1_000 * ACCOUNTS as i64;
 
 fn shown(found: &[KeyEntry]) -> Vec<String> {
     let show = |found: &KeyEntry| {
@@ -22,8 +23,11 @@ fn shown(found: &[KeyEntry]) -> Vec<String> {
     found.iter().map(show).collect()
 }
 
-/// Everything in it, read in pages of `limit`.
-async fn pages(store: &dyn Store, limit: usize) -> Vec<KeyEntry> {
+/// Everything in a store, read in pages of `limit`.
+///
+/// # Panics
+/// If it cannot be read.
+pub(crate) async fn pages(store: &dyn Store, limit: usize) -> Vec<KeyEntry> {
     let (mut rest, mut found) = (KeyRange::all(), Vec::new());
     loop {
         let page = store.scan(&rest, limit, Direction::Forward).await.unwrap();
@@ -36,10 +40,10 @@ async fn pages(store: &dyn Store, limit: usize) -> Vec<KeyEntry> {
     }
 }
 
-#[tokio::test]
-async fn what_is_committed_later_is_not_seen() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(open(directory.path()));
+/// A snapshot shows what was committed before it was taken, in every kind of read.
+pub async fn later_commits_are_not_seen<E: Engine>() {
+    let directory = directory();
+    let store = Arc::new(open::<E>(directory.path()));
     for name in ["b", "d", "f"] {
         committed(store.commit(put(name, "old")).await);
     }
@@ -69,40 +73,22 @@ async fn what_is_committed_later_is_not_seen() {
         found,
         [None, Some("old".into()), Some("old".into()), None, None]
     );
-    assert_eq!(value(&store, "b").await.as_deref(), Some("again"));
+    assert_eq!(value(&*store, "b").await.as_deref(), Some("again"));
 }
 
-#[tokio::test]
-async fn a_snapshot_takes_no_commit() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(open(directory.path()));
+/// A snapshot is read-only.
+pub async fn commits_are_refused<E: Engine>() {
+    let directory = directory();
+    let store = Arc::new(open::<E>(directory.path()));
     let refused = store.snapshot(BYTES_MAX).commit(put("a", "1")).await;
     assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
-    assert_eq!(value(&store, "a").await, None);
+    assert_eq!(value(&*store, "a").await, None);
 }
 
-#[tokio::test]
-async fn too_many_changes_cost_the_snapshot_and_nothing_else() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(open(directory.path()));
-    committed(store.commit(put("a", &"x".repeat(1_000))).await);
-    let (small, large) = (store.snapshot(900), store.snapshot(BYTES_MAX));
-    committed(store.commit(put("b", "new")).await);
-    assert_eq!(pages(&small, 10).await, pages(&large, 10).await);
-    committed(store.commit(put("a", "new")).await);
-    let lost = small.get(&[key("z")]).await.unwrap_err();
-    assert_eq!(lost.kind(), StoreErrorKind::Unavailable);
-    assert!(lost.to_string().contains("900 bytes"), "{lost}");
-    let lost = small.scan(&KeyRange::all(), 1, Direction::Forward).await;
-    assert_eq!(lost.unwrap_err().kind(), StoreErrorKind::Unavailable);
-    committed(store.commit(put("c", "new")).await);
-    assert_eq!(pages(&large, 10).await.len(), 1);
-}
-
-#[tokio::test]
-async fn the_revision_names_the_state() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(directory.path());
+/// The revision changes with every commit that changes something, and with nothing else.
+pub async fn revision_names_the_state<E: Engine>() {
+    let directory = directory();
+    let store = open::<E>(directory.path());
     let empty = store.revision();
     committed(store.commit(put("a", "1")).await);
     let one = store.revision();
@@ -112,20 +98,21 @@ async fn the_revision_names_the_state() {
     assert_eq!(refused, CommitOutcome::Conflict);
     assert_eq!(store.revision(), one);
     drop(store);
-    let store = open(directory.path());
+    let store = open::<E>(directory.path());
     assert_eq!(store.revision(), one);
     committed(store.commit(put("a", "1")).await);
     assert_ne!(store.revision(), one);
 }
 
-const ACCOUNTS: usize = 300;
-const TOTAL: i64 = 1_000 * ACCOUNTS as i64;
-
-fn account(number: usize) -> knowledge_core::store::Key {
+fn account(number: usize) -> Key {
     key(&format!("account/{number:04}"))
 }
 
-/// Moves amounts between accounts, deletes empty ones and makes them anew, until told to stop: their sum stays.
+fn amount(value: &[u8]) -> i64 {
+    std::str::from_utf8(value).unwrap().parse().unwrap()
+}
+
+/// Moves amounts between accounts, deletes empty ones and creates them again, until told to stop: their sum stays.
 async fn transfer(store: Arc<impl Store>, seed: u64, is_over: Arc<AtomicBool>) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut done = 0;
@@ -142,10 +129,9 @@ async fn transfer(store: Arc<impl Store>, seed: u64, is_over: Arc<AtomicBool>) -
             .iter()
             .map(|found| found.as_ref().map_or(0, |entry| amount(&entry.value)))
             .collect();
-        let moved = if random.bool() {
-            amounts[0]
-        } else {
-            random.i64(0..=amounts[0])
+        let moved = match random.bool() {
+            true => amounts[0],
+            false => random.i64(0..=amounts[0]),
         };
         let mut commit = Commit::builder();
         for ((key, found), new) in pair
@@ -165,19 +151,15 @@ async fn transfer(store: Arc<impl Store>, seed: u64, is_over: Arc<AtomicBool>) -
     done
 }
 
-fn amount(value: &[u8]) -> i64 {
-    std::str::from_utf8(value).unwrap().parse().unwrap()
-}
-
-async fn sum(snapshot: &SledSnapshot, page_entries: usize) -> i64 {
+async fn sum<E: Engine>(snapshot: &Snapshot<E>, page_entries: usize) -> i64 {
     let found = pages(snapshot, page_entries).await;
     found.iter().map(|found| amount(&found.entry.value)).sum()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_every_commit_keeps_holds_in_every_snapshot() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(open(directory.path()));
+/// What every commit preserves holds in every snapshot, and a snapshot that is read again is the same.
+pub async fn invariants_hold_in_every_snapshot<E: Engine>() {
+    let directory = directory();
+    let store = Arc::new(open::<E>(directory.path()));
     let filled = (0..ACCOUNTS).fold(Commit::builder(), |commit, number| {
         commit.put(account(number), "1000")
     });
@@ -187,12 +169,11 @@ async fn what_every_commit_keeps_holds_in_every_snapshot() {
         .map(|seed| tokio::spawn(transfer(Arc::clone(&store), seed, Arc::clone(&is_over))))
         .collect();
     let mut changed = 0;
-    // Until enough was written beside them, whatever the machine has else to do.
+    // Until enough was written beside them, whatever else the machine has to do.
     for round in 0.. {
         let snapshot = store.snapshot(BYTES_MAX);
         let revision = store.revision();
         assert_eq!(sum(&snapshot, 1 + round % 7).await, TOTAL, "round {round}");
-        // Read again, it is the same.
         assert_eq!(pages(&snapshot, 50).await, pages(&snapshot, 9).await);
         changed += usize::from(store.revision() != revision);
         if round >= 40 && changed >= 20 {
