@@ -55,8 +55,8 @@ impl Torn {
         committed(store.commit(put("a", "first")).await);
         let mut rng = fastrand::Rng::with_seed(7);
         let mut batch = |name: &str| {
-            let commit = (0..8).fold(Commit::builder(), |commit, i| {
-                let mut value = vec![0; 6_000];
+            let commit = (0..3).fold(Commit::builder(), |commit, i| {
+                let mut value = vec![0; 20_000];
                 rng.fill(&mut value);
                 commit.put(key(&format!("{name}{i}")), value)
             });
@@ -68,6 +68,10 @@ impl Torn {
         let mark = fs::read(path.join(MARK)).unwrap();
         committed(store.commit(batch("c")).await);
         let places = [first, second, used_bytes(&path)];
+        drop(store);
+        // Of what is allocated ahead a part will do.
+        let file = fs::File::options().write(true).open(journal(&path));
+        file.unwrap().set_len(places[2] as u64 + 100_000).unwrap();
         Self { root, places, mark }
     }
 
@@ -93,7 +97,7 @@ async fn assert_without_last_batch(path: &Path, what: &str) {
         let found = contents(&store).await.unwrap();
         let is_last = |name: &&knowledge_core::store::Key| name.as_bytes().starts_with(b"c");
         assert_eq!(found.keys().filter(is_last).count(), 0, "{what}");
-        assert!(found.len() >= 9, "{what}");
+        assert!(found.len() >= 4, "{what}");
         store.check(|_, _| {}).unwrap();
         let round = round.to_string();
         committed(store.commit(put("round", &round)).await);
@@ -107,20 +111,21 @@ async fn assert_without_last_batch(path: &Path, what: &str) {
 fn torn_batch_is_cut_off_whichever_page_is_missing() {
     run(async {
         let torn = Torn::write().await;
-        let mut cut = 0;
+        let (mut cut, mut pages) = (0, 0);
         for page in torn.pages() {
             let copy = torn.copy();
             let what = format!("{page:?} of {:?}", torn.places);
             change_journal(&copy, |bytes| bytes[page].fill(0));
             let journal = fs::read(journal(&copy)).unwrap();
             assert_without_last_batch(&copy, &what).await;
+            pages += 1;
             if let Ok(kept) = fs::read(copy.join(TORN)) {
                 assert_eq!(kept, journal[torn.places[1]..torn.places[2]], "{what}");
                 cut += 1;
             }
         }
         // The others are dropped by fjall itself.
-        assert!(cut > 5, "{cut} were cut off");
+        assert!(cut * 2 > pages, "{cut} of {pages} were cut off");
     });
 }
 
