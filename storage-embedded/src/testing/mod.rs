@@ -2,7 +2,7 @@
 //!
 //! [`embedded_tests`](crate::embedded_tests) makes a test of each, and stands alone in a file of `tests/`:
 //!
-//! ```ignore
+//! ```text
 //! //! The cases that every embedded engine has to pass.
 //!
 //! knowledge_storage_embedded::embedded_tests!(my_crate::MyEngine);
@@ -143,8 +143,12 @@ mod tests {
             include_str!("properties.rs"),
             include_str!("snapshots.rs"),
         ] {
-            let cases = source.split("\npub async fn ").skip(1);
-            let cases: Vec<_> = cases.filter_map(|rest| rest.split('<').next()).collect();
+            let cases: Vec<_> = source
+                .split("\npub async fn ")
+                .filter_map(|rest| rest.split_once("<E: Engine>() {"))
+                .map(|(case, _)| case)
+                .filter(|case| !case.contains(char::is_whitespace))
+                .collect();
             assert!(!cases.is_empty());
             for case in cases {
                 assert!(listed.contains(&format!("    {case},")), "{case}");
