@@ -168,11 +168,15 @@ impl Original {
         let root = directory();
         let path = root.path().join("original");
         let contents = write_store::<E>(&path, value_bytes_max, rng).await;
-        Self {
+        let mut original = Self {
             root,
             contents,
             copies: 0,
-        }
+        };
+        let copy = original.copy();
+        let found = original.find::<E>(&copy, "an undamaged copy");
+        assert_eq!(found, Found::Harmless, "an undamaged copy");
+        original
     }
 
     fn path(&self) -> PathBuf {
