@@ -21,13 +21,13 @@ export interface KeyRange {
 }
 
 /**
- * One part of a `read`. It never asks for nothing: there is at least one key, `start` is before `end`,
- * and `limit` is at least 1.
+ * One part of a `read`. It never asks for nothing: there is at least one key, `start` is before
+ * `end`, and `limit` is at least 1.
  *
  * - `keys`: some keys. A key may occur more than once.
- * - `range`: the first `limit` entries of a range in byte order of their keys, or the last ones from
- *   the end if `isReverse`. `limit` is a whole number up to 2^32 - 1, which stands for all entries: it
- *   may be far greater than the number of entries in the store.
+ * - `range`: the first `limit` entries of a range in byte order of their keys, or the last ones
+ *   from the end if `isReverse`. `limit` is a whole number up to 2^32 - 1, which stands for all
+ *   entries: it may be far greater than the number of entries in the store.
  */
 export type Read =
   | { type: "keys"; keys: Uint8Array[] }
@@ -37,8 +37,8 @@ export type Read =
  * The answer to one `Read`.
  *
  * - For `keys`: one place per key, in the order of the keys; `null` for an absent key.
- * - For `range`: the entries of the range, in the direction asked for. Fewer than `limit` only if the
- *   range holds no more.
+ * - For `range`: the entries of the range, in the direction asked for. Fewer than `limit` only if
+ *   the range holds no more.
  */
 export type Found = Array<Entry | null> | KeyEntry[];
 
@@ -65,19 +65,20 @@ export type Mutation =
  * A backend promises:
  *
  * - **Order.** Keys are ordered byte by byte.
- * - **One moment.** All reads of one `read` see the store at one point in time, keys and ranges alike.
+ * - **One moment.** All reads of one `read` see the store at one point in time, keys and ranges
+ *   alike.
  * - **Atomicity.** The mutations of a commit become visible together or not at all.
  * - **Durability.** When `commit` has returned a version, the change survives a crash and a loss of
  *   power; before that no reader sees it.
  * - **Versions.** Every put, delete and add changes the version of its key; one is never used twice
  *   for a key, also not after a delete or when the store is opened again.
- * - **Fail stop.** After a write or a sync has failed, the store refuses every call as `unavailable`
- *   until it is opened again.
+ * - **Fail stop.** After a write or a sync has failed, the store refuses every call as
+ *   `unavailable` until it is opened again.
  * - **Limits.** Keys have up to 512 bytes (the bounds of a range one more), values up to 64 KiB, a
  *   commit up to 4,096 mutations and 8 MiB. No key is changed twice in a commit.
  *
- * Failures are thrown as `StoreError`. An answer of another form than the reads ask for, or with other
- * keys, is treated as `corrupt`.
+ * Failures are thrown as `StoreError`. An answer of another form than the reads ask for, or with
+ * other keys, is treated as `corrupt`.
  */
 export interface Store {
   /**
@@ -87,8 +88,8 @@ export interface Store {
   read(reads: Read[]): Awaitable<Found[]>;
 
   /**
-   * Applies all mutations if every check holds, and none otherwise. Returns the version of the entries
-   * written, or `null` if a check does not hold. Settles once the change is durable.
+   * Applies all mutations if every check holds, and none otherwise. Returns the version of the
+   * entries written, or `null` if a check does not hold. Settles once the change is durable.
    */
   commit(checks: Check[], mutations: Mutation[]): Awaitable<number | null>;
 }
