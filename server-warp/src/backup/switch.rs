@@ -17,6 +17,8 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use knowledge_storage_embedded::{reinstate_directory, remove_directory, store_kind};
 
@@ -62,6 +64,11 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> SwitchError {
         source,
     }
 }
+
+/// The longest wait for a process that is about to remove the directory that it made.
+const LETTING_GO_MAX: Duration = Duration::from_secs(2);
+/// Time between two attempts.
+const LETTING_GO_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What the journal has while the new store is made.
 const COPYING: &str = "copying\n";
@@ -245,9 +252,21 @@ impl Places {
         self.rename(&self.directory, self.away(keeps))
     }
 
-    /// The second rename.
+    /// The second rename. A process that looked before the first one may have made an empty directory there, which it
+    /// removes again once it has seen the journal.
     pub(super) fn move_in(&self) -> Result<(), SwitchError> {
-        self.rename(&self.new, &self.directory)
+        let began = Instant::now();
+        loop {
+            match self.rename(&self.new, &self.directory) {
+                Err(SwitchError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::DirectoryNotEmpty
+                        && began.elapsed() < LETTING_GO_MAX =>
+                {
+                    thread::sleep(LETTING_GO_INTERVAL);
+                }
+                renamed => return renamed,
+            }
+        }
     }
 
     /// Removes the old store that an interrupted compaction left, or lets others open the one that is kept.

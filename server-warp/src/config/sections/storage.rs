@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{A_DAY, SIZE_MAX};
 use crate::config::kind::{Bytes, Switch, Text, Time, field};
-use crate::config::setting::{Section, Setting, nothing};
+use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
 use crate::data::DATA_DIR_DEFAULT;
 use crate::sealing;
@@ -74,9 +74,16 @@ pub(super) static SECTION: Section = Section {
              without it damage is found when it is read, or by `knowledge verify`",
         ),
     ],
-    check: nothing,
+    check,
     inspect,
 };
+
+fn check(config: &Config, check: &mut Check<'_>) {
+    if config.data.store.is_some() && config.data.directory != Path::new(DATA_DIR_DEFAULT) {
+        let reason = "names one store and storage.store another: give one of them";
+        check.refuse("storage.data_dir", &["storage.store"], reason);
+    }
+}
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.data.sealing_key_file
@@ -87,10 +94,6 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
             &[],
             &format!("cannot be used: {error}"),
         );
-    }
-    if config.data.store.is_some() && config.data.directory != Path::new(DATA_DIR_DEFAULT) {
-        let reason = "names one store and storage.store another: give one of them";
-        check.refuse("storage.data_dir", &[], reason);
     }
     let Some(directory) = config.data.directory() else {
         return;
