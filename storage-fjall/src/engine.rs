@@ -37,6 +37,9 @@ const FILTER_BITS_PER_KEY: f32 = 10.0;
 /// Threads that write tables out and merge them; one is kept for writing out.
 const WORKER_THREADS: usize = 2;
 
+/// Tables that are kept open: connections need files too.
+const CACHED_FILES_MAX: usize = 64;
+
 /// fjall as the engine of a [`FjallStore`](crate::FjallStore).
 pub struct Fjall {
     database: Database,
@@ -87,6 +90,7 @@ fn open_database(directory: &Path, cache_bytes: u64) -> fjall::Result<Database> 
         // Otherwise recovery compresses every value again to compare checksums.
         .journal_compression(CompressionType::None)
         .worker_threads(WORKER_THREADS)
+        .max_cached_files(Some(CACHED_FILES_MAX))
         .open()
 }
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use knowledge_storage_embedded::{reinstate_directory, remove_directory, store_kind};
+use knowledge_storage_embedded::{is_retired, reinstate_directory, remove_directory, store_kind};
 
 use crate::private_file::{sync_parent, with_suffix};
 
@@ -187,8 +187,10 @@ impl Places {
             _ => {}
         }
         // The journal is gone, or was never there: that must not make an empty store of it.
-        if !self.has_store()? && there(&self.new)? && there(&self.old)? {
-            return Err(self.unclear(&self.old));
+        for away in [&self.old, &self.kept] {
+            if !self.has_store()? && there(&self.new)? && there(away)? {
+                return Err(self.unclear(away));
+            }
         }
         Ok(())
     }
@@ -273,6 +275,13 @@ impl Places {
     fn let_go(&self, keeps: bool) -> Result<(), SwitchError> {
         match keeps {
             true => reinstate_directory(&self.kept).map_err(at(&self.kept)),
+            // A store that is not marked as replaced was made by somebody who got in between.
+            false
+                if !matches!(store_kind(&self.old), Ok(None))
+                    && !is_retired(&self.old).map_err(at(&self.old))? =>
+            {
+                Err(self.unclear(&self.old))
+            }
             false => remove(&self.old),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
 use super::file;
@@ -245,6 +246,14 @@ pub(crate) struct Check<'l> {
 }
 
 impl Check<'_> {
+    /// True if both settings were given in one kind of source: both in the file, as variables, or as flags.
+    pub(crate) fn has_one_source(&self, one: &str, other: &str) -> bool {
+        match (self.origins.get(one), self.origins.get(other)) {
+            (Some(one), Some(other)) => discriminant(one) == discriminant(other),
+            _ => false,
+        }
+    }
+
     /// Refuses the value of a setting, because of those of others where there are any: `must be at least …`. It is
     /// told where the first of them came from that is not a default.
     pub(crate) fn refuse(&mut self, path: &str, others: &[&str], requirement: &str) {

@@ -1,13 +1,12 @@
 //! `[storage]`: where the data is, and how it is kept.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{A_DAY, SIZE_MAX};
-use crate::config::kind::{Bytes, Switch, Text, Time, field};
+use crate::config::kind::{Bytes, Kind, Raw, Switch, Text, Time, Unfit, Value, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
-use crate::data::DATA_DIR_DEFAULT;
 use crate::sealing;
 
 pub(super) static SECTION: Section = Section {
@@ -23,7 +22,7 @@ pub(super) static SECTION: Section = Section {
         .flag("store"),
         Setting::new(
             "storage.data_dir",
-            &Text(field!(data.directory)),
+            &DataDir,
             "The directory of the store, of whichever engine is there; a new one is sled's; one process at a time has it",
         )
         .flag("data-dir"),
@@ -78,8 +77,8 @@ pub(super) static SECTION: Section = Section {
     inspect,
 };
 
-fn check(config: &Config, check: &mut Check<'_>) {
-    if config.data.store.is_some() && config.data.directory != Path::new(DATA_DIR_DEFAULT) {
+fn check(_: &Config, check: &mut Check<'_>) {
+    if check.has_one_source("storage.store", "storage.data_dir") {
         let reason = "names one store and storage.store another: give one of them";
         check.refuse("storage.data_dir", &["storage.store"], reason);
     }
@@ -101,5 +100,36 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
     if directory.exists() && !directory.is_dir() {
         let reason = format!("must be a directory: {} is none", directory.display());
         check.refuse("storage.data_dir", &[], &reason);
+    }
+}
+
+/// The directory of the store. It replaces a store that a source below it names.
+struct DataDir;
+
+impl DataDir {
+    const TEXT: Text<PathBuf> = Text(field!(data.directory));
+}
+
+impl Kind for DataDir {
+    fn expects(&self) -> String {
+        Self::TEXT.expects()
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        Self::TEXT.unit()
+    }
+
+    fn placeholder(&self) -> &'static str {
+        Self::TEXT.placeholder()
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+        Self::TEXT.set(config, raw)?;
+        config.data.store = None;
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Self::TEXT.value(config)
     }
 }
