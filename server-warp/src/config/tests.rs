@@ -189,6 +189,7 @@ fn changed(setting: &Setting) -> Config {
         "https://seven.example",
         "json",
         "low_space",
+        "memory:",
         "seven",
     ];
     let default = Config::default();

@@ -1,28 +1,32 @@
 //! `[storage]`: where the data is, and how it is kept.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{A_DAY, SIZE_MAX};
-use crate::config::kind::{Bytes, Kind, Raw, Switch, Text, Time, Unfit, Value, field};
+use crate::config::kind::{Bytes, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
 use crate::sealing;
+
+/// The path of the setting that names the store.
+pub(in crate::config) const STORE: &str = "storage.store";
+/// The path of the setting that names its directory alone.
+pub(in crate::config) const DATA_DIR: &str = "storage.data_dir";
 
 pub(super) static SECTION: Section = Section {
     name: "storage",
     about: "Where the data is, and how it is kept",
     settings: &[
         Setting::new(
-            "storage.store",
+            STORE,
             &Text(field!(data.store)),
             "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which goes with the process; \
              without it, the store in storage.data_dir",
         )
         .flag("store"),
         Setting::new(
-            "storage.data_dir",
-            &DataDir,
+            DATA_DIR,
+            &Text(field!(data.directory)),
             "The directory of the store, of whichever engine is there; a new one is sled's; one process at a time has it",
         )
         .flag("data-dir"),
@@ -77,10 +81,10 @@ pub(super) static SECTION: Section = Section {
     inspect,
 };
 
-fn check(_: &Config, check: &mut Check<'_>) {
-    if check.has_one_source("storage.store", "storage.data_dir") {
+fn check(config: &Config, check: &mut Check<'_>) {
+    if config.data.store.is_some() && check.has_one_source(STORE, DATA_DIR) {
         let reason = "names one store and storage.store another: give one of them";
-        check.refuse("storage.data_dir", &["storage.store"], reason);
+        check.refuse(DATA_DIR, &[STORE], reason);
     }
 }
 
@@ -99,37 +103,6 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
     };
     if directory.exists() && !directory.is_dir() {
         let reason = format!("must be a directory: {} is none", directory.display());
-        check.refuse("storage.data_dir", &[], &reason);
-    }
-}
-
-/// The directory of the store. It replaces a store that a source below it names.
-struct DataDir;
-
-impl DataDir {
-    const TEXT: Text<PathBuf> = Text(field!(data.directory));
-}
-
-impl Kind for DataDir {
-    fn expects(&self) -> String {
-        Self::TEXT.expects()
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        Self::TEXT.unit()
-    }
-
-    fn placeholder(&self) -> &'static str {
-        Self::TEXT.placeholder()
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
-        Self::TEXT.set(config, raw)?;
-        config.data.store = None;
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Self::TEXT.value(config)
+        check.refuse(DATA_DIR, &[], &reason);
     }
 }
