@@ -42,7 +42,7 @@ pub(crate) struct Committer<E: Engine> {
     /// True if the last group was refused for want of room.
     pub(crate) is_full: bool,
     /// The last time that the size of the engine's files was asked for.
-    pub(crate) measured_at: Option<Instant>,
+    pub(crate) measured_at: Instant,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
     pub(crate) shared: Arc<Shared<E>>,
@@ -51,7 +51,6 @@ pub(crate) struct Committer<E: Engine> {
 impl<E: Engine> Committer<E> {
     /// Works until every sender is gone and nothing waits any more. Returns true if the store ended without a failure.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) -> bool {
-        self.measure();
         while let Some(waiting) = self.next_group(requests) {
             match self.refusal() {
                 None => {
@@ -78,11 +77,8 @@ impl<E: Engine> Committer<E> {
     /// Takes the size of the engine's files, now and then. An engine may have to wait for a write before it tells: that is
     /// for this thread to do, and not for those who ask for statistics.
     fn measure(&mut self) {
-        if self
-            .measured_at
-            .is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL)
-        {
-            self.measured_at = Some(Instant::now());
+        if self.measured_at.elapsed() >= MEASURE_INTERVAL {
+            self.measured_at = Instant::now();
             let bytes = self.shared.engine.disk_bytes();
             self.shared.meters.set_disk_bytes(bytes);
         }

@@ -61,6 +61,7 @@ pub(crate) fn open<E: Engine>(
         .map_err(OpenError::io(&path))?;
 
     let shared = Arc::new(Shared::new(engine, options.write_time_max, ledger));
+    shared.meters.set_disk_bytes(shared.engine.disk_bytes());
     let (sender, requests) = sync_channel(COMMITS_WAITING_MAX);
     let committer = Committer {
         path: path.clone(),
@@ -68,7 +69,7 @@ pub(crate) fn open<E: Engine>(
         free_bytes_min: options.free_bytes_min,
         free_bytes: Arc::clone(&options.free_bytes),
         is_full: false,
-        measured_at: None,
+        measured_at: Instant::now(),
         mark,
         ledger,
         shared: Arc::clone(&shared),

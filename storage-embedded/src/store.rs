@@ -114,6 +114,12 @@ impl<E: Engine> EngineStore<E> {
         self.shared().ledger().entries
     }
 
+    /// The size of the engine's files now, in bytes. It may have to wait for a write that is under way.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared().engine.disk_bytes()
+    }
+
     /// The statistics of the store.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
@@ -259,6 +265,9 @@ pub trait Embedded: Store + fmt::Debug {
     /// See [`EngineStore::entries`].
     fn entries(&self) -> u64;
 
+    /// See [`EngineStore::disk_bytes`].
+    fn disk_bytes(&self) -> u64;
+
     /// See [`EngineStore::stats`].
     fn stats(&self) -> StoreStats;
 
@@ -291,6 +300,10 @@ impl<E: Engine> Embedded for EngineStore<E> {
 
     fn entries(&self) -> u64 {
         self.entries()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.disk_bytes()
     }
 
     fn stats(&self) -> StoreStats {

@@ -128,7 +128,7 @@ pub async fn compact(
     refuse_fixed(&places, keeps)?;
     let mut journal = places.claim()?;
     let stats = old.stats();
-    let (bytes_before, entries, free) = (stats.disk_bytes, stats.entries, stats.disk_free_bytes);
+    let (bytes_before, entries, free) = (old.disk_bytes(), stats.entries, stats.disk_free_bytes);
     // What is missing would be missing in the new store too, and nothing would tell any more.
     let checked = old.check(&mut |read, of| watcher.progress(Phase::Checking, read, of));
     checked.map_err(BackupError::from)?;
@@ -215,7 +215,7 @@ async fn copy(
     })
     .await?;
     drop(store);
-    let bytes = new.stats().disk_bytes;
+    let bytes = new.disk_bytes();
     Ok((summary, bytes))
 }
 
