@@ -25,7 +25,7 @@
 //! use std::sync::Arc;
 //!
 //! use knowledge_core::dump::{Export, Restore};
-//! use knowledge_core::store::{Commit, Key, MemoryStore, Store};
+//! use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
 //!
 //! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
 //! store.commit(Commit::builder().put(Key::new("greeting")?, "\"hello\"").build()?).await?;

@@ -77,12 +77,17 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     let target: Arc<dyn Store> = target.make_store()?;
     let entries = opened.entries();
     let mut progress = Progress::counting("entries", "checking the source", Some(entries));
-    let checked = opened.check(&mut |entries, _| progress.advance(entries, entries));
+    let checked = opened.check(&mut |entries, _| {
+        progress.advance(entries, entries);
+    });
     progress.end();
     checked.map_err(BackupError::from)?;
     let source: Arc<dyn Store> = opened;
     let mut progress = Progress::counting("entries", "reading the source", Some(entries));
-    let expected = summarize(&source, |entries| progress.advance(entries, entries)).await;
+    let expected = summarize(&source, |entries| {
+        progress.advance(entries, entries);
+    });
+    let expected = expected.await;
     progress.end();
     let expected = expected?;
 
@@ -98,13 +103,11 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
         Ok(copied) if copied == expected => {}
         Ok(_) => return Err(Failure::new("the source changed while it was copied")),
         // A copy that was whole already, and interrupted before it was compared, is compared now.
-        Err(BackupError::Restore(RestoreError::NotEmpty)) => {
+        Err(error @ BackupError::Restore(RestoreError::NotEmpty)) => {
             return match compare(&target, &expected, |_| {}).await {
                 Ok(()) => Ok(expected),
-                Err(BackupError::Differs { .. }) => {
-                    Err(BackupError::from(RestoreError::NotEmpty).into())
-                }
-                Err(error) => Err(error.into()),
+                Err(BackupError::Differs { .. }) => Err(error.into()),
+                Err(failure) => Err(failure.into()),
             };
         }
         Err(error) => return Err(error.into()),
@@ -112,7 +115,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
 
     let mut progress = Progress::counting("entries", "comparing", total);
     let compared = compare(&target, &expected, |entries| {
-        progress.advance(entries, entries)
+        progress.advance(entries, entries);
     })
     .await;
     progress.end();

@@ -100,7 +100,9 @@ fn key_of(config: &DataConfig) -> Result<Option<SealingKey>, Failure> {
 /// Compares the entries with the store's own account of them: damage is a difference, too.
 fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
     let mut progress = Progress::counting("entries", "checking", Some(store.stats().entries));
-    let checked = store.check(&mut |entries, _| progress.advance(entries, entries));
+    let checked = store.check(&mut |entries, _| {
+        progress.advance(entries, entries);
+    });
     progress.end();
     checked.map_err(|error| match error.kind() {
         StoreErrorKind::Corrupt => Failure::new(format!("the store is damaged: {error}")),
