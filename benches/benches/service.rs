@@ -5,6 +5,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use knowledge_benches::Tenant;
 use knowledge_core::store::{MemoryStore, Store};
+use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
 use tokio::runtime::Runtime;
 
@@ -18,6 +19,13 @@ fn memory(criterion: &mut Criterion) {
 }
 
 /// On the disk of the directory for temporary files: `TMPDIR` chooses another.
+fn fjall(criterion: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let store = FjallStore::open(directory.path(), FjallOptions::default()).expect("a store opens");
+    bench_service(criterion, "service on fjall", Arc::new(store));
+}
+
+/// On the same disk.
 fn sled(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let store = SledStore::open(directory.path(), SledOptions::default()).expect("a store opens");
@@ -71,5 +79,5 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
     group.finish();
 }
 
-criterion_group!(benches, memory, sled);
+criterion_group!(benches, memory, fjall, sled);
 criterion_main!(benches);

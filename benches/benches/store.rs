@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use knowledge_benches::{Record, Records};
-use knowledge_core::store::{Commit, CommitOutcome, Direction, Key, MemoryStore, Store};
+use knowledge_core::store::{Commit, CommitOutcome, Direction, Key, MemoryStore, Store, StoreExt};
+use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
 use tokio::runtime::Runtime;
 
@@ -20,6 +21,13 @@ fn memory(criterion: &mut Criterion) {
 }
 
 /// On the disk of the directory for temporary files: `TMPDIR` chooses another.
+fn fjall(criterion: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let store = FjallStore::open(directory.path(), FjallOptions::default()).expect("a store opens");
+    bench_store(criterion, "fjall", Arc::new(store));
+}
+
+/// On the same disk.
 fn sled(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let store = SledStore::open(directory.path(), SledOptions::default()).expect("a store opens");
@@ -102,5 +110,5 @@ async fn scan(store: &dyn Store) {
     }
 }
 
-criterion_group!(benches, memory, sled);
+criterion_group!(benches, memory, fjall, sled);
 criterion_main!(benches);

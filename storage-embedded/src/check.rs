@@ -1,8 +1,9 @@
 //! The check of all entries against the ledger.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use knowledge_core::store::{Direction, KeyRange, StoreError, StoreErrorKind};
 
@@ -15,13 +16,15 @@ use crate::shared::Shared;
 const PAGE_ENTRIES: usize = 1_024;
 /// The old values that are kept for a check beside writers, in bytes; a check that needs more begins again.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The most attempts at a check that others overtake.
+/// The most attempts at a check whose caller waits, when writers overtake it.
 const ATTEMPTS_MAX: usize = 8;
+/// The pause before a check in the background that writers overtook begins again.
+const OVERTAKEN_PAUSE: Duration = Duration::from_secs(60);
 
-/// The state of the check that follows a start after an unclean end.
+/// The state of the check of all entries: in the background after an unclean end, or on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckState {
-    /// The store was closed cleanly, or is not checked.
+    /// The store was closed cleanly, or is not checked in the background; nobody asked for a check either.
     #[default]
     NotNeeded,
     /// Entries are being read.
@@ -80,26 +83,47 @@ impl<E: Engine> Shared<E> {
     /// closed. [`StoreErrorKind::Unavailable`] if it could not be read, or is being closed.
     pub(crate) fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
         for _ in 0..ATTEMPTS_MAX {
-            self.refuse_if_closed()?;
-            match self.check_once(progress) {
-                Ok(()) => {
-                    self.checking.set(CheckState::Passed);
-                    return Ok(());
-                }
-                Err(Interruption::Overtaken) => {}
-                Err(Interruption::Cancelled) => {
-                    return Err(unavailable("the store is being closed"));
-                }
-                Err(Interruption::Failed(error)) => {
-                    let answer = self.read_error(&error);
-                    self.close(&error);
-                    return Err(answer);
-                }
+            if self.attempt_check(progress)? {
+                return Ok(());
             }
         }
         Err(unavailable(
             "too much was written while the entries were checked",
         ))
+    }
+
+    /// Checks until it is done, however often writers overtake it.
+    fn check_patiently(&self) -> Result<(), StoreError> {
+        while !self.attempt_check(&mut |_, _| {})? {
+            tracing::warn!(
+                "too much was written while the entries were checked: the check begins again in a minute"
+            );
+            let began = Instant::now();
+            while !self.checking.is_cancelled() && began.elapsed() < OVERTAKEN_PAUSE {
+                // Whoever cancels it wakes this thread.
+                thread::park_timeout(OVERTAKEN_PAUSE.saturating_sub(began.elapsed()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if every entry was checked, false if writers overtook the check.
+    fn attempt_check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<bool, StoreError> {
+        self.refuse_if_closed()?;
+        match self.check_once(progress) {
+            Ok(()) => {
+                self.checking.set(CheckState::Passed);
+                Ok(true)
+            }
+            Err(Interruption::Overtaken) => Ok(false),
+            Err(Interruption::Cancelled) => Err(unavailable("the store is being closed")),
+            Err(Interruption::Failed(error)) => {
+                self.checking.set(CheckState::Failed);
+                let answer = self.read_error(&error);
+                self.close(&error);
+                Err(answer)
+            }
+        }
     }
 
     fn check_once(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Interruption> {
@@ -146,18 +170,17 @@ fn unavailable(message: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, message)
 }
 
-/// Checks a store in the background. The thread does not keep the engine open.
+/// Checks a store in the background. Whoever ends the store cancels the check and waits for it.
 pub(crate) fn check_in_background<E: Engine>(
     shared: &Arc<Shared<E>>,
 ) -> std::io::Result<JoinHandle<()>> {
     shared.checking.set(CheckState::Running);
-    let weak: Weak<Shared<E>> = Arc::downgrade(shared);
+    let shared = Arc::clone(shared);
     thread::Builder::new()
         .name("knowledge-check".to_owned())
         .spawn(move || {
-            let Some(shared) = weak.upgrade() else { return };
             tracing::info!("the store was not closed cleanly: checking every entry");
-            match shared.check(&mut |_, _| {}) {
+            match shared.check_patiently() {
                 Ok(()) => tracing::info!("every entry is there as it was written"),
                 // The next start goes on with it.
                 Err(_) if shared.checking.is_cancelled() => {}

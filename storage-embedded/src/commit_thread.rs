@@ -146,7 +146,7 @@ impl<E: Engine> Committer<E> {
             }
         };
         if let Some(failure) = &failure {
-            if !matches!(failure, EngineError::Closed(_)) {
+            if !matches!(failure, EngineError::Closed(_) | EngineError::Overtaken(_)) {
                 self.shared.meters.sync_failure();
             }
             self.shared.close(failure);
@@ -178,9 +178,12 @@ impl<E: Engine> Committer<E> {
             (self.sync_hook)()?;
             shared.engine.sync()
         })?;
-        // A write that took too long has closed the store meanwhile: nothing is made visible any more.
-        if shared.closed_because().is_some() {
-            return Err(EngineError::TimedOut);
+        // Once the store is closed, nothing is made visible any more.
+        if let Some(reason) = shared.closed_because() {
+            return Err(match shared.watch.is_overdue() {
+                true => EngineError::TimedOut,
+                false => EngineError::Overtaken(reason.to_owned()),
+            });
         }
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;

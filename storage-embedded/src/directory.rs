@@ -76,7 +76,8 @@ impl Directory {
                 E::FORMAT
             }
         };
-        let was_closed = !path.join(OPEN).exists();
+        // Stores of older formats do not note how they ended.
+        let was_closed = format == E::FORMAT && !path.join(OPEN).exists();
         Ok(Self {
             lock,
             format,

@@ -136,9 +136,12 @@ pub enum EngineError {
     /// A write exceeded its time.
     #[error("a write timed out")]
     TimedOut,
-    /// The store was closed meanwhile.
+    /// The store was closed before the write began.
     #[error("{0}")]
     Closed(StoreError),
+    /// The store was closed during the write, for a reason of its own.
+    #[error("the store closed itself during the write: {0}")]
+    Overtaken(String),
 }
 
 impl EngineError {

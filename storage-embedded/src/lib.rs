@@ -15,6 +15,8 @@ mod shared;
 mod snapshot;
 mod stats;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use self::check::CheckState;
 pub use self::directory::{StoreKind, create_directory, store_kind};

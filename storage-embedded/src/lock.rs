@@ -39,20 +39,27 @@ impl DirectoryLock {
     /// [`OpenError::InUse`], [`OpenError::Foreign`], [`OpenError::Replaced`], [`OpenError::Io`].
     pub fn acquire(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let mut is_created = false;
         for _ in 0..REPLACEMENTS_MAX {
-            is_created |= create_directory(path).map_err(OpenError::io(path))?;
-            refuse_foreign(path)?;
-            let file = lock(path)?;
-            if is_at(&file, &path.join(LOCK)) {
+            let is_created = create_directory(path).map_err(OpenError::io(path))?;
+            let file = match refuse_foreign(path).and_then(|()| lock(path)) {
+                // The directory was moved away or removed since.
+                Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    continue;
+                }
+                locked => locked?,
+            };
+            let lock = Self {
+                path: path.to_owned(),
+                file,
+                is_created,
+            };
+            if is_at(&lock.file, &path.join(LOCK)) {
+                // Others may have put files there before it was locked.
+                refuse_foreign(path)?;
                 if path.join(REPLACED).exists() {
                     break;
                 }
-                return Ok(Self {
-                    path: path.to_owned(),
-                    file,
-                    is_created,
-                });
+                return Ok(lock);
             }
         }
         Err(OpenError::Replaced {
@@ -66,8 +73,8 @@ impl DirectoryLock {
         &self.path
     }
 
-    /// Gives the directory back as it was found: one that was created for this lock is removed, if nothing else was
-    /// put there.
+    /// Lets go of the directory. One that was created for this lock is removed, if nothing else was put there; any
+    /// other stays as it is, with its lock file.
     pub fn abandon(self) {
         if self.is_created {
             let _ = fs::remove_file(self.path.join(LOCK));
@@ -133,7 +140,7 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
             false => fs::remove_file(entry.path())?,
         }
     }
-    for name in [LOCK, REPLACED] {
+    for name in [REPLACED, LOCK] {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

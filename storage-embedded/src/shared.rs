@@ -114,7 +114,8 @@ impl Watch {
         Watched(self)
     }
 
-    fn is_overdue(&self) -> bool {
+    /// True if the write under way takes too long.
+    pub(crate) fn is_overdue(&self) -> bool {
         self.began()
             .is_some_and(|began| began.elapsed() > self.write_time_max)
     }

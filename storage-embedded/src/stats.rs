@@ -40,7 +40,7 @@ pub struct StoreStats {
     pub entries: u64,
     /// Reads that met damaged data.
     pub corrupt_reads: u64,
-    /// The check of all entries, if this start needed one.
+    /// The last check of all entries.
     pub check: CheckState,
     /// The size of the engine's files in bytes.
     pub disk_bytes: u64,
@@ -182,6 +182,10 @@ impl Meters {
         self.corrupt_reads.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn corrupt_reads(&self) -> u64 {
+        self.corrupt_reads.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn read(
         &self,
         check: CheckState,
@@ -199,7 +203,7 @@ impl Meters {
             sync_time_last: Duration::from_nanos(read(&self.sync_last_ns)),
             sync_time_total: Duration::from_nanos(read(&self.sync_total_ns)),
             entries: read(&self.entries),
-            corrupt_reads: read(&self.corrupt_reads),
+            corrupt_reads: self.corrupt_reads(),
             check,
             disk_bytes,
             disk_free_bytes,

@@ -60,11 +60,17 @@ impl<E: Engine> Running<E> {
         }
         self.shared.checking.cancel();
         if let Some(check) = self.check {
+            check.thread().unpark();
             let _ = check.join();
         }
         let is_checked = was_closed || self.shared.checking.state() == CheckState::Passed;
-        let is_released = Arc::into_inner(self.shared).is_some();
-        ended.unwrap_or(false) && is_checked && is_released
+        // Damage that was read has to be looked for at the next start.
+        let is_sound = self.shared.meters.corrupt_reads() == 0;
+        let released = guarded(|| Ok(Arc::into_inner(self.shared).map(drop)));
+        if let Err(error) = &released {
+            tracing::error!(%error, "the engine could not be closed");
+        }
+        ended.unwrap_or(false) && is_checked && is_sound && matches!(released, Ok(Some(())))
     }
 }
 

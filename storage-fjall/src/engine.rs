@@ -16,10 +16,13 @@ use knowledge_storage_embedded::record::{LEDGER_KEY, encode, entry_key};
 use knowledge_storage_embedded::{Changes, Engine, EngineError, EngineOptions};
 
 use crate::options::FjallSettings;
+use crate::torn_tail::{self, Tail};
 use crate::view::FjallView;
 
 /// The directory of fjall's files, below that of the store.
 const DIRECTORY: &str = "fjall";
+/// The bytes that were last cut off the end of a journal, in the directory of the store.
+const TORN: &str = "knowledge-store.torn";
 /// The one keyspace, for entries and the ledger.
 const KEYSPACE: &str = "entries";
 
@@ -77,6 +80,16 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         )))
 }
 
+fn open_database(directory: &Path, cache_bytes: u64) -> fjall::Result<Database> {
+    Database::builder(directory)
+        .cache_size(cache_bytes)
+        .max_journaling_size(JOURNAL_BYTES_MAX)
+        // Otherwise recovery compresses every value again to compare checksums.
+        .journal_compression(CompressionType::None)
+        .worker_threads(WORKER_THREADS)
+        .open()
+}
+
 impl Fjall {
     fn snapshot(&self) -> Arc<fjall::Snapshot> {
         // Replaced as a whole.
@@ -99,14 +112,22 @@ impl Engine for Fjall {
     type Kept = FjallView;
 
     fn open(path: &Path, options: &EngineOptions<FjallSettings>) -> Result<Self, EngineError> {
-        let database = Database::builder(path.join(DIRECTORY))
-            .cache_size(options.cache_bytes)
-            .max_journaling_size(JOURNAL_BYTES_MAX)
-            // Otherwise recovery compresses every value again to compare checksums.
-            .journal_compression(CompressionType::None)
-            .worker_threads(WORKER_THREADS)
-            .open()
-            .map_err(engine_error)?;
+        let directory = path.join(DIRECTORY);
+        let database = match open_database(&directory, options.cache_bytes) {
+            Err(error @ fjall::Error::JournalRecovery(_)) => {
+                match torn_tail::cut(&directory, &path.join(TORN))? {
+                    Tail::Cut { .. } => open_database(&directory, options.cache_bytes),
+                    Tail::Sound => Err(error),
+                    Tail::Damaged { at } => {
+                        return Err(EngineError::Damaged(format!(
+                            "fjall: a batch at byte {at} of the journal is damaged, and whole ones follow it"
+                        )));
+                    }
+                }
+            }
+            opened => opened,
+        };
+        let database = database.map_err(engine_error)?;
         let keyspace = database
             .keyspace(KEYSPACE, keyspace_options)
             .map_err(engine_error)?;

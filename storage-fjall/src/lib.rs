@@ -2,6 +2,7 @@
 
 mod engine;
 mod options;
+mod torn_tail;
 mod view;
 
 pub use knowledge_storage_embedded::{

@@ -1,25 +1,28 @@
 //! What was acknowledged survives kill -9 at any moment.
 
-mod common;
-
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{child_directory, key, open, put, spawn_child};
 use knowledge_core::store::{Commit, CommitOutcome, Direction, KeyRange, Store, StoreExt};
+
+use super::support::{
+    child_directory, directory, finished_check, key, open, put, seeded, spawn_child,
+};
+use crate::{CheckState, Engine};
 
 const ROUNDS: u64 = 10;
 const TASKS: usize = 4;
+const CHILD: &str = "killed_process::child_that_commits_until_it_is_killed";
 
-/// Commits without end, from several tasks, and prints the number of each commit once it is acknowledged.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run as a process of its own by the test below"]
-async fn child_that_commits_until_it_is_killed() {
+/// In a child process: commits without end, from several tasks, and prints the name of each commit once it is
+/// acknowledged. Elsewhere it does nothing.
+pub async fn child_that_commits_until_it_is_killed<E: Engine>() {
     let Some(directory) = child_directory() else {
         return;
     };
-    let store = Arc::new(open(&directory));
+    let store = Arc::new(open::<E>(&directory));
     let begin = store.counter(&key("total")).await.unwrap();
     let output = Arc::new(Mutex::new(std::io::stdout()));
     println!();
@@ -43,15 +46,13 @@ async fn child_that_commits_until_it_is_killed() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_kill_9() {
-    let directory = tempfile::tempdir().unwrap();
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut rng = fastrand::Rng::with_seed(seed);
+/// After each kill every acknowledged commit is there, none in part, and a check in the background confirms it.
+pub async fn acknowledged_commits_survive_kill_9<E: Engine>() {
+    let directory = directory();
+    let mut rng = seeded();
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        let mut child = spawn_child("child_that_commits_until_it_is_killed", directory.path());
+        let mut child = spawn_child(CHILD, directory.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let done = |line: &str| line.strip_prefix("done ").map(str::to_owned);
         // The clock of the round begins with the first answer.
@@ -66,33 +67,27 @@ async fn what_was_acknowledged_survives_kill_9() {
         acknowledged.extend(first);
         acknowledged.extend(reader.join().unwrap());
 
-        let store = open(directory.path());
-        let found = store
-            .scan(&KeyRange::prefix(&key("n")), usize::MAX, Direction::Forward)
-            .await
-            .unwrap();
-        let copies = store
-            .scan(
-                &KeyRange::prefix(&key("copy/")),
-                usize::MAX,
-                Direction::Forward,
-            )
-            .await
-            .unwrap();
-        let there: std::collections::HashSet<_> = found.iter().map(|found| &found.key).collect();
+        let store = open::<E>(directory.path());
+        let scan = async |prefix| {
+            let range = KeyRange::prefix(&key(prefix));
+            let found = store.scan(&range, usize::MAX, Direction::Forward).await;
+            found.unwrap()
+        };
+        let (found, copies) = (scan("n").await, scan("copy/").await);
+        let stored: HashSet<_> = found.iter().map(|found| &found.key).collect();
         for name in &acknowledged {
             assert!(
-                there.contains(&key(name)),
+                stored.contains(&key(name)),
                 "round {round}: {name} was acknowledged"
             );
         }
         assert_eq!(copies.len(), found.len(), "round {round}: half a commit");
         let total = store.counter(&key("total")).await.unwrap();
         assert_eq!(total, found.len() as i64, "round {round}: the counter");
-        store
-            .commit(put("round", &round.to_string()))
-            .await
-            .unwrap();
+        let commit = put("round", &round.to_string());
+        store.commit(commit).await.unwrap();
+        let checked = finished_check(&store).await;
+        assert_eq!(checked, CheckState::Passed, "round {round}");
     }
     assert!(acknowledged.len() as u64 > ROUNDS, "nothing was written");
 }

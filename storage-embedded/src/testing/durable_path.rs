@@ -1,43 +1,46 @@
 //! Nothing is answered and nothing is read before it is on the disk, and nothing at all after a sync has failed.
 
-mod common;
-
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{committed, key, keys, options, put, value};
 use futures::FutureExt;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, KeyRange, Store, StoreErrorKind, Version,
+    COMMIT_MUTATIONS_MAX, Commit, CommitOutcome, Direction, KeyRange, Store, StoreErrorKind,
+    StoreExt, VALUE_BYTES_MAX, Version,
 };
-use knowledge_storage_sled::SledStore;
 use tempfile::TempDir;
 
-/// A store whose syncs wait to be told how they end.
-struct Gated {
-    store: Arc<SledStore>,
+use super::support::{TIME_MAX, committed, contents, directory, key, open, options, put, value};
+use crate::{Engine, EngineStore};
+
+/// Time for a commit to reach the commit thread.
+const HAND_OVER: Duration = Duration::from_millis(50);
+
+type Answer = Result<CommitOutcome, StoreErrorKind>;
+
+/// A store whose syncs wait until they are told how to end.
+struct Gated<E: Engine> {
+    store: Arc<EngineStore<E>>,
     began: Receiver<()>,
     ends: Sender<io::Result<()>>,
     _directory: TempDir,
 }
 
-impl Gated {
+impl<E: Engine> Gated<E> {
     fn open() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let (begin, began) = channel();
         let (ends, end) = channel::<io::Result<()>>();
         let (begin, end) = (Mutex::new(begin), Mutex::new(end));
         ends.send(Ok(())).unwrap();
-        let options = options().sync_with(move |file: &File| {
+        let options = options::<E>().sync_hook(move || {
             begin.lock().unwrap().send(()).unwrap();
-            end.lock().unwrap().recv().unwrap_or(Ok(()))?;
-            file.sync_data()
+            end.lock().unwrap().recv().unwrap_or(Ok(()))
         });
-        let store = Arc::new(SledStore::open(directory.path(), options).unwrap());
+        let store = Arc::new(EngineStore::open(directory.path(), options).unwrap());
         began.recv().unwrap();
         Self {
             store,
@@ -54,7 +57,7 @@ impl Gated {
     }
 
     fn wait_for_sync(&self) {
-        tokio::task::block_in_place(|| self.began.recv_timeout(Duration::from_secs(10)).unwrap());
+        tokio::task::block_in_place(|| self.began.recv_timeout(TIME_MAX).unwrap());
     }
 
     fn end_sync(&self, how: io::Result<()>) {
@@ -72,11 +75,9 @@ impl Gated {
     }
 }
 
-type Answer = Result<CommitOutcome, StoreErrorKind>;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_seen_before_its_sync_returns() {
-    let gated = Gated::open();
+/// A group that is with the engine and not synced is neither answered nor read, and nobody waits for it.
+pub async fn changes_are_hidden_until_their_sync_returns<E: Engine>() {
+    let gated = Gated::<E>::open();
     let store = &*gated.store;
     gated.commit_now(put("changed", "old")).await;
     gated.commit_now(put("deleted", "old")).await;
@@ -87,10 +88,8 @@ async fn nothing_is_seen_before_its_sync_returns() {
         });
     gated.commit_now(neighbours.build().unwrap()).await;
     let all = KeyRange::all();
-    let before = store
-        .scan(&all, usize::MAX, Direction::Forward)
-        .await
-        .unwrap();
+    let before = store.scan(&all, usize::MAX, Direction::Forward).await;
+    let before = before.unwrap();
 
     let change = Commit::builder()
         .put(key("changed"), "new")
@@ -99,8 +98,7 @@ async fn nothing_is_seen_before_its_sync_returns() {
         .add(key("counted"), 1);
     let mut answer = gated.commit(change.build().unwrap());
     gated.wait_for_sync();
-    // sled holds the group by now; readers must not know, and must not wait.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(HAND_OVER).await;
     assert!(
         (&mut answer).now_or_never().is_none(),
         "answered before the sync"
@@ -126,15 +124,14 @@ async fn nothing_is_seen_before_its_sync_returns() {
         Ok(CommitOutcome::Committed(_))
     ));
     assert_eq!(value(store, "changed").await.as_deref(), Some("new"));
-    let names: Vec<_> = ["a", "changed", "counted", "created", "m", "z"]
-        .map(key)
-        .into();
-    assert_eq!(keys(store, &all, Direction::Forward).await, names);
+    let names: Vec<_> = contents(store).await.unwrap().into_keys().collect();
+    let expected = ["a", "changed", "counted", "created", "m", "z"].map(key);
+    assert_eq!(names, expected);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_that_wait_share_a_sync() {
-    let gated = Gated::open();
+/// Commits that come during a sync make one group, and are counted as one.
+pub async fn waiting_commits_share_a_sync<E: Engine>() {
+    let gated = Gated::<E>::open();
     let first = gated.commit(put("first", "1"));
     gated.wait_for_sync();
     let store = &gated.store;
@@ -145,13 +142,13 @@ async fn commits_that_wait_share_a_sync() {
         .check(key("first"), None)
         .put(key("x"), "1");
     let conflict = gated.commit(conflict.build().unwrap());
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(HAND_OVER).await;
     gated.end_sync(Ok(()));
     assert!(first.await.unwrap().is_ok());
 
     gated.wait_for_sync();
     assert!(waiting.iter().all(|answer| !answer.is_finished()));
-    // Also a conflict tells of what stands, and waits for it to be durable.
+    // A conflict reports what is stored, and waits until that is durable.
     assert!(
         !conflict.is_finished(),
         "a conflict was answered before its group"
@@ -184,9 +181,9 @@ async fn commits_that_wait_share_a_sync() {
     assert!(stats.sync_time_total > stats.sync_time_last);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_sync_closes_the_store() {
-    let gated = Gated::open();
+/// After a failed sync the outcome of its group is unknown, and everything else is refused.
+pub async fn failed_sync_closes_the_store<E: Engine>() {
+    let gated = Gated::<E>::open();
     let store = &*gated.store;
     let stale = gated.commit_now(put("a", "1")).await;
     gated.commit_now(put("a", "2")).await;
@@ -200,7 +197,7 @@ async fn a_failed_sync_closes_the_store() {
         gated.commit(put("c", "1")),
         gated.commit(check.build().unwrap()),
     ];
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(HAND_OVER).await;
     gated.end_sync(Err(io::Error::other("the device is gone")));
 
     assert_eq!(first.await.unwrap(), Err(StoreErrorKind::Unknown));
@@ -211,169 +208,206 @@ async fn a_failed_sync_closes_the_store() {
     let unavailable = Err(StoreErrorKind::Unavailable);
     let get = store.get(&[key("a")]).await.map(drop);
     assert_eq!(get.map_err(|error| error.kind()), unavailable);
-    let scan = store
-        .scan(&KeyRange::all(), 1, Direction::Forward)
-        .await
-        .map(drop);
-    assert_eq!(scan.map_err(|error| error.kind()), unavailable);
+    let scan = store.scan(&KeyRange::all(), 1, Direction::Forward).await;
+    assert_eq!(scan.map(drop).map_err(|error| error.kind()), unavailable);
     let commit = store.commit(put("d", "1")).await.map(drop);
     assert_eq!(commit.map_err(|error| error.kind()), unavailable);
-    assert!(
-        store
-            .closed_because()
-            .unwrap()
-            .contains("the device is gone")
-    );
+    let check = store.check(|_, _| {});
+    assert_eq!(check.map_err(|error| error.kind()), unavailable);
+    let reason = store.closed_because().unwrap();
+    assert!(reason.contains("the device is gone"), "{reason}");
     // Those behind it were refused, and are no failures of the device.
     assert_eq!(store.stats().sync_failures, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_store_can_be_opened_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = common::open(directory.path());
+/// A store that closed itself has everything that was acknowledged when it is opened again, and is checked.
+pub async fn closed_store_opens_again<E: Engine>() {
+    let directory = directory();
+    let store = open::<E>(directory.path());
     committed(store.commit(put("kept", "1")).await);
     drop(store);
 
     let fails = Arc::new(AtomicBool::new(false));
     let is_failing = Arc::clone(&fails);
-    let options =
-        options().sync_with(
-            move |file: &File| match is_failing.load(Ordering::Relaxed) {
-                true => Err(io::Error::other("the device is gone")),
-                false => file.sync_data(),
-            },
-        );
-    let store = SledStore::open(directory.path(), options).unwrap();
+    let options = options::<E>().sync_hook(move || match is_failing.load(Ordering::Relaxed) {
+        true => Err(io::Error::other("the device is gone")),
+        false => Ok(()),
+    });
+    let store = EngineStore::<E>::open(directory.path(), options).unwrap();
     fails.store(true, Ordering::Relaxed);
     let unknown = store.commit(put("unknown", "1")).await.unwrap_err();
     assert_eq!(unknown.kind(), StoreErrorKind::Unknown);
     drop(store);
 
-    let store = common::open(directory.path());
+    let store = open::<E>(directory.path());
     assert_eq!(value(&store, "kept").await.as_deref(), Some("1"));
     // It was written, if not synced: here it is found, after a power cut it might not be.
     assert_eq!(value(&store, "unknown").await.as_deref(), Some("1"));
     committed(store.commit(put("more", "1")).await);
+    let checked = super::support::finished_check(&store).await;
+    assert_eq!(checked, crate::CheckState::Passed);
 }
 
-/// sled may wait for ever after an error of the device: a write that does not end closes the store.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_that_never_ends_closes_the_store() {
-    let directory = tempfile::tempdir().unwrap();
+/// A write that does not end closes the store, also if it ends after all: an engine may wait for ever after an error of
+/// the device.
+pub async fn endless_write_closes_the_store<E: Engine>() {
+    let directory = directory();
     let (hangs, hang) = channel::<()>();
-    let (hang, syncs) = (Mutex::new(hang), AtomicU32::new(0));
-    let options = options()
+    let (begin, began) = channel();
+    let (hang, begin, syncs) = (Mutex::new(hang), Mutex::new(begin), AtomicU32::new(0));
+    let options = options::<E>()
         .write_time_max(Duration::from_millis(100))
-        .sync_with(move |file: &File| {
+        .sync_hook(move || {
             if syncs.fetch_add(1, Ordering::Relaxed) == 1 {
+                let _ = begin.lock().unwrap().send(());
                 let _ = hang.lock().unwrap().recv();
             }
-            file.sync_data()
+            Ok(())
         });
-    let store = Arc::new(SledStore::open(directory.path(), options).unwrap());
+    let store = Arc::new(EngineStore::<E>::open(directory.path(), options).unwrap());
     let waiting = tokio::spawn({
         let store = Arc::clone(&store);
         async move {
-            store
-                .commit(put("a", "1"))
-                .await
-                .map_err(|error| error.kind())
+            let answer = store.commit(put("a", "1")).await;
+            answer.map_err(|error| error.kind())
         }
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(value(&store, "a").await, None);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::task::block_in_place(|| began.recv_timeout(TIME_MAX).unwrap());
+    let began = Instant::now();
+    while store.closed_because().is_none() {
+        assert!(began.elapsed() < TIME_MAX, "the store stays open");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.closed_because(), Some("a write timed out"));
     let late = store.commit(put("b", "1")).await.unwrap_err();
     assert_eq!(late.kind(), StoreErrorKind::Unavailable);
-    assert_eq!(store.closed_because(), Some("a write does not end"));
 
-    // Even if it ends after all, nothing is told as committed any more.
     drop(hangs);
     assert_eq!(waiting.await.unwrap(), Err(StoreErrorKind::Unknown));
     assert!(store.get(&[key("a")]).await.is_err());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_is_nearly_full_refuses_commits_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = common::open(directory.path());
+/// With too little space commits are refused, and reads are not.
+pub async fn full_disk_refuses_only_commits<E: Engine>() {
+    let directory = directory();
+    let store = open::<E>(directory.path());
     committed(store.commit(put("a", "1")).await);
     drop(store);
 
-    let options = options().free_bytes_min(u64::MAX);
-    let store = SledStore::open(directory.path(), options).unwrap();
+    let options = options::<E>().free_bytes_min(u64::MAX);
+    let store = EngineStore::<E>::open(directory.path(), options).unwrap();
     let error = store.commit(put("a", "2")).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Full);
     assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
     assert_eq!(store.closed_because(), None);
     drop(store);
-    committed(common::open(directory.path()).commit(put("a", "2")).await);
+    let store = open::<E>(directory.path());
+    committed(store.commit(put("a", "2")).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_with_room_again_takes_commits_again() {
-    let directory = tempfile::tempdir().unwrap();
+/// Once there is space again commits are accepted, without a restart.
+pub async fn disk_with_room_again_takes_commits<E: Engine>() {
+    let directory = directory();
     let free = Arc::new(AtomicU64::new(1_000));
-    let told = Arc::clone(&free);
-    let options = options()
+    let reported = Arc::clone(&free);
+    let options = options::<E>()
         .free_bytes_min(1_000)
-        .free_bytes_with(move |_| Ok(told.load(Ordering::SeqCst)));
-    let store = SledStore::open(directory.path(), options).unwrap();
+        .free_bytes_with(move |_| Ok(reported.load(Ordering::SeqCst)));
+    let store = EngineStore::<E>::open(directory.path(), options).unwrap();
     committed(store.commit(put("a", "1")).await);
     free.store(999, Ordering::SeqCst);
     assert_eq!(store.stats().disk_free_bytes, Some(999));
     let error = store.commit(put("a", "2")).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Full);
     let shown = error.to_string();
-    assert!(
-        shown.contains(directory.path().to_str().unwrap()),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("999 bytes are free, 1000 have to stay free"),
-        "{shown}"
-    );
+    let path = directory.path().to_str().unwrap();
+    assert!(shown.contains(path), "{shown}");
+    let numbers = "999 bytes are free, 1000 have to stay free";
+    assert!(shown.contains(numbers), "{shown}");
     assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
 
     free.store(1_000, Ordering::SeqCst);
     committed(store.commit(put("a", "3")).await);
     assert_eq!(value(&store, "a").await.as_deref(), Some("3"));
     drop(store);
-    let store = common::open(directory.path());
+    let store = open::<E>(directory.path());
     assert_eq!(value(&store, "a").await.as_deref(), Some("3"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_handed_in_is_written_although_nobody_waits() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = common::open(directory.path());
+/// A commit that was polled once is written, although its future is dropped and the store with it.
+pub async fn commit_is_written_although_nobody_waits<E: Engine>() {
+    let directory = directory();
+    let store = open::<E>(directory.path());
     {
         let mut commit = std::pin::pin!(store.commit(put("a", "1")));
         let _ = futures::poll!(&mut commit);
     }
     drop(store);
-    let store = common::open(directory.path());
+    let store = open::<E>(directory.path());
     assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_holds_nothing_that_was_not_synced_when_it_was_taken() {
-    let gated = Gated::open();
+/// A snapshot that is taken during a sync does not hold the group that is being synced.
+pub async fn snapshot_holds_only_synced_commits<E: Engine>() {
+    let gated = Gated::<E>::open();
     gated.commit_now(put("a", "synced")).await;
     let answer = gated.commit(put("a", "on its way"));
     gated.wait_for_sync();
     let during = gated.store.snapshot(1024 * 1024);
-    let value_in = async |snapshot: &knowledge_storage_sled::SledSnapshot| {
-        let found = snapshot.get(&[key("a")]).await.unwrap().remove(0);
-        found.unwrap().value
-    };
-    assert_eq!(value_in(&during).await, "synced");
+    assert_eq!(value(&during, "a").await.as_deref(), Some("synced"));
     gated.end_sync(Ok(()));
     answer.await.unwrap().unwrap();
-    assert_eq!(value_in(&during).await, "synced");
-    assert_eq!(
-        value_in(&gated.store.snapshot(1024 * 1024)).await,
-        "on its way"
+    assert_eq!(value(&during, "a").await.as_deref(), Some("synced"));
+    let after = gated.store.snapshot(1024 * 1024);
+    assert_eq!(value(&after, "a").await.as_deref(), Some("on its way"));
+}
+
+/// The largest commits and single entries, alone and many at once, are there when the store is opened again.
+pub async fn large_and_small_groups_are_kept<E: Engine>() {
+    let directory = directory();
+    let store = Arc::new(open::<E>(directory.path()));
+    let bulk = |name: &str, value: &[u8], count: usize| {
+        let commit = (0..count).fold(Commit::builder(), |commit, i| {
+            commit.put(key(&format!("{name}{i:06}")), value.to_vec())
+        });
+        commit.build().unwrap()
+    };
+    committed(
+        store
+            .commit(bulk("many", b"value", COMMIT_MUTATIONS_MAX))
+            .await,
     );
+    committed(
+        store
+            .commit(bulk("large", &[7; VALUE_BYTES_MAX], 100))
+            .await,
+    );
+    let tasks = (0..40).map(|task| {
+        let store = Arc::clone(&store);
+        let commit = match task % 4 {
+            0 => bulk(&format!("task{task}/"), &[1; 1_000], COMMIT_MUTATIONS_MAX),
+            _ => put(&format!("small{task}"), "1"),
+        };
+        tokio::spawn(async move { committed(store.commit(commit).await) })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    // Overwritten and deleted in bulk.
+    committed(
+        store
+            .commit(bulk("many", b"again", COMMIT_MUTATIONS_MAX))
+            .await,
+    );
+    let deleted = (0..COMMIT_MUTATIONS_MAX).fold(Commit::builder(), |commit, i| {
+        commit.delete(key(&format!("task0/{i:06}")))
+    });
+    committed(store.commit(deleted.build().unwrap()).await);
+    let before = contents(&*store).await.unwrap();
+    assert_eq!(before.len(), COMMIT_MUTATIONS_MAX * 10 + 100 + 30);
+    store.check(|_, _| {}).unwrap();
+    drop(store);
+    let store = open::<E>(directory.path());
+    assert!(contents(&store).await.unwrap() == before);
+    store.check(|_, _| {}).unwrap();
 }

@@ -1,0 +1,100 @@
+//! Every case of the conformance suite of `knowledge-core`.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use knowledge_core::store::Store;
+use knowledge_core::testing::conformance::{self, Harness, Lifetime, Task};
+
+use super::support::{directory, open};
+use crate::Engine;
+
+/// Keeps every store in a directory of its own, and knows which is where by its address.
+struct Directories<E> {
+    root: tempfile::TempDir,
+    paths: Mutex<HashMap<usize, PathBuf>>,
+    engine: PhantomData<fn() -> E>,
+}
+
+impl<E: Engine> Directories<E> {
+    fn new() -> Self {
+        Self {
+            root: directory(),
+            paths: Mutex::default(),
+            engine: PhantomData,
+        }
+    }
+
+    fn paths(&self) -> std::sync::MutexGuard<'_, HashMap<usize, PathBuf>> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_at(&self, path: PathBuf) -> Arc<dyn Store> {
+        let store: Arc<dyn Store> = Arc::new(open::<E>(&path));
+        self.paths().insert(address(&store), path);
+        store
+    }
+}
+
+fn address(store: &Arc<dyn Store>) -> usize {
+    Arc::as_ptr(store).cast::<()>().addr()
+}
+
+#[async_trait]
+impl<E: Engine> Harness for Directories<E> {
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Durable
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        let directory = tempfile::tempdir_in(&self.root).expect("a directory can be created");
+        self.open_at(directory.keep())
+    }
+
+    async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        let path = self.paths().remove(&address(&store));
+        assert_eq!(
+            Arc::strong_count(&store),
+            1,
+            "the suite hands in its only reference"
+        );
+        drop(store);
+        self.open_at(path.expect("a store of this harness"))
+    }
+
+    async fn run_concurrently(&self, tasks: Vec<Task<'static>>) {
+        let running: Vec<_> = tasks.into_iter().map(tokio::spawn).collect();
+        for task in running {
+            task.await.expect("a task ends without a panic");
+        }
+    }
+
+    fn case_begins(&self, case: &'static str) {
+        println!("{case}");
+    }
+}
+
+/// Runs every case on several threads.
+pub async fn every_case_passes<E: Engine>() {
+    let report = conformance::run(&Directories::<E>::new()).await;
+    let all: Vec<_> = conformance::case_names().collect();
+    assert_eq!(report.passed, all);
+}
+
+/// Runs every case on a single thread, where a store that waits for another task to go on would never end.
+pub async fn every_case_passes_on_one_thread<E: Engine>() {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let harness = Directories::<E>::new();
+        let run = conformance::run(&harness);
+        runtime.expect("a runtime starts").block_on(run);
+    };
+    let ended = tokio::task::spawn_blocking(move || std::thread::spawn(run).join());
+    let ended = ended.await.expect("a task ends");
+    ended.expect("the cases end without a panic");
+}
