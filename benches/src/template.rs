@@ -231,7 +231,6 @@ mod tests {
         }
     }
 
-    /// What a service reads of a copy is what it reads of the original.
     #[tokio::test]
     async fn values_name_the_memories_of_their_copy() {
         let template = Template::new(100).await;
