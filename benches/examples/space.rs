@@ -1,8 +1,9 @@
-//! The space that memories take, by key family: `cargo run --release -p knowledge-benches --example space`.
+//! The space that memories take, by key family: `cargo run -p knowledge-benches --example space`.
 //!
-//! An argument sets the number of memories. Each has a content of 300 bytes and a name at its source;
-//! one in ten is confidential, one in five is for a team. They are ingested in batches and approved
-//! by bulk updates. The table counts what the store is given, before an engine adds to it or compresses it.
+//! An argument sets the number of memories. Each has a content of 300 bytes and a name at its
+//! source; one in ten is confidential, one in five is for a team. They are ingested in batches and
+//! approved by bulk updates. The table counts what the store is given, before an engine adds to it
+//! or compresses it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -165,7 +165,8 @@ async fn operations_in_schema_1_actor_marks_are_verified() {
     assert_eq!(found[0].code, DifferenceCode::Mismatch);
 }
 
-/// An interrupted upgrade has left counters of organisations, and the earlier program went on counting.
+/// An interrupted upgrade has left counters of organisations, and the earlier program went on
+/// counting.
 #[tokio::test]
 async fn interrupted_upgrades_are_repeated() {
     let store = restored().await;

@@ -161,7 +161,7 @@ impl Backend {
     #[must_use]
     pub fn entries(&self) -> u64 {
         match self {
-            Self::Embedded(store) => store.stats().entries,
+            Self::Embedded(store) => store.entries(),
             Self::Memory(store) => store.len() as u64,
         }
     }
@@ -310,6 +310,20 @@ impl DataConfig {
     /// [`DataError::InMemory`], [`DataError::Unnamed`].
     pub fn path(&self) -> Result<PathBuf, DataError> {
         resolved(self.directory().ok_or(DataError::InMemory)?)
+    }
+
+    /// The same configuration with the store's resolved path and engine, so that a link which is changed meanwhile leads
+    /// nobody elsewhere. The entries are not checked in the background: for commands that check them first.
+    ///
+    /// # Errors
+    /// As [`DataConfig::engine`].
+    pub fn resolved(&self) -> Result<Self, DataError> {
+        let (path, engine) = (self.path()?, self.engine()?);
+        Ok(Self {
+            store: Some(StoreAddress::Directory { engine, path }),
+            verifies_entries: false,
+            ..self.clone()
+        })
     }
 
     /// The engine of the store, or that of a new one.

@@ -13,7 +13,7 @@ use crate::record::Ledger;
 use crate::shared::Shared;
 
 /// The most entries that are read between two looks at whether the store is still wanted.
-const PAGE_ENTRIES: usize = 1_024;
+const PAGE_ENTRIES: usize = 128;
 /// The old values that are kept for a check beside writers, in bytes; a check that needs more begins again.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The most attempts at a check whose caller waits, when writers overtake it.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 use knowledge_core::store::{Commit, CommitOutcome, Mutation, StoreError, StoreErrorKind};
@@ -19,6 +19,8 @@ use crate::shared::Shared;
 
 /// The most commits of one group.
 const GROUP_COMMITS_MAX: usize = 1_024;
+/// The time between two measurements of the engine's files.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 /// A group takes no further commit once it has this many bytes of values.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -39,6 +41,8 @@ pub(crate) struct Committer<E: Engine> {
     pub(crate) free_bytes: FreeBytesFn,
     /// True if the last group was refused for want of room.
     pub(crate) is_full: bool,
+    /// The last time that the size of the engine's files was asked for.
+    pub(crate) measured_at: Instant,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
     pub(crate) shared: Arc<Shared<E>>,
@@ -49,7 +53,10 @@ impl<E: Engine> Committer<E> {
     pub(crate) fn run(mut self, requests: &Receiver<Request>) -> bool {
         while let Some(waiting) = self.next_group(requests) {
             match self.refusal() {
-                None => self.commit(waiting),
+                None => {
+                    self.commit(waiting);
+                    self.measure();
+                }
                 Some(error) => {
                     for request in waiting {
                         let _ = request.answer.send(Err(error.clone()));
@@ -65,6 +72,16 @@ impl<E: Engine> Committer<E> {
             tracing::warn!(%error, "the mark of the last commit could not be synced");
         }
         synced.is_ok()
+    }
+
+    /// Takes the size of the engine's files, now and then. An engine may have to wait for a write before it tells: that is
+    /// for this thread to do, and not for those who ask for statistics.
+    fn measure(&mut self) {
+        if self.measured_at.elapsed() >= MEASURE_INTERVAL {
+            self.measured_at = Instant::now();
+            let bytes = self.shared.engine.disk_bytes();
+            self.shared.meters.set_disk_bytes(bytes);
+        }
     }
 
     /// The reason why nothing may be written now.
@@ -118,6 +135,7 @@ impl<E: Engine> Committer<E> {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
+                    let _watched = self.shared.watch.begin();
                     if let Err(error) = self.mark.sync() {
                         self.shared.close(&error.into());
                     }

@@ -77,7 +77,8 @@ impl Directory {
             }
         };
         // Stores of older formats do not note how they ended.
-        let was_closed = format == E::FORMAT && !path.join(OPEN).exists();
+        let is_open = path.join(OPEN).try_exists();
+        let was_closed = format == E::FORMAT && is_open.is_ok_and(|is_open| !is_open);
         Ok(Self {
             lock,
             format,
@@ -105,10 +106,21 @@ impl Directory {
         }
     }
 
-    /// Notes, durably, that the store is open. The names in the directory become as durable as the files behind them.
+    /// Notes, durably, that the store is open.
     pub(crate) fn begin(&self) -> Result<(), OpenError> {
         let path = self.path().join(OPEN);
-        File::create(&path).map_err(OpenError::io(&path))?;
+        match File::create_new(&path) {
+            // It may be another user's, whose command was killed.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(OpenError::io(&path)(error));
+            }
+            _ => {}
+        }
+        sync_directory(self.path()).map_err(OpenError::io(self.path()))
+    }
+
+    /// Makes the names in the directory as durable as the files behind them.
+    pub(crate) fn sync(&self) -> Result<(), OpenError> {
         sync_directory(self.path()).map_err(OpenError::io(self.path()))
     }
 
@@ -138,6 +150,8 @@ fn found<E: Engine>(path: &Path) -> io::Result<()> {
     };
     writeln!(file, "{}", serde_json::to_string(&kind)?)?;
     file.sync_all()?;
+    // The mark has its name before the marker has.
+    sync_directory(path)?;
     fs::rename(in_the_making, path.join(MARKER))?;
     sync_directory(path)
 }

@@ -28,7 +28,7 @@ pub enum OpenError {
         example: PathBuf,
     },
     /// The store was written by another engine: open it with that one.
-    #[error("{} holds a store of the engine {found}, not of {expected}: name it as {found}:{}", path.display(), path.display())]
+    #[error("{} holds a store of the engine {found}, not of {expected}: open it as {found}:{}", path.display(), path.display())]
     OtherEngine {
         /// The directory.
         path: PathBuf,
@@ -149,6 +149,14 @@ impl EngineError {
     #[must_use]
     pub fn is_corruption(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::Panicked(_))
+    }
+
+    /// True if the process, or the system, may open no further file. That passes, and says nothing of the device.
+    pub(crate) fn is_shortage_of_files(&self) -> bool {
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
+        let Self::Io(error) = self else { return false };
+        cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
     }
 
     /// The error of a read.

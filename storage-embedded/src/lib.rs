@@ -22,7 +22,7 @@ pub use self::check::CheckState;
 pub use self::directory::{StoreKind, create_directory, store_kind};
 pub use self::engine::{Change, Changes, Engine, View};
 pub use self::error::{EngineError, OpenError};
-pub use self::lock::{DirectoryLock, reinstate_directory, remove_directory};
+pub use self::lock::{DirectoryLock, is_retired, reinstate_directory, remove_directory};
 pub use self::options::{
     CACHE_BYTES_DEFAULT, EngineOptions, FREE_BYTES_MIN_DEFAULT, StoreOptions,
     WRITE_TIME_MAX_DEFAULT,

@@ -56,7 +56,7 @@ impl DirectoryLock {
             if is_at(&lock.file, &path.join(LOCK)) {
                 // Others may have put files there before it was locked.
                 refuse_foreign(path)?;
-                if path.join(REPLACED).exists() {
+                if path.join(REPLACED).try_exists().unwrap_or(true) {
                     break;
                 }
                 return Ok(lock);
@@ -122,6 +122,14 @@ pub fn reinstate_directory(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.and_then(|()| sync_directory(path)),
     }
+}
+
+/// True if [`DirectoryLock::retire`] noted that another directory took the place of this one.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn is_retired(path: &Path) -> io::Result<bool> {
+    path.join(REPLACED).try_exists()
 }
 
 /// Removes the directory of a store, what keeps others out of it last.

@@ -35,6 +35,8 @@ pub(crate) fn open<E: Engine>(
             "the files of its engine are missing",
         ));
     }
+    // Before the engine, which may write while it opens.
+    directory.begin()?;
     let engine = open_engine::<E>(&path, directory.format, &options)?;
     let ledger = guarded(|| read_ledger(&engine)).map_err(OpenError::engine(&path))?;
     if ledger.last_version < mark.version() {
@@ -53,12 +55,13 @@ pub(crate) fn open<E: Engine>(
         engine.sync()
     })
     .map_err(OpenError::engine(&path))?;
-    directory.begin()?;
+    directory.sync()?;
     mark.advance(ledger.last_version)
         .and_then(|()| mark.sync())
         .map_err(OpenError::io(&path))?;
 
     let shared = Arc::new(Shared::new(engine, options.write_time_max, ledger));
+    shared.meters.set_disk_bytes(shared.engine.disk_bytes());
     let (sender, requests) = sync_channel(COMMITS_WAITING_MAX);
     let committer = Committer {
         path: path.clone(),
@@ -66,6 +69,7 @@ pub(crate) fn open<E: Engine>(
         free_bytes_min: options.free_bytes_min,
         free_bytes: Arc::clone(&options.free_bytes),
         is_full: false,
+        measured_at: Instant::now(),
         mark,
         ledger,
         shared: Arc::clone(&shared),

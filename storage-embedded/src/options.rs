@@ -86,7 +86,7 @@ impl<S> StoreOptions<S> {
         self
     }
 
-    /// Sets if a store that was not closed cleanly is checked entry by entry, in the background, once it is open; it
+    /// Sets whether a store that was not closed cleanly is checked entry by entry, in the background, once it is open; it
     /// is by default. Damage that the check finds closes the store. Without it, damage is found when an entry is
     /// read, or by [`Embedded::check`](crate::Embedded::check).
     #[must_use]
@@ -95,7 +95,7 @@ impl<S> StoreOptions<S> {
         self
     }
 
-    /// Sets if a store of an older format is opened, to be copied; it is refused by default, because an old format may
+    /// Sets whether a store of an older format is opened, to be copied; it is refused by default, because an old format may
     /// not keep what this crate promises.
     #[must_use]
     pub fn accept_old_formats(mut self, accepts: bool) -> Self {

@@ -89,7 +89,7 @@ impl<E: Engine> Shared<E> {
         if error.is_corruption() {
             self.meters.corrupt_read();
             tracing::error!(%error, "a read met damaged data");
-        } else {
+        } else if !error.is_shortage_of_files() {
             self.close(error);
         }
         error.to_read_error()

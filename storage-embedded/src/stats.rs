@@ -42,7 +42,7 @@ pub struct StoreStats {
     pub corrupt_reads: u64,
     /// The last check of all entries.
     pub check: CheckState,
-    /// The size of the engine's files in bytes.
+    /// The size of the engine's files in bytes, at most a second before the last commit.
     pub disk_bytes: u64,
     /// The bytes that are free on its file system; `None` where the system does not tell.
     pub disk_free_bytes: Option<u64>,
@@ -133,6 +133,7 @@ pub(crate) struct Meters {
     sync_total_ns: AtomicU64,
     entries: AtomicU64,
     corrupt_reads: AtomicU64,
+    disk_bytes: AtomicU64,
 }
 
 impl Default for Meters {
@@ -148,6 +149,7 @@ impl Default for Meters {
             sync_total_ns: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             corrupt_reads: AtomicU64::new(0),
+            disk_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -178,6 +180,10 @@ impl Meters {
         self.entries.store(entries, Ordering::Relaxed);
     }
 
+    pub(crate) fn set_disk_bytes(&self, bytes: u64) {
+        self.disk_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn corrupt_read(&self) {
         self.corrupt_reads.fetch_add(1, Ordering::Relaxed);
     }
@@ -186,12 +192,7 @@ impl Meters {
         self.corrupt_reads.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn read(
-        &self,
-        check: CheckState,
-        disk_bytes: u64,
-        disk_free_bytes: Option<u64>,
-    ) -> StoreStats {
+    pub(crate) fn read(&self, check: CheckState, disk_free_bytes: Option<u64>) -> StoreStats {
         let read = |meter: &AtomicU64| meter.load(Ordering::Relaxed);
         StoreStats {
             commits: read(&self.commits),
@@ -205,7 +206,7 @@ impl Meters {
             entries: read(&self.entries),
             corrupt_reads: self.corrupt_reads(),
             check,
-            disk_bytes,
+            disk_bytes: read(&self.disk_bytes),
             disk_free_bytes,
         }
     }

@@ -108,15 +108,24 @@ impl<E: Engine> EngineStore<E> {
         open(lock, options)
     }
 
+    /// The number of entries in the present state.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.shared().ledger().entries
+    }
+
+    /// The size of the engine's files now, in bytes. It may have to wait for a write that is under way.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared().engine.disk_bytes()
+    }
+
     /// The statistics of the store.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let shared = self.shared();
-        let disk_bytes = shared.engine.disk_bytes();
         let disk_free_bytes = (self.free_bytes)(&self.path).ok();
-        shared
-            .meters
-            .read(shared.checking.state(), disk_bytes, disk_free_bytes)
+        shared.meters.read(shared.checking.state(), disk_free_bytes)
     }
 
     /// The reason why the store refuses every call until it is opened again; `None` while it works.
@@ -253,6 +262,12 @@ pub trait Embedded: Store + fmt::Debug {
     /// The name of the engine.
     fn engine(&self) -> &'static str;
 
+    /// See [`EngineStore::entries`].
+    fn entries(&self) -> u64;
+
+    /// See [`EngineStore::disk_bytes`].
+    fn disk_bytes(&self) -> u64;
+
     /// See [`EngineStore::stats`].
     fn stats(&self) -> StoreStats;
 
@@ -281,6 +296,14 @@ pub trait Embedded: Store + fmt::Debug {
 impl<E: Engine> Embedded for EngineStore<E> {
     fn engine(&self) -> &'static str {
         E::NAME
+    }
+
+    fn entries(&self) -> u64 {
+        self.entries()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.disk_bytes()
     }
 
     fn stats(&self) -> StoreStats {

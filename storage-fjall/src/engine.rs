@@ -44,6 +44,9 @@ const FILTER_BITS_PER_KEY: f32 = 10.0;
 /// the others: with one other it did so during every merge, which took a third of all processor time under load.
 const WORKER_THREADS: usize = 3;
 
+/// Tables that are kept open: connections need files too.
+const CACHED_FILES_MAX: usize = 64;
+
 /// fjall as the engine of a [`FjallStore`](crate::FjallStore).
 pub struct Fjall {
     database: Database,
@@ -97,6 +100,7 @@ fn open_database(directory: &Path, cache_bytes: u64) -> fjall::Result<Database> 
         // Otherwise recovery compresses every value again to compare checksums.
         .journal_compression(CompressionType::None)
         .worker_threads(WORKER_THREADS)
+        .max_cached_files(Some(CACHED_FILES_MAX))
         .open()
 }
 

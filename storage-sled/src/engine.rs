@@ -116,6 +116,8 @@ impl Engine for Sled {
     }
 
     fn sync(&self) -> Result<(), EngineError> {
+        // Before the log that refers to them, and again for those that writing the log made.
+        self.blobs.sync()?;
         self.tree.flush().map_err(engine_error)?;
         self.blobs.sync()?;
         // sled's flush hands its writes to the system, but does not order them on the device.

@@ -4,6 +4,8 @@
 import { StoreError } from "./error.js";
 import { held } from "./module.js";
 
+const KEYS = 0;
+const RANGE_REVERSE = 2;
 const PUT = 0;
 const DELETE = 1;
 const NUMBER_BYTES = 8;
@@ -15,10 +17,6 @@ class Reader {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.offset = 0;
-  }
-
-  get isAtEnd() {
-    return this.offset === this.bytes.length;
   }
 
   byte() {
@@ -52,6 +50,10 @@ class Reader {
   list(read) {
     return Array.from({ length: this.length() }, read);
   }
+
+  parts() {
+    return this.list(() => this.part());
+  }
 }
 
 /** Writes an answer into a buffer of the size that it needs. */
@@ -62,15 +64,26 @@ class Writer {
     this.offset = 0;
   }
 
+  length(length) {
+    this.view.setUint32(this.offset, length, true);
+    this.offset += LENGTH_BYTES;
+  }
+
   part(bytes) {
-    this.view.setUint32(this.offset, bytes.length, true);
-    this.bytes.set(bytes, this.offset + LENGTH_BYTES);
-    this.offset += LENGTH_BYTES + bytes.length;
+    this.length(bytes.length);
+    this.bytes.set(bytes, this.offset);
+    this.offset += bytes.length;
   }
 
   number(number) {
     this.view.setFloat64(this.offset, number, true);
     this.offset += NUMBER_BYTES;
+  }
+
+  /** The version and the value of an entry. No version is 0, which stands for no entry: the module refuses NaN. */
+  entry({ version, value }) {
+    this.number(typeof version === "number" && version !== 0 ? version : NaN);
+    this.part(value);
   }
 }
 
@@ -85,38 +98,82 @@ export function* headerPairs(lines) {
   for (let at = 0; at + 1 < parts.length; at += 2) yield [parts[at], parts[at + 1]];
 }
 
-/** How long bytes are that a store gave. Anything else that has a length would be copied as if it were bytes. */
+/** Makes the error for an answer that does not have the form that was asked for. */
+function corrupt(message) {
+  return new StoreError("corrupt", message);
+}
+
+/** Returns the length of bytes from a store. Anything else that has a length would be copied as if it were bytes. */
 function lengthOf(bytes) {
   if (isBytes(bytes)) return bytes.length;
-  throw new StoreError("corrupt", "the store answered with a key or a value that is no Uint8Array");
+  throw corrupt("the store answered with a key or a value that is no Uint8Array");
 }
 
-function packEntries(entries) {
+function sizeOfEntry(entry) {
+  return NUMBER_BYTES + LENGTH_BYTES + lengthOf(entry?.value);
+}
+
+function isSame(key, other) {
+  return key.length === lengthOf(other) && key.every((byte, at) => byte === other[at]);
+}
+
+function sizeOfKeys(keys, found) {
+  if (found.length !== keys.length) {
+    const numbers = `another number of places (${found.length}) than keys (${keys.length})`;
+    throw corrupt(`the store answered a read with ${numbers}: return one place per key, null for an absent key`);
+  }
   let size = 0;
-  for (const entry of entries) {
-    size += NUMBER_BYTES;
-    if (entry) size += LENGTH_BYTES + lengthOf(entry.value);
+  keys.forEach((key, place) => {
+    const entry = found[place] ?? null;
+    // An entry of a range names its key: here it is one of another read.
+    if (entry?.key !== undefined && !isSame(key, entry.key)) {
+      throw corrupt("the store answered a read of a key with the entry of another key");
+    }
+    size += entry === null ? NUMBER_BYTES : sizeOfEntry(entry);
+  });
+  return size;
+}
+
+function sizeOfRange(found) {
+  let size = LENGTH_BYTES;
+  for (const entry of found) size += LENGTH_BYTES + lengthOf(entry?.key) + sizeOfEntry(entry);
+  return size;
+}
+
+/** Checks that an answer has the form that its reads ask for, and returns its length in bytes. */
+function sizeOfFound(reads, found) {
+  if (!Array.isArray(found)) throw corrupt("the store answered with no array: return one answer per read, in order");
+  if (found.length !== reads.length) {
+    const numbers = `another number of answers (${found.length}) than reads (${reads.length})`;
+    throw corrupt(`the store returned ${numbers}: return one answer per read, in order`);
   }
-  const writer = new Writer(size);
-  for (const entry of entries) {
-    writer.number(entry ? entry.version : 0);
-    if (entry) writer.part(entry.value);
-  }
+  let size = 0;
+  reads.forEach(({ type, keys }, place) => {
+    if (!Array.isArray(found[place])) throw corrupt(`the store answered a read of the type ${type} with no array`);
+    size += type === "keys" ? sizeOfKeys(keys, found[place]) : sizeOfRange(found[place]);
+  });
+  return size;
+}
+
+function packFound(reads, found) {
+  const writer = new Writer(sizeOfFound(reads, found));
+  reads.forEach(({ type }, place) => {
+    const entries = found[place];
+    if (type === "range") writer.length(entries.length);
+    for (const entry of entries) {
+      if (type === "range") writer.part(entry.key);
+      if (entry) writer.entry(entry);
+      else writer.number(0);
+    }
+  });
   return writer.bytes;
 }
 
-function packFound(found) {
-  let size = 0;
-  for (const { key, value } of found) {
-    size += 2 * LENGTH_BYTES + NUMBER_BYTES + lengthOf(key) + lengthOf(value);
-  }
-  const writer = new Writer(size);
-  for (const { key, value, version } of found) {
-    writer.part(key);
-    writer.number(version);
-    writer.part(value);
-  }
-  return writer.bytes;
+function readRead(reader) {
+  const kind = reader.byte();
+  if (kind === KEYS) return { type: "keys", keys: reader.parts() };
+  const [start, end] = reader.parts();
+  return { type: "range", range: { start, end }, limit: reader.length(), isReverse: kind === RANGE_REVERSE };
 }
 
 function readMutation(reader) {
@@ -132,22 +189,16 @@ function then(answer, next) {
   return typeof answer?.then === "function" ? held(Promise.resolve(answer).then(next)) : next(answer);
 }
 
-/** Stands between the module and a store with the three methods. */
+/** Stands between the module and a store with its two methods. */
 export class StoreBridge {
   constructor(store) {
     this.store = store;
   }
 
-  get(bytes) {
+  read(bytes) {
     const reader = new Reader(bytes);
-    const keys = [];
-    while (!reader.isAtEnd) keys.push(reader.part());
-    return then(this.store.get(keys), packEntries);
-  }
-
-  scan(start, end, limit, isReverse) {
-    const range = { start: start.slice(), end: end?.slice() };
-    return then(this.store.scan(range, limit, isReverse), packFound);
+    const reads = reader.list(() => readRead(reader));
+    return then(this.store.read(reads), (found) => packFound(reads, found));
   }
 
   commit(bytes) {

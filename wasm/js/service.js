@@ -34,8 +34,9 @@ function millis(now) {
 }
 
 function checkStore(store) {
-  for (const method of ["get", "scan", "commit"]) {
-    if (typeof store?.[method] !== "function") throw new TypeError(`the store has no method ${method}`);
+  const missing = ["read", "commit"].filter((method) => typeof store?.[method] !== "function");
+  if (missing.length > 0) {
+    throw new TypeError(`the store has no method ${missing.join(" and no method ")}: a store has the methods read and commit`);
   }
 }
 

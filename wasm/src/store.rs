@@ -4,8 +4,7 @@ use async_trait::async_trait;
 use js_sys::futures::JsFuture;
 use js_sys::{Promise, Reflect, Uint8Array};
 use knowledge_core::store::{
-    Commit, CommitOutcome, Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError,
-    StoreErrorKind,
+    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
@@ -19,15 +18,7 @@ extern "C" {
     pub type StoreBridge;
 
     #[wasm_bindgen(method, catch)]
-    fn get(this: &StoreBridge, keys: &[u8]) -> Result<JsValue, JsValue>;
-    #[wasm_bindgen(method, catch)]
-    fn scan(
-        this: &StoreBridge,
-        start: &[u8],
-        end: Option<&[u8]>,
-        limit: u32,
-        is_reverse: bool,
-    ) -> Result<JsValue, JsValue>;
+    fn read(this: &StoreBridge, reads: &[u8]) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn commit(this: &StoreBridge, commit: &[u8]) -> Result<JsValue, JsValue>;
 }
@@ -44,38 +35,13 @@ impl JsStore {
 
 #[async_trait(?Send)]
 impl Store for JsStore {
-    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let answer = answer(self.0.get(&wire::keys(keys))).await;
-        let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
-        bytes(answer)?.entries(keys.len())
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<KeyEntry>, StoreError> {
-        if range.is_empty() || limit == 0 {
-            return Ok(Vec::new());
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        if reads.iter().all(|read| wire::is_empty(*read)) {
+            return wire::Answer::default().found(reads);
         }
-        let end = range.end.as_ref().map(Key::as_bytes);
-        let count = u32::try_from(limit).unwrap_or(u32::MAX);
-        let is_reverse = direction == Direction::Reverse;
-        let answer = answer(self.0.scan(range.start.as_bytes(), end, count, is_reverse)).await;
+        let answer = answer(self.0.read(&wire::reads(reads))).await;
         let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
-        let found = bytes(answer)?.key_entries()?;
-        // Whoever pages goes on behind the last key that was found: one that comes again would never end it.
-        let is_ordered = found.windows(2).all(|pair| match direction {
-            Direction::Forward => pair[0].key < pair[1].key,
-            Direction::Reverse => pair[0].key > pair[1].key,
-        });
-        if !is_ordered || found.len() > limit || !found.iter().all(|one| range.contains(&one.key)) {
-            return Err(corrupt(
-                "the store answered a scan with other keys than those asked for, or out of their order",
-            ));
-        }
-        Ok(found)
+        bytes(answer)?.found(reads)
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

@@ -5,13 +5,19 @@
 //! | --- | --- |
 //! | a length | 4, little-endian |
 //! | bytes | their length, then they |
+//! | a list | the number of its parts as a length, then they |
 //! | a version | 8, an IEEE 754 number as JavaScript has it; 0 for none |
 //! | a delta | 8, little-endian, two's complement |
 
 use bytes::{Buf, Bytes};
 use knowledge_core::store::{
-    Commit, Entry, Key, KeyEntry, Mutation, StoreError, StoreErrorKind, Version,
+    Commit, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mutation, Read, StoreError,
+    StoreErrorKind, Version,
 };
+
+const KEYS: u8 = 0;
+const RANGE: u8 = 1;
+const RANGE_REVERSE: u8 = 2;
 
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
@@ -30,11 +36,47 @@ fn write_bytes(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.extend_from_slice(bytes);
 }
 
-/// The keys of a read.
-pub(crate) fn keys(keys: &[Key]) -> Vec<u8> {
+/// Returns true if a read finds nothing in any store; a store is never asked for it.
+pub(crate) fn is_empty(read: Read<'_>) -> bool {
+    match read {
+        Read::Keys(keys) => keys.is_empty(),
+        Read::Range { range, limit, .. } => limit == 0 || range.is_empty(),
+    }
+}
+
+/// Encodes the reads of one call, but for the empty ones, as a list.
+///
+/// A read of keys is its kind and the list of them. A read of a range is its kind, the list of its bounds (without the
+/// second one if it has no end) and its limit as a length.
+pub(crate) fn reads(reads: &[Read<'_>]) -> Vec<u8> {
+    let asked = || reads.iter().filter(|read| !is_empty(**read));
     let mut buffer = Vec::new();
-    for key in keys {
-        write_bytes(&mut buffer, key.as_bytes());
+    write_length(&mut buffer, asked().count());
+    for read in asked() {
+        match *read {
+            Read::Keys(keys) => {
+                buffer.push(KEYS);
+                write_length(&mut buffer, keys.len());
+                for key in keys {
+                    write_bytes(&mut buffer, key.as_bytes());
+                }
+            }
+            Read::Range {
+                range,
+                limit,
+                direction,
+            } => {
+                buffer.push(match direction {
+                    Direction::Forward => RANGE,
+                    Direction::Reverse => RANGE_REVERSE,
+                });
+                write_length(&mut buffer, 1 + usize::from(range.end.is_some()));
+                for bound in std::iter::once(&range.start).chain(&range.end) {
+                    write_bytes(&mut buffer, bound.as_bytes());
+                }
+                write_length(&mut buffer, limit);
+            }
+        }
     }
     buffer
 }
@@ -73,6 +115,7 @@ pub(crate) fn version(number: f64) -> Option<Version> {
 }
 
 /// An answer of a store, read from its beginning.
+#[derive(Default)]
 pub(crate) struct Answer(Bytes);
 
 impl Answer {
@@ -80,8 +123,27 @@ impl Answer {
         Self(buffer.into())
     }
 
-    /// What stands under `count` keys.
-    pub(crate) fn entries(mut self, count: usize) -> Result<Vec<Option<Entry>>, StoreError> {
+    /// Takes the answers to all of `reads`.
+    pub(crate) fn found(mut self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        let found = reads.iter().map(|read| match *read {
+            Read::Keys(keys) => self.keys(keys.len()).map(Found::Keys),
+            // No list stands for it.
+            Read::Range { .. } if is_empty(*read) => Ok(Found::Range(Vec::new())),
+            Read::Range {
+                range,
+                limit,
+                direction,
+            } => self.range(range, limit, direction).map(Found::Range),
+        });
+        let found = found.collect::<Result<_, _>>()?;
+        match self.0.is_empty() {
+            true => Ok(found),
+            false => Err(corrupt("the store answered more than it was asked")),
+        }
+    }
+
+    /// Takes one place per key.
+    fn keys(&mut self, count: usize) -> Result<Vec<Option<Entry>>, StoreError> {
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
             let version = self.number()?;
@@ -91,20 +153,34 @@ impl Answer {
                 Some(self.entry(version)?)
             });
         }
-        self.end()?;
         Ok(entries)
     }
 
-    /// What a scan found.
-    pub(crate) fn key_entries(mut self) -> Result<Vec<KeyEntry>, StoreError> {
-        let mut entries = Vec::new();
-        while !self.0.is_empty() {
+    /// Takes the list of the entries of a range.
+    fn range(
+        &mut self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let mut found: Vec<KeyEntry> = Vec::new();
+        for _ in 0..self.length()? {
             let key = Key::new(self.bytes()?).map_err(|error| corrupt(&error.to_string()))?;
+            // A caller that reads in pages continues behind the last key: a repeated key would keep it there forever.
+            let is_next = found.last().is_none_or(|last| match direction {
+                Direction::Forward => last.key < key,
+                Direction::Reverse => last.key > key,
+            });
+            if !is_next || found.len() == limit || !range.contains(&key) {
+                return Err(corrupt(
+                    "the store answered a read of a range with other keys than those asked for, or out of their order",
+                ));
+            }
             let version = self.number()?;
             let entry = self.entry(version)?;
-            entries.push(KeyEntry { key, entry });
+            found.push(KeyEntry { key, entry });
         }
-        Ok(entries)
+        Ok(found)
     }
 
     fn entry(&mut self, number: f64) -> Result<Entry, StoreError> {
@@ -119,19 +195,17 @@ impl Answer {
         self.0.try_get_f64_le().map_err(|_| too_short())
     }
 
+    fn length(&mut self) -> Result<usize, StoreError> {
+        let length = self.0.try_get_u32_le().map_err(|_| too_short())?;
+        Ok(length as usize)
+    }
+
     fn bytes(&mut self) -> Result<Bytes, StoreError> {
-        let length = self.0.try_get_u32_le().map_err(|_| too_short())? as usize;
+        let length = self.length()?;
         if length > self.0.len() {
             return Err(too_short());
         }
         Ok(self.0.split_to(length))
-    }
-
-    fn end(self) -> Result<(), StoreError> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => Err(corrupt("the store answered more than it was asked")),
-        }
     }
 }
 

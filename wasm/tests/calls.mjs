@@ -106,8 +106,11 @@ test("what cannot be a call is refused before it is one", async () => {
 test("arguments of another type are refused", async () => {
   const { service } = await acme();
   const options = { sealingKey: SEALING_KEY };
-  for (const store of [undefined, null, {}, { get() {}, scan() {} }, "store"]) {
-    await assert.rejects(KnowledgeService.open(store, options), TypeError);
+  for (const store of [undefined, null, {}, "store"]) {
+    await assert.rejects(KnowledgeService.open(store, options), {
+      name: "TypeError",
+      message: "the store has no method read and no method commit: a store has the methods read and commit",
+    });
   }
   for (const now of [NaN, Infinity, new Date(NaN), 8.64e15 + 1, "2026-01-01", 0n, true, []]) {
     await assert.rejects(service.maintain(now), TypeError, String(now));
@@ -119,6 +122,18 @@ test("arguments of another type are refused", async () => {
   // The ends of what is a time, which is early: nothing is due.
   assert.equal((await service.maintain(-8.64e15)).swept, 0);
   assert.equal((await service.maintain(new Date(0))).swept, 0);
+});
+
+test("a store without read or commit is refused when it is opened", async () => {
+  const options = { sealingKey: SEALING_KEY };
+  const [read, commit] = [() => [], () => null];
+  const former = { get: () => [], scan: () => [], commit };
+  for (const [store, missing] of [[former, "read"], [{ commit }, "read"], [{ read }, "commit"]]) {
+    await assert.rejects(KnowledgeService.open(store, options), {
+      name: "TypeError",
+      message: `the store has no method ${missing}: a store has the methods read and commit`,
+    });
+  }
 });
 
 test("no time is the time that it is", async (t) => {
@@ -248,8 +263,8 @@ class FailingStore extends MemoryStore {
     if (this.failure?.[method]) return this.failure[method]();
     return super[method](...values);
   }
-  get(keys) {
-    return this.#unless("get", keys);
+  read(reads) {
+    return this.#unless("read", reads);
   }
   commit(checks, mutations) {
     return this.#unless("commit", checks, mutations);
@@ -268,13 +283,12 @@ test("a store that fails is an error, whatever it throws or answers", async (t) 
     throw error;
   };
   const cases = [
-    [{ get: throws(new StoreError("unavailable", "the disk is away")) }, "unavailable"],
-    [{ get: rejects(new StoreError("corrupt", "a bit fell over")) }, "internal"],
-    [{ get: throws("a text") }, "unavailable"],
-    [{ get: throws(UNTELLABLE) }, "unavailable"],
-    [{ get: () => undefined }, "unavailable"],
-    [{ get: () => [] }, "internal"],
-    [{ get: (keys) => [{ value: new Uint8Array(), version: 0.5 }] }, "internal"],
+    [{ read: throws(new StoreError("unavailable", "the disk is away")) }, "unavailable"],
+    [{ read: rejects(new StoreError("corrupt", "a bit fell over")) }, "internal"],
+    [{ read: throws("a text") }, "unavailable"],
+    [{ read: throws(UNTELLABLE) }, "unavailable"],
+    [{ read: () => undefined }, "internal"],
+    [{ read: () => [] }, "internal"],
     [{ commit: throws(new StoreError("full", "no room")) }, "unavailable"],
     [{ commit: rejects(new Error("the answer was lost")) }, "unavailable"],
     [{ commit: () => "done" }, "unavailable"],
@@ -285,7 +299,7 @@ test("a store that fails is an error, whatever it throws or answers", async (t) 
     const error = await service.createSource(token, { body }).catch((error) => error);
     assert.equal(error.code, code, `${Object.keys(failure)}: ${Object.values(failure)}`);
   }
-  store.failure = { get: throws(new StoreError("unavailable", "the disk is away")) };
+  store.failure = { read: throws(new StoreError("unavailable", "the disk is away")) };
   const response = await service.fetch(request("/v1/sources", { token }));
   assert.equal(response.status, 503);
   assert.equal(response.headers.get("retry-after"), "1");
@@ -303,13 +317,9 @@ class SlowStore {
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
     return answer;
   }
-  async get(keys) {
+  async read(reads) {
     await this.#later();
-    return this.#later(this.#store.get(keys));
-  }
-  async scan(...range) {
-    await this.#later();
-    return this.#later(this.#store.scan(...range));
+    return this.#later(this.#store.read(reads));
   }
   async commit(checks, mutations) {
     await this.#later();

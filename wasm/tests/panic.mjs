@@ -28,10 +28,10 @@ class HeldStore extends MemoryStore {
       release();
     };
   }
-  get(keys) {
-    if (!this.#held) return super.get(keys);
+  read(reads) {
+    if (!this.#held) return super.read(reads);
     this.#held.reach();
-    return this.#held.gate.then(() => super.get(keys));
+    return this.#held.gate.then(() => super.read(reads));
   }
 }
 

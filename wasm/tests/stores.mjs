@@ -36,6 +36,7 @@ async function openPage(t) {
     const key = new Uint8Array([1]);
     const counter = new Uint8Array([2]);
     globalThis.key = key;
+    globalThis.reads = [{ type: "keys", keys: [key] }];
     globalThis.open = () => IndexedDbStore.open("knowledge");
     globalThis.mutations = (bytes = 1) => [
       { type: "put", key, value: new Uint8Array(bytes).map(() => Math.random() * 256) },
@@ -69,8 +70,7 @@ test("an IndexedDB store does not know whether a commit was applied that ends af
     const store = await open();
     abortAt("put");
     const outcomes = [await outcome(store.commit([], mutations()))];
-    outcomes.push(await outcome(store.get([key])));
-    outcomes.push(await outcome(store.scan({ start: key }, 1, false)));
+    outcomes.push(await outcome(store.read(reads)));
     outcomes.push(await outcome(store.commit([], mutations())));
     store.close();
     const again = await open();
@@ -80,7 +80,6 @@ test("an IndexedDB store does not know whether a commit was applied that ends af
   const refused = "unavailable: IndexedDB: a commit failed; open the store again";
   assert.deepEqual(outcomes, [
     "unknown: IndexedDB: the transaction was aborted",
-    refused,
     refused,
     refused,
     "done",
@@ -120,35 +119,87 @@ test("an IndexedDB store says so when the browser has closed its database", asyn
   });
   await session.send("Storage.clearDataForOrigin", { origin, storageTypes: "indexeddb" });
   const closed = "unavailable: IndexedDB: the browser has closed the database";
-  await page.waitForFunction(async (closed) => (await outcome(store.get([key]))) === closed, closed);
+  await page.waitForFunction(async (closed) => (await outcome(store.read(reads))) === closed, closed);
   assert.equal(await page.evaluate(() => outcome(store.commit([], mutations()))), closed);
 });
+
+const OTHER_KEYS = /other keys than those asked for/;
 
 /** A key that is further on than one, and begins as it does. */
 const behind = ({ key, ...entry }, place) => ({ key: Uint8Array.of(...key, place >> 8, place & 0xff), ...entry });
 
-for (const [what, method, lie] of [
-  ["more than was asked for", "scan", ([first], _, limit) => Array.from({ length: limit + 1 }, (_, at) => behind(first, at))],
-  ["the same keys for ever", "scan", ([first], _, limit) => Array(limit).fill(first)],
-  ["keys out of their order", "scan", (found) => found.toReversed()],
-  ["a key behind its range", "scan", ([first]) => [first, { ...first, key: Uint8Array.of(0xff) }]],
-  ["a key before its range", "scan", ([first, ...others]) => [{ ...first, key: Uint8Array.of(0) }, ...others]],
-  ["a key that is text", "scan", ([first]) => [{ ...first, key: "key" }]],
-  ["a value that is text", "scan", ([first]) => [{ ...first, value: "value" }]],
-  ["values that are text", "get", (found) => found.map((entry) => entry && { ...entry, value: "value" })],
+const NO_BYTES = /that is no Uint8Array/;
+const withKey = (key) => (found) => found.map((entry) => entry && { ...entry, key });
+const withVersion = (version) => (found) => found.map((entry) => entry && { ...entry, version });
+const withoutKeys = (found) => found.map(({ key, ...entry }) => entry);
+const tooMany = ([first], { limit }) => Array.from({ length: limit + 1 }, (_, at) => behind(first, at));
+
+for (const [what, type, lie, expected] of [
+  ["more than was asked for", "range", tooMany, OTHER_KEYS],
+  ["the same keys for ever", "range", ([first], { limit }) => Array(limit).fill(first), OTHER_KEYS],
+  ["keys out of their order", "range", (found) => found.toReversed(), OTHER_KEYS],
+  ["a key behind its range", "range", ([first]) => [first, { ...first, key: Uint8Array.of(0xff) }], OTHER_KEYS],
+  ["a key before its range", "range", ([first, ...others]) => [{ ...first, key: Uint8Array.of(0) }, ...others], OTHER_KEYS],
+  ["a key that is text", "range", ([first]) => [{ ...first, key: "key" }], NO_BYTES],
+  ["a value that is text", "range", ([first]) => [{ ...first, value: "value" }], NO_BYTES],
+  ["no entry of a range", "range", () => [null], NO_BYTES],
+  ["entries of a range without their keys", "range", withoutKeys, NO_BYTES],
+  ["no array for a range", "range", (found) => found.values(), /read of the type range with no array/],
+  ["values that are text", "keys", (found) => found.map((entry) => entry && { ...entry, value: "value" }), NO_BYTES],
+  ["the entries of a range for keys", "keys", withKey(Uint8Array.of(0)), /entry of another key/],
+  ["too few places", "keys", (found) => found.slice(1), /places \(0\) than keys \(1\): return one place per key/],
+  ["too many places", "keys", (found) => [...found, null], /places \(2\) than keys \(1\): return one place per key/],
+  ["no array for keys", "keys", () => null, /read of the type keys with no array/],
+  ...[0, 0.5, -1, NaN, 2 ** 53, 1n, "1", null, undefined].map((version) => {
+    return [`a version that is ${typeof version} ${version}`, "keys", withVersion(version), /not a whole number from 1/];
+  }),
 ]) {
-  test(`a store that answers with ${what} is taken for damaged`, async (t) => {
+  test(`a store that answers with ${what} is corrupt`, async (t) => {
     const store = new MemoryStore();
     const { service, token } = await acme(store);
     for (const name of ["Wiki", "Handbook"]) await service.createSource(token, { body: { name, kind: "wiki" } });
-    const answer = store[method].bind(store);
-    store[method] = (...asked) => lie(answer(...asked), ...asked);
-    const told = t.mock.method(console, "error", () => {});
+    const answer = store.read.bind(store);
+    store.read = (reads) => answer(reads).map((found, at) => (reads[at].type === type ? lie(found, reads[at]) : found));
+    const logged = t.mock.method(console, "error", () => {});
     await assert.rejects(service.listSources(token), { name: "KnowledgeError", code: "internal" });
-    const expected = /text/.test(what) ? /that is no Uint8Array/ : /other keys than those asked for/;
-    assert.match(told.mock.calls[0].arguments[0], expected);
+    assert.match(logged.mock.calls[0].arguments[0], expected);
   });
 }
+
+const OTHER_NUMBER = /number of answers \((\d)\) than reads \((?!\1)\d\): return one answer per read/;
+
+for (const [what, lie, expected] of [
+  ["too few founds", (found) => found.slice(1), OTHER_NUMBER],
+  ["too many founds", (found) => [...found, []], OTHER_NUMBER],
+  ["founds of the other kind", (found) => found.toReversed(), /number of places \(0\) than keys \(\d+\)/],
+  ["founds that are no array", (found) => ({ ...found, length: found.length }), /with no array: return one answer per read/],
+]) {
+  test(`a store that answers several reads with ${what} is corrupt`, async (t) => {
+    const store = new MemoryStore();
+    const { service, token, workspace } = await acme(store);
+    const answer = store.read.bind(store);
+    let asked = 0;
+    store.read = (reads) => {
+      const found = answer(reads);
+      if (reads.length < 2) return found;
+      asked = Math.max(asked, reads.length);
+      return lie(found);
+    };
+    const logged = t.mock.method(console, "error", () => {});
+    await assert.rejects(service.dashboardSummary(token, workspace.id), { name: "KnowledgeError", code: "internal" });
+    assert.ok(asked > 1);
+    assert.match(logged.mock.calls[0].arguments[0], expected);
+  });
+}
+
+test("the largest limit asks for all entries of a range", async (t) => {
+  const store = new MemoryStore();
+  const { service, token, workspace } = await acme(store);
+  const read = t.mock.method(store, "read");
+  await service.dashboardSummary(token, workspace.id);
+  const limits = read.mock.calls.flatMap(({ arguments: [reads] }) => reads.flatMap(({ limit }) => limit ?? []));
+  assert.equal(Math.max(...limits), 2 ** 32 - 1);
+});
 
 test("a Durable Object's store tells damage from a full disk and from the rest", () => {
   for (const [message, kind] of [
@@ -166,7 +217,7 @@ test("a Durable Object's store tells damage from a full disk and from the rest",
     const store = new DurableObjectStore(storage);
     isBroken = true;
     const isTold = (error) => error instanceof StoreError && error.kind === kind && error.message === message;
-    assert.throws(() => store.get([new Uint8Array([1])]), isTold);
+    assert.throws(() => store.read([{ type: "keys", keys: [new Uint8Array([1])] }]), isTold);
     assert.throws(() => new DurableObjectStore(storage), isTold);
   }
 });

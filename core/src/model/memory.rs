@@ -50,7 +50,8 @@ impl MemoryLabels {
 
 /// What a memory says.
 ///
-/// Serialised as it is stored: without a name that it has not, and without the time of a change that was not made.
+/// Serialised as it is stored: without a name that it has not, and without the time of a change that
+/// was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredContent")]
 pub struct MemoryContent {

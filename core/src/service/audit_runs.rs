@@ -1,8 +1,8 @@
 //! The stored form of audit entries about memories: what entries have in common is written once.
 //!
-//! A run is consecutive memories with one outcome and the same labels before and after. Labels are in a
-//! list of their own, which the runs refer to by place, so that labels that alternate are written once too.
-//! Schema 1 wrote each entry in full; both forms are read.
+//! A run is consecutive memories with one outcome and the same labels before and after. Labels are
+//! in a list of their own, which the runs refer to by place, so that labels that alternate are
+//! written once too. Schema 1 wrote each entry in full; both forms are read.
 
 use std::collections::HashMap;
 

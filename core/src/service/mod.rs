@@ -103,7 +103,8 @@ use crate::store::{
     Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
 };
 
-/// The version of the stored form. A store of a higher one is not opened, one of a lower one is upgraded.
+/// The version of the stored form. A store of a higher one is not opened, one of a lower one is
+/// upgraded.
 pub const SCHEMA: u32 = 2;
 
 /// What a service is opened with.

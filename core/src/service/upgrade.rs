@@ -1,8 +1,8 @@
 //! The upgrade of a store of an earlier schema, when it is opened.
 //!
-//! | schema | what changed |
-//! | --- | --- |
-//! | 2 | `undelivered_count` and `disabled_endpoint_count` are one counter per organisation, no longer one for the whole store; audit pages, labels and contents are written without what is repeated (both forms are read) |
+//! Schema 2: `undelivered_count` and `disabled_endpoint_count` are one counter per organisation
+//! instead of one for the whole store, which the upgrade recounts. Audit pages, labels and contents
+//! are written without what is repeated; the form of schema 1 is read as well and stays as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,17 @@ const COUNTERS_PER_COMMIT: usize = 2_000;
 /// Entries that one scan reads.
 const PAGE_ENTRIES: usize = 512;
 
-/// Brings a store to the present schema. An upgrade that was interrupted is repeated by the next one.
+/// Brings a store to the present schema. An interrupted upgrade is repeated by the next one.
 pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), OpenError> {
     while transact(store, env, count_per_org).await? {}
     Ok(())
 }
 
-/// Replaces some of the counters of the whole store by those of the organisations. Returns true if there are more.
+/// Replaces the counters of the whole store by those of the organisations, some in each commit.
+/// Returns true if there are more.
 ///
-/// The old counters are checked by the commit: what a program of the earlier schema counts meanwhile is counted again.
+/// The commit checks the old counters: if a program of the earlier schema changes them meanwhile,
+/// everything is counted again.
 async fn count_per_org(mut transaction: Transaction) -> Result<Decided<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await;
     let Some(mut meta) = meta?.filter(|meta| meta.schema < SCHEMA) else {

@@ -3,7 +3,7 @@
 use knowledge_core::dump::{DumpError, LINE_BYTES_MAX, LineProblem};
 use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
-use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
+use knowledge_core::service::{KnowledgeService, OpenError, Options, SCHEMA, SealingKey};
 
 use super::*;
 
@@ -145,12 +145,14 @@ async fn what_came_of_a_damaged_dump_is_opened_by_no_service() {
 
 #[tokio::test]
 async fn a_dump_of_a_later_schema_is_refused_before_anything_is_written() {
-    let meta = Bytes::from_static(b"{\"schema\":2,\"sealing_key\":\"0123456789abcdef\"}");
+    let schema = SCHEMA + 1;
+    let meta = format!("{{\"schema\":{schema},\"sealing_key\":\"0123456789abcdef\"}}");
+    let meta = Bytes::from(meta);
     let later = dump(&store_of([(Key::new("meta").unwrap(), meta)]).await).await;
     let store = empty();
     let refused = restore(&store, &later).await;
     assert!(
-        matches!(refused, Err(RestoreError::LaterSchema { found: 2 })),
+        matches!(refused, Err(RestoreError::LaterSchema { found }) if found == schema),
         "{refused:?}"
     );
     assert_eq!(dump(&store).await, dump(&empty()).await);

@@ -5,7 +5,7 @@ mod model;
 mod operation;
 
 use futures::FutureExt;
-use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store};
+use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt};
 use libfuzzer_sys::fuzz_target;
 
 use self::model::Model;

@@ -22,6 +22,8 @@ const PAGE_ENTRIES: usize = 1_024;
 /// What a compaction is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// It compares the entries of the old store with its own account of them.
+    Checking,
     /// It sums up what the store holds.
     Measuring,
     /// It writes the new store.
@@ -120,12 +122,16 @@ pub async fn compact(
     watcher: &mut dyn Watcher,
 ) -> Result<Compacted, CompactionError> {
     // Settles what another one left, and finds out whether a server has the directory.
+    let config = &config.resolved()?;
     let old = config.open_store()?;
     let places = Places::of(&config.path()?);
     refuse_fixed(&places, keeps)?;
     let mut journal = places.claim()?;
     let stats = old.stats();
-    let (bytes_before, entries, free) = (stats.disk_bytes, stats.entries, stats.disk_free_bytes);
+    let (bytes_before, entries, free) = (old.disk_bytes(), stats.entries, stats.disk_free_bytes);
+    // What is missing would be missing in the new store too, and nothing would tell any more.
+    let checked = old.check(&mut |read, of| watcher.progress(Phase::Checking, read, of));
+    checked.map_err(BackupError::from)?;
     let engine = config.engine()?;
     let contents: Arc<dyn Store> = old.clone();
     let (total, content_bytes) = measure(&contents, entries, watcher).await?;
@@ -209,7 +215,7 @@ async fn copy(
     })
     .await?;
     drop(store);
-    let bytes = new.stats().disk_bytes;
+    let bytes = new.disk_bytes();
     Ok((summary, bytes))
 }
 

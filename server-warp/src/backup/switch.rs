@@ -17,8 +17,10 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use knowledge_storage_embedded::{reinstate_directory, remove_directory, store_kind};
+use knowledge_storage_embedded::{is_retired, reinstate_directory, remove_directory, store_kind};
 
 use crate::private_file::{sync_parent, with_suffix};
 
@@ -62,6 +64,11 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> SwitchError {
         source,
     }
 }
+
+/// The longest wait for a process that is about to remove the directory that it made.
+const LETTING_GO_MAX: Duration = Duration::from_secs(2);
+/// Time between two attempts.
+const LETTING_GO_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What the journal has while the new store is made.
 const COPYING: &str = "copying\n";
@@ -180,8 +187,10 @@ impl Places {
             _ => {}
         }
         // The journal is gone, or was never there: that must not make an empty store of it.
-        if !self.has_store()? && there(&self.new)? && there(&self.old)? {
-            return Err(self.unclear(&self.old));
+        for away in [&self.old, &self.kept] {
+            if !self.has_store()? && there(&self.new)? && there(away)? {
+                return Err(self.unclear(away));
+            }
         }
         Ok(())
     }
@@ -245,15 +254,34 @@ impl Places {
         self.rename(&self.directory, self.away(keeps))
     }
 
-    /// The second rename.
+    /// The second rename. A process that looked before the first one may have made an empty directory there, which it
+    /// removes again once it has seen the journal.
     pub(super) fn move_in(&self) -> Result<(), SwitchError> {
-        self.rename(&self.new, &self.directory)
+        let began = Instant::now();
+        loop {
+            match self.rename(&self.new, &self.directory) {
+                Err(SwitchError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::DirectoryNotEmpty
+                        && began.elapsed() < LETTING_GO_MAX =>
+                {
+                    thread::sleep(LETTING_GO_INTERVAL);
+                }
+                renamed => return renamed,
+            }
+        }
     }
 
     /// Removes the old store that an interrupted compaction left, or lets others open the one that is kept.
     fn let_go(&self, keeps: bool) -> Result<(), SwitchError> {
         match keeps {
             true => reinstate_directory(&self.kept).map_err(at(&self.kept)),
+            // A store that is not marked as replaced was made by somebody who got in between.
+            false
+                if !matches!(store_kind(&self.old), Ok(None))
+                    && !is_retired(&self.old).map_err(at(&self.old))? =>
+            {
+                Err(self.unclear(&self.old))
+            }
             false => remove(&self.old),
         }
     }

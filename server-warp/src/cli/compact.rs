@@ -84,6 +84,7 @@ impl Watcher for Shown {
         if self.0.as_ref().is_none_or(|(shown, _)| *shown != phase) {
             self.end();
             let what = match phase {
+                Phase::Checking => "checking",
                 Phase::Measuring => "measuring",
                 Phase::Copying => "copying",
                 Phase::Comparing => "comparing",

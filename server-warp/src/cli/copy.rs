@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use knowledge_core::dump::Summary;
+use knowledge_core::dump::{RestoreError, Summary};
 use knowledge_core::store::Store;
 use serde::Serialize;
 
@@ -57,7 +57,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         store: Some(from.clone()),
         accepts_old_formats: true,
         ..config.clone()
-    };
+    }
+    .resolved()?;
     let target = DataConfig {
         store: Some(to.clone()),
         ..config
@@ -72,14 +73,19 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failure> {
     let opened = source.open_store()?;
-    let entries = opened.stats().entries;
+    // Before the source is read whole, so that a target which cannot be written is told of at once.
+    let target: Arc<dyn Store> = target.make_store()?;
+    let entries = opened.entries();
+    let mut progress = Progress::counting("entries", "checking the source", Some(entries));
+    let checked = opened.check(&mut |entries, _| progress.advance(entries, entries));
+    progress.end();
+    checked.map_err(BackupError::from)?;
     let source: Arc<dyn Store> = opened;
     let mut progress = Progress::counting("entries", "reading the source", Some(entries));
     let expected = summarize(&source, |entries| progress.advance(entries, entries)).await;
     progress.end();
     let expected = expected?;
 
-    let target: Arc<dyn Store> = target.make_store()?;
     let total = Some(expected.entries);
     let mut progress = Progress::counting("entries", "copying", total);
     let copied = copy_store(&source, &target, Some(expected.clone()), |entries| {
@@ -88,8 +94,20 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     });
     let copied = copied.await;
     progress.end();
-    if copied? != expected {
-        return Err(Failure::new("the source changed while it was copied"));
+    match copied {
+        Ok(copied) if copied == expected => {}
+        Ok(_) => return Err(Failure::new("the source changed while it was copied")),
+        // A copy that was whole already, and interrupted before it was compared, is compared now.
+        Err(BackupError::Restore(RestoreError::NotEmpty)) => {
+            return match compare(&target, &expected, |_| {}).await {
+                Ok(()) => Ok(expected),
+                Err(BackupError::Differs { .. }) => {
+                    Err(BackupError::from(RestoreError::NotEmpty).into())
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+        Err(error) => return Err(error.into()),
     }
 
     let mut progress = Progress::counting("entries", "comparing", total);

@@ -117,7 +117,13 @@ impl Source {
         {
             return Ok(Self::Server(client));
         }
-        Ok(Self::Store(config.data.open_store()?))
+        let store = config.data.resolved()?.open_store()?;
+        // A dump of what is left of a damaged store would look like a whole one.
+        let mut progress = Progress::counting("entries", "checking", Some(store.entries()));
+        let checked = store.check(&mut |entries, _| progress.advance(entries, entries));
+        progress.end();
+        checked.map_err(BackupError::from)?;
+        Ok(Self::Store(store))
     }
 }
 

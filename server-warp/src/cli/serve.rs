@@ -22,6 +22,7 @@ use crate::deliveries::{Deliveries, DeliveryClient, Wake};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
+use crate::store_address::STORES_FOR_HELP;
 use crate::system::{OsRandomness, SystemClock};
 use crate::telemetry::Telemetry;
 
@@ -41,7 +42,10 @@ pub(super) struct Args {
 }
 
 fn further_settings() -> String {
-    format!("Settings without a flag:\n{}", settings_for_help())
+    format!(
+        "{STORES_FOR_HELP}\n\nSettings without a flag:\n{}",
+        settings_for_help()
+    )
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::file;
 use super::kind::Raw;
+use super::sections::storage::{DATA_DIR, STORE};
 use super::setting::{Setting, VARIABLE_PREFIX};
 use super::suggest::{self, did_you_mean};
 use super::{CONFIG_VARIABLE, Config, SECTIONS};
@@ -23,6 +24,18 @@ pub enum Origin {
     Variable(String),
     /// A flag of the command line, without its dashes.
     Flag(&'static str),
+}
+
+impl Origin {
+    /// Higher sources replace what lower ones say.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File(_) => 1,
+            Self::Variable(_) => 2,
+            Self::Flag(_) => 3,
+        }
+    }
 }
 
 /// A place in a file.
@@ -141,6 +154,7 @@ impl Sources {
         for (name, value) in &self.flags {
             loading.flag(name, value);
         }
+        loading.prefer_the_higher_store();
         // What must hold between settings is asked of values that each are right.
         if loading.problems.is_empty() {
             for section in SECTIONS {
@@ -215,6 +229,14 @@ impl Loading {
         }
     }
 
+    /// A directory replaces the store that a source below it names.
+    fn prefer_the_higher_store(&mut self) {
+        let rank = |path: &str| self.origins.get(path).map_or(0, Origin::rank);
+        if rank(DATA_DIR) > rank(STORE) {
+            self.config.data.store = None;
+        }
+    }
+
     fn refuse(&mut self, place: String, message: String) {
         self.problems.push(Problem { place, message });
     }
@@ -245,6 +267,14 @@ pub(crate) struct Check<'l> {
 }
 
 impl Check<'_> {
+    /// True if both settings were given in one kind of source: both in the file, as variables, or as flags.
+    pub(crate) fn has_one_source(&self, one: &str, other: &str) -> bool {
+        match (self.origins.get(one), self.origins.get(other)) {
+            (Some(one), Some(other)) => one.rank() == other.rank(),
+            _ => false,
+        }
+    }
+
     /// Refuses the value of a setting, because of those of others where there are any: `must be at least …`. It is
     /// told where the first of them came from that is not a default.
     pub(crate) fn refuse(&mut self, path: &str, others: &[&str], requirement: &str) {

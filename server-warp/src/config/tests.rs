@@ -189,6 +189,7 @@ fn changed(setting: &Setting) -> Config {
         "https://seven.example",
         "json",
         "low_space",
+        "memory:",
         "seven",
     ];
     let default = Config::default();
@@ -306,7 +307,7 @@ fn the_files_of_the_deliveries_are_kept_back_from_the_connections() {
         };
         config.net().open_files_reserved
     };
-    assert_eq!(reserved(true, 256), 256 + 2 * 256);
-    assert_eq!(reserved(true, 1_000), 256 + 2 * 1_000);
-    assert_eq!(reserved(false, 1_000), 128);
+    assert_eq!(reserved(true, 256), 384 + 2 * 256);
+    assert_eq!(reserved(true, 1_000), 384 + 2 * 1_000);
+    assert_eq!(reserved(false, 1_000), 256);
 }

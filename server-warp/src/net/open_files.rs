@@ -2,7 +2,7 @@
 
 /// Files kept back for what every server has open that is not a client's connection: the database, the log, the runtime.
 /// What deliveries need comes on top, see [`open_files_max`](crate::deliveries::open_files_max).
-pub const OPEN_FILES_RESERVED: usize = 128;
+pub const OPEN_FILES_RESERVED: usize = 256;
 
 /// The connections that can be held at once beside `reserved` other files: `wanted`, or fewer where the process may not
 /// open as many. Where it may open fewer than twice what is reserved, half of them are for connections.

@@ -168,8 +168,7 @@ impl Stage {
             {
                 let first = keys::last_id(&page.key).expect("an id").as_u128();
                 let body: Value = serde_json::from_slice(&page.entry.value).expect("a page");
-                let entries = entries_of(&body).map_or(1, Vec::len);
-                for offset in 0..entries as u128 {
+                for offset in 0..entry_count(&body) as u128 {
                     let id = AuditLogId(Uuid::from_u128(first + offset));
                     let entry = service.audit_entry(&caller, id).await.expect("an entry");
                     if entry.action == AuditAction::MemoryBulkUpdate {
@@ -182,15 +181,13 @@ impl Stage {
     }
 }
 
-/// The entries of a page of the audit log that has several.
-fn entries_of(value: &Value) -> Option<&Vec<Value>> {
-    match value {
-        Value::Object(fields) => fields.iter().find_map(|(name, value)| match value {
-            Value::Array(entries) if name == "entries" => Some(entries),
-            value => entries_of(value),
-        }),
-        _ => None,
-    }
+/// Counts the entries of a page of the audit log: the memories of all its runs.
+fn entry_count(page: &Value) -> usize {
+    let Some(runs) = page["body"]["memories"]["runs"].as_array() else {
+        return 1;
+    };
+    let memories = |run: &Value| run["memory_ids"].as_array().map_or(0, Vec::len);
+    runs.iter().map(memories).sum()
 }
 
 #[test]

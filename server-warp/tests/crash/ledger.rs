@@ -142,12 +142,16 @@ impl Ledger {
             let Some(audience) = memories["change"]["audienceTag"].as_str() else {
                 continue;
             };
-            let entries = memories["entries"].as_array().expect("a list");
+            let runs = memories["runs"].as_array().expect("a list");
+            let memory_ids = |run: &Value| -> Vec<MemoryId> {
+                serde_json::from_value(run["memory_ids"].clone()).expect("identifiers")
+            };
             let entry = Audited {
                 operation_id: stored["operation_id"].clone(),
-                memory_ids: entries
+                memory_ids: runs
                     .iter()
-                    .map(|entry| entry["memory_id"].clone())
+                    .flat_map(memory_ids)
+                    .map(|id| json!(id))
                     .collect(),
             };
             let earlier = audited.insert(audience.to_owned(), entry);

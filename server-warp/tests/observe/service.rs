@@ -108,7 +108,7 @@ async fn calls_of_the_store_are_counted_by_method() {
         .await;
     server.dashboard().send_to(&server.base_url).await;
     let after = server.scrape().await;
-    for method in ["get", "scan", "commit"] {
+    for method in ["read", "commit"] {
         let labels = [("method", method)];
         let (before, after) = (
             before.value(STORE_CALLS, &labels),

@@ -119,7 +119,7 @@ async fn a_request_and_what_the_store_did_for_it_are_spans_of_the_callers_trace(
         .iter()
         .filter(|span| span.name.starts_with("store."))
         .collect();
-    for name in ["store.get", "store.commit"] {
+    for name in ["store.read", "store.commit"] {
         assert!(store.iter().any(|span| span.name == name), "{name}");
     }
     for span in &store {

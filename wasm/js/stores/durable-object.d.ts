@@ -1,4 +1,4 @@
-import type { Check, Entry, KeyEntry, KeyRange, Mutation, Store } from "../store.js";
+import type { Check, Found, Mutation, Read, Store } from "../store.js";
 
 /** What the store needs of `DurableObjectStorage`. The object's class has to be one with SQLite storage. */
 export interface SqlStorageOwner {
@@ -12,7 +12,6 @@ export interface SqlStorageOwner {
 /** The database of one Durable Object: of `ctx.storage`. */
 export class DurableObjectStore implements Store {
   constructor(storage: SqlStorageOwner);
-  get(keys: Uint8Array[]): Array<Entry | null>;
-  scan(range: KeyRange, limit: number, isReverse: boolean): KeyEntry[];
+  read(reads: Read[]): Found[];
   commit(checks: Check[], mutations: Mutation[]): Promise<number | null>;
 }

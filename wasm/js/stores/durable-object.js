@@ -1,7 +1,7 @@
 // A store in a Durable Object, over its SQLite database.
 
 import { StoreError } from "../error.js";
-import { TABLES, apply, get, scan } from "./sql.js";
+import { TABLES, answer, apply } from "./sql.js";
 
 /** The message is all that the runtime gives: it ends with SQLite's name for the error. */
 function kindOf({ message }) {
@@ -23,12 +23,8 @@ export class DurableObjectStore {
     );
   }
 
-  get(keys) {
-    return this.#working(() => get(this.#all, keys));
-  }
-
-  scan(range, limit, isReverse) {
-    return this.#working(() => scan(this.#all, range, limit, isReverse));
+  read(reads) {
+    return this.#working(() => answer(this.#all, reads));
   }
 
   async commit(checks, mutations) {
@@ -46,7 +42,8 @@ export class DurableObjectStore {
     return version;
   }
 
-  // Nothing else of the object runs between the statements of one call: they do not wait.
+  // Nothing else of the object runs between the statements of one call, because they are synchronous: all reads of a call
+  // see one point in time without a transaction.
   #working(work) {
     if (this.#failure) throw this.#failure;
     try {

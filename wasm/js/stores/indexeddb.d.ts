@@ -1,4 +1,4 @@
-import type { Check, Entry, KeyEntry, KeyRange, Mutation, Store } from "../store.js";
+import type { Check, Found, Mutation, Read, Store } from "../store.js";
 
 /**
  * A store in a browser. Pages of one origin that have it open at the same time share it. After a commit of which nobody knows
@@ -9,8 +9,7 @@ export class IndexedDbStore implements Store {
   private constructor();
   /** Opens a database by its name; makes it where there is none. */
   static open(name: string): Promise<IndexedDbStore>;
-  get(keys: Uint8Array[]): Promise<Array<Entry | null>>;
-  scan(range: KeyRange, limit: number, isReverse: boolean): Promise<KeyEntry[]>;
+  read(reads: Read[]): Promise<Found[]>;
   commit(checks: Check[], mutations: Mutation[]): Promise<number | null>;
   close(): void;
 }

@@ -69,23 +69,33 @@ function foundAt(key, entry) {
   return { key: new Uint8Array(key), ...entry };
 }
 
-function scanForward(entries, range, limit, answer) {
+function scanForward(entries, range, limit, next) {
   // In one transaction: what answers first and what answers then are of one moment.
   const asked = entries.getAllKeys(range, limit);
   entries.getAll(range, limit).onsuccess = ({ target }) => {
-    answer(target.result.map((entry, place) => foundAt(asked.result[place], entry)));
+    next(target.result.map((entry, place) => foundAt(asked.result[place], entry)));
   };
 }
 
-function scanBackward(entries, range, limit, answer) {
+function scanBackward(entries, range, limit, next) {
   const found = [];
-  answer(found);
+  next(found);
   entries.openCursor(range, "prev").onsuccess = ({ target }) => {
     const cursor = target.result;
     if (!cursor) return;
     found.push(foundAt(cursor.key, cursor.value));
     if (found.length < limit) cursor.continue();
   };
+}
+
+/** Answers one read; `next` gets what is complete when the transaction is. */
+function readOne(entries, read, next) {
+  if (read.type === "keys") {
+    readAll(entries, read.keys, (found) => next(found.map((entry) => entry ?? null)));
+  } else {
+    const scan = read.isReverse ? scanBackward : scanForward;
+    scan(entries, keyRange(read.range), read.limit, next);
+  }
 }
 
 /** Writes what a commit changes, once its checks are known to hold. */
@@ -141,16 +151,12 @@ export class IndexedDbStore {
     });
   }
 
-  get(keys) {
+  read(reads) {
+    // One transaction for all of them, and so one moment.
     return this.#transact("readonly", ({ entries, answer }) => {
-      readAll(entries, keys, (found) => answer(found.map((entry) => entry ?? null)));
-    });
-  }
-
-  scan(range, limit, isReverse) {
-    const scanning = isReverse ? scanBackward : scanForward;
-    return this.#transact("readonly", ({ entries, answer }) => {
-      scanning(entries, keyRange(range), limit, answer);
+      const found = new Array(reads.length);
+      answer(found);
+      reads.forEach((read, place) => readOne(entries, read, (answered) => (found[place] = answered)));
     });
   }
 

@@ -1,8 +1,7 @@
-import type { Check, Entry, KeyEntry, KeyRange, Mutation, Store } from "../store.js";
+import type { Check, Found, Mutation, Read, Store } from "../store.js";
 
 /** A store in memory: for tests and trials. Its contents go with it. */
 export class MemoryStore implements Store {
-  get(keys: Uint8Array[]): Array<Entry | null>;
-  scan(range: KeyRange, limit: number, isReverse: boolean): KeyEntry[];
+  read(reads: Read[]): Found[];
   commit(checks: Check[], mutations: Mutation[]): number | null;
 }

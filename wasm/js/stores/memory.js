@@ -32,11 +32,15 @@ export class MemoryStore {
   #keys = [];
   #version = 0;
 
-  get(keys) {
+  read(reads) {
+    return reads.map((read) => (read.type === "keys" ? this.#get(read) : this.#scan(read)));
+  }
+
+  #get({ keys }) {
     return keys.map((key) => this.#entries.get(toText(key)) ?? null);
   }
 
-  scan({ start, end }, limit, isReverse) {
+  #scan({ range: { start, end }, limit, isReverse }) {
     const from = place(this.#keys, toText(start));
     const to = end ? place(this.#keys, toText(end)) : this.#keys.length;
     const found = isReverse

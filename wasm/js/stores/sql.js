@@ -1,4 +1,4 @@
-// What the stores over SQLite share: the tables, and the three methods as statements.
+// What the stores over SQLite share: the tables, and the two methods as statements.
 
 import { addTo } from "./counter.js";
 
@@ -34,16 +34,22 @@ function entry(row) {
   return row ? { value: bytes(row.value), version: Number(row.version) } : null;
 }
 
-/** Reads keys; `all` runs a statement and gives its rows. */
-export function get(all, keys) {
+function get(all, { keys }) {
   return keys.map((key) => entry(all(GET, key)[0]));
 }
 
-/** Reads a range. */
-export function scan(all, { start, end }, limit, isReverse) {
+function scan(all, { range: { start, end }, limit, isReverse }) {
   const bounds = end ? [start, end] : [start];
   const rows = all(scanStatement(end !== undefined, isReverse), ...bounds, limit);
   return rows.map((row) => ({ key: bytes(row.key), ...entry(row) }));
+}
+
+/**
+ * Answers reads, inside a transaction that the caller ends or where nothing else can run between statements; `all` runs
+ * a statement and returns its rows.
+ */
+export function answer(all, reads) {
+  return reads.map((read) => (read.type === "keys" ? get(all, read) : scan(all, read)));
 }
 
 /** Applies a commit, inside a transaction that the caller ends: the version, or `null` where a check does not hold. */

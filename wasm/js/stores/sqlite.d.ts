@@ -1,4 +1,4 @@
-import type { Awaitable, Check, Entry, KeyEntry, KeyRange, Mutation, Store } from "../store.js";
+import type { Awaitable, Check, Found, Mutation, Read, Store } from "../store.js";
 
 /**
  * A store in one SQLite database, over `node:sqlite`. Processes that have it open at the same time share it: a call that meets
@@ -11,8 +11,7 @@ export class SqliteStore implements Store {
    * has it locked. Failures are `StoreError`s.
    */
   constructor(path: string);
-  get(keys: Uint8Array[]): Awaitable<Array<Entry | null>>;
-  scan(range: KeyRange, limit: number, isReverse: boolean): Awaitable<KeyEntry[]>;
+  read(reads: Read[]): Awaitable<Found[]>;
   commit(checks: Check[], mutations: Mutation[]): Awaitable<number | null>;
   close(): void;
 }

@@ -3,7 +3,7 @@
 import { DatabaseSync } from "node:sqlite";
 
 import { StoreError } from "../error.js";
-import { TABLES, apply, get, scan } from "./sql.js";
+import { TABLES, answer, apply } from "./sql.js";
 
 /** SQLite's codes for a lock of another connection, for damage, for a full disk and for what is no database. */
 const SQLITE_BUSY = 5;
@@ -65,12 +65,9 @@ export class SqliteStore {
     run("PRAGMA busy_timeout = 0");
   }
 
-  get(keys) {
-    return this.#transact("BEGIN", () => get(this.#all, keys));
-  }
-
-  scan(range, limit, isReverse) {
-    return this.#transact("BEGIN", () => scan(this.#all, range, limit, isReverse));
+  read(reads) {
+    // The first statement fixes what all of them see.
+    return this.#transact("BEGIN", () => answer(this.#all, reads));
   }
 
   commit(checks, mutations) {

@@ -16,13 +16,13 @@ async function until(event) {
 /** A store that answers `/waits` when the panic is over. */
 class HeldStore extends DurableObjectStore {
   isHeld = false;
-  async get(keys) {
+  async read(reads) {
     if (this.isHeld) {
       seen.add("waiting");
       await until("panicked");
       this.isHeld = false;
     }
-    return super.get(keys);
+    return super.read(reads);
   }
 }
 

@@ -11,6 +11,7 @@ import { SqliteStore } from "../../pkg/stores/sqlite.js";
 const KEY = new TextEncoder().encode("key");
 const VALUE = new TextEncoder().encode("value");
 const PUT = [{ type: "put", key: KEY, value: VALUE }];
+const READ = { type: "keys", keys: [KEY] };
 const WRITER = join(import.meta.dirname, "sqlite-writer.mjs");
 
 const is = (kind) => (error) => {
@@ -51,12 +52,41 @@ withFile("a commit waits for another connection, and nothing waits for it", asyn
   let isAnswered = false;
   const committing = Promise.resolve(store.commit([], PUT)).finally(() => (isAnswered = true));
   // What is read meanwhile is what was there before.
-  assert.deepEqual(await store.get([KEY]), [null]);
+  assert.deepEqual(await store.read([READ]), [[null]]);
   await new Promise((resolve) => setTimeout(resolve));
   assert.equal(isAnswered, false);
   other.exec("COMMIT");
   const version = await committing;
-  assert.deepEqual(await store.get([KEY]), [{ value: VALUE, version }]);
+  assert.deepEqual(await store.read([READ]), [[{ value: VALUE, version }]]);
+});
+
+withFile("reads of one call see one moment beside another connection", async (path) => {
+  using both = shared(path);
+  const { store, other } = both;
+  const version = await store.commit([], PUT);
+  const { prepare } = DatabaseSync.prototype;
+  // The other connection writes after every statement that reads an entry.
+  let writes = 0;
+  DatabaseSync.prototype.prepare = function (sql) {
+    const statement = prepare.call(this, sql);
+    const { all } = statement;
+    statement.all = (...values) => {
+      const rows = all.apply(statement, values);
+      if (sql.startsWith("SELECT")) other.exec(`UPDATE entry SET version = ${version + ++writes}`);
+      return rows;
+    };
+    return statement;
+  };
+  try {
+    const range = { type: "range", range: { start: KEY }, limit: 1, isReverse: false };
+    const found = await store.read([READ, range, { ...range, isReverse: true }, READ]);
+    const entry = { value: VALUE, version };
+    assert.deepEqual(found, [[entry], [{ key: KEY, ...entry }], [{ key: KEY, ...entry }], [entry]]);
+    assert.equal(writes, 4);
+    assert.deepEqual(await store.read([READ]), [[{ value: VALUE, version: version + 4 }]]);
+  } finally {
+    DatabaseSync.prototype.prepare = prepare;
+  }
 });
 
 withFile("a commit that waits in vain was not applied", async (path) => {
@@ -65,9 +95,9 @@ withFile("a commit that waits in vain was not applied", async (path) => {
   other.exec("BEGIN IMMEDIATE");
   await assert.rejects(async () => store.commit([], PUT), is("unavailable"));
   other.exec("COMMIT");
-  assert.deepEqual(await store.get([KEY]), [null]);
+  assert.deepEqual(await store.read([READ]), [[null]]);
   const version = await store.commit([], PUT);
-  assert.deepEqual(await store.get([KEY]), [{ value: VALUE, version }]);
+  assert.deepEqual(await store.read([READ]), [[{ value: VALUE, version }]]);
 });
 
 withFile("two processes lose no update of each other", async (path) => {
@@ -79,7 +109,7 @@ withFile("two processes lose no update of each other", async (path) => {
   };
   await Promise.all([write(), write()]);
   const store = new SqliteStore(path);
-  const [{ value }] = await store.get([KEY]);
+  const [[{ value }]] = await store.read([READ]);
   store.close();
   assert.equal(new TextDecoder().decode(value), String(2 * each));
 });
@@ -92,12 +122,11 @@ withFile("after a commit that failed at its end nothing is answered, and nobody 
   other.exec("CREATE TABLE child (parent REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)");
   other.exec("CREATE TRIGGER orphan AFTER INSERT ON entry BEGIN INSERT INTO child VALUES (1); END");
   await assert.rejects(async () => store.commit([], PUT), is("unknown"));
-  await assert.rejects(async () => store.get([KEY]), is("unavailable"));
-  await assert.rejects(async () => store.scan({ start: KEY }, 1, false), is("unavailable"));
+  await assert.rejects(async () => store.read([READ]), is("unavailable"));
   await assert.rejects(async () => store.commit([], PUT), is("unavailable"));
   other.exec("DROP TRIGGER orphan");
   const again = new SqliteStore(path);
-  assert.deepEqual(await again.get([KEY]), [null]);
+  assert.deepEqual(await again.read([READ]), [[null]]);
   assert.ok(await again.commit([], PUT));
   again.close();
 });

@@ -1,7 +1,7 @@
 // What an application may write. It is compiled and never run.
 
 import { KnowledgeError, KnowledgeService, StoreError } from "knowledge-wasm";
-import type { BulkResult, DashboardSummary, KnowledgeErrorCode, Store } from "knowledge-wasm";
+import type { BulkResult, DashboardSummary, KnowledgeErrorCode, Read, Store } from "knowledge-wasm";
 import { initialise } from "knowledge-wasm/custom";
 import { DurableObjectStore } from "knowledge-wasm/stores/durable-object";
 import { IndexedDbStore } from "knowledge-wasm/stores/indexeddb";
@@ -10,14 +10,15 @@ import { SqliteStore } from "knowledge-wasm/stores/sqlite";
 
 const stores: Store[] = [new MemoryStore(), new SqliteStore(":memory:"), await IndexedDbStore.open("knowledge")];
 const own: Store = {
-  get: async (keys) => keys.map(() => null),
-  scan: () => [],
+  read: async (reads) => reads.map((read) => (read.type === "keys" ? read.keys.map(() => null) : [])),
   commit() {
     throw new StoreError("unavailable", "there is nothing behind it");
   },
 };
-// @ts-expect-error: a store has three methods
-const half: Store = { get: async () => [] };
+// @ts-expect-error: a store has two methods
+const half: Store = { read: async () => [] };
+// @ts-expect-error: a read has no other type
+const other: Read = { type: "prefix", keys: [] };
 
 const service = await KnowledgeService.open(stores[0] ?? own, {
   sealingKey: new Uint8Array(32),
@@ -60,4 +61,4 @@ service.close();
   void scoped;
 }
 
-export { DurableObjectStore, changed, code, codes, due, half, headers, names, response, result, summary, unchanged };
+export { DurableObjectStore, changed, code, codes, due, half, headers, names, other, response, result, summary, unchanged };

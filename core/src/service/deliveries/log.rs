@@ -239,8 +239,8 @@ impl KnowledgeService {
         .await
     }
 
-    /// What is on its way at present: for metrics. A few reads, and two counters of each organisation that ever had
-    /// endpoints.
+    /// Returns what is on its way at present, for metrics: a few reads, and two counters of each
+    /// organisation that ever had endpoints.
     ///
     /// # Errors
     /// Those of the store.

@@ -152,7 +152,8 @@ struct Verifier {
     /// The audit page that was read last.
     audit: Option<AuditPlace>,
     has_meta: bool,
-    /// True if the store is of schema 1, which counts some things for the whole store instead of for each organisation.
+    /// True if the store is of schema 1, which counts some things for the whole store instead of for
+    /// each organisation.
     has_global_counters: bool,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,

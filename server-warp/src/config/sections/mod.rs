@@ -9,7 +9,7 @@ mod maintenance;
 mod metrics;
 mod rate_limit;
 mod server;
-mod storage;
+pub(super) mod storage;
 mod telemetry;
 mod tls;
 mod webhooks;

@@ -1,28 +1,31 @@
 //! `[storage]`: where the data is, and how it is kept.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::{A_DAY, SIZE_MAX};
 use crate::config::kind::{Bytes, Switch, Text, Time, field};
-use crate::config::setting::{Section, Setting, nothing};
+use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
-use crate::data::DATA_DIR_DEFAULT;
 use crate::sealing;
+
+/// The path of the setting that names the store.
+pub(in crate::config) const STORE: &str = "storage.store";
+/// The path of the setting that names its directory alone.
+pub(in crate::config) const DATA_DIR: &str = "storage.data_dir";
 
 pub(super) static SECTION: Section = Section {
     name: "storage",
     about: "Where the data is, and how it is kept",
     settings: &[
         Setting::new(
-            "storage.store",
+            STORE,
             &Text(field!(data.store)),
             "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which goes with the process; \
              without it, the store in storage.data_dir",
         )
         .flag("store"),
         Setting::new(
-            "storage.data_dir",
+            DATA_DIR,
             &Text(field!(data.directory)),
             "The directory of the store, of whichever engine is there; a new one is sled's; one process at a time has it",
         )
@@ -74,9 +77,16 @@ pub(super) static SECTION: Section = Section {
              without it damage is found when it is read, or by `knowledge verify`",
         ),
     ],
-    check: nothing,
+    check,
     inspect,
 };
+
+fn check(config: &Config, check: &mut Check<'_>) {
+    if config.data.store.is_some() && check.has_one_source(STORE, DATA_DIR) {
+        let reason = "names one store and storage.store another: give one of them";
+        check.refuse(DATA_DIR, &[STORE], reason);
+    }
+}
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.data.sealing_key_file
@@ -88,15 +98,11 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
             &format!("cannot be used: {error}"),
         );
     }
-    if config.data.store.is_some() && config.data.directory != Path::new(DATA_DIR_DEFAULT) {
-        let reason = "names one store and storage.store another: give one of them";
-        check.refuse("storage.data_dir", &[], reason);
-    }
     let Some(directory) = config.data.directory() else {
         return;
     };
     if directory.exists() && !directory.is_dir() {
         let reason = format!("must be a directory: {} is none", directory.display());
-        check.refuse("storage.data_dir", &[], &reason);
+        check.refuse(DATA_DIR, &[], &reason);
     }
 }

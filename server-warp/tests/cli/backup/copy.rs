@@ -1,6 +1,8 @@
 //! `knowledge copy`: the same entries in a store of another engine.
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use knowledge_core::store::{Commit, Key, StoreExt};
 use knowledge_server::data::DataConfig;
@@ -8,7 +10,7 @@ use knowledge_server::store_address::StoreAddress;
 use serde_json::Value;
 
 use super::{complete, dumped, on, strays};
-use crate::support::{Finished, Scratch, knowledge, start};
+use crate::support::{Finished, Scratch, knowledge, knowledge_in, start};
 
 fn flag(name: &str, engine: &str, scratch: &Scratch, directory: &str) -> String {
     format!("--{name}={engine}:{}", scratch.arg(directory))
@@ -56,6 +58,16 @@ async fn copy_between_engines_keeps_every_entry() {
     assert_eq!(server.terminate(), 0);
 }
 
+/// True if a slot of the mark, which follows every commit, names one.
+fn has_commits(mark: &Path) -> bool {
+    let bytes = fs::read(mark).unwrap_or_default();
+    let slots = [0, 4_096].map(|at| bytes.get(at..at + 8));
+    slots
+        .iter()
+        .flatten()
+        .any(|slot| slot.iter().any(|byte| *byte != 0))
+}
+
 #[tokio::test]
 async fn interrupted_copy_goes_on_with_the_same_source() {
     let scratch = complete().await;
@@ -74,7 +86,9 @@ async fn interrupted_copy_goes_on_with_the_same_source() {
         flag("to", "fjall", &scratch, "new"),
     );
     let copying = start(&["copy", &from, &to]);
-    while !scratch.path("new/knowledge-store.json").exists() {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !has_commits(&scratch.path("new/knowledge-store.mark")) {
+        assert!(Instant::now() < deadline, "nothing is copied");
         std::thread::yield_now();
     }
     copying.kill();
@@ -176,4 +190,88 @@ fn store_address_is_checked() {
     );
     let refused = knowledge(&["verify", "--store=sled:x", "--data-dir=y"]).refused();
     assert!(refused.contains("give one of them"), "{refused}");
+}
+
+#[test]
+fn higher_source_decides_between_store_and_directory() {
+    let scratch = Scratch::new();
+    let path = |name: &str| scratch.arg(name);
+    let fjall = format!("fjall:{}", path("one"));
+    // A deployment that names a directory in its environment takes a store by a flag.
+    let by_flag = ["org", "create", "acme", "--name=Acme", "--store", &fjall];
+    knowledge_in(&[("KNOWLEDGE_STORAGE__DATA_DIR", &path("two"))], &by_flag).ok();
+    assert!(scratch.path("one/fjall").exists() && !scratch.path("two").exists());
+    let by_flag = [
+        "org",
+        "create",
+        "acme",
+        "--name=Acme",
+        "--data-dir",
+        &path("two"),
+    ];
+    knowledge_in(&[("KNOWLEDGE_STORAGE__STORE", &fjall)], &by_flag).ok();
+    assert!(scratch.path("two/db").exists());
+    let both = [
+        ("KNOWLEDGE_STORAGE__STORE", &*fjall),
+        ("KNOWLEDGE_STORAGE__DATA_DIR", &*path("two")),
+    ];
+    let refused = knowledge_in(&both, &["org", "list"]).refused();
+    assert!(refused.contains("give one of them"), "{refused}");
+}
+
+#[tokio::test]
+async fn damaged_source_is_not_copied() {
+    let scratch = complete().await;
+    let config = DataConfig::at(scratch.path("data"));
+    drop(config.open_store().unwrap());
+    // An entry that is gone behind the back of the store.
+    let database = sled_of(&scratch.path("data"));
+    let (key, _) = database.range(b"d".to_vec()..).next().unwrap().unwrap();
+    database.remove(key).unwrap();
+    database.flush().unwrap();
+    drop(database);
+    let before = files(&scratch);
+    for refused in [
+        copy(&scratch, ("sled", "data"), ("fjall", "new")),
+        on(&scratch, "data", &["compact"]),
+        on(&scratch, "data", &["dump", &scratch.arg("dump.jsonl")]),
+        on(&scratch, "data", &["verify"]),
+    ] {
+        let message = refused.failed();
+        assert!(message.contains("entries should be there"), "{message}");
+    }
+    assert_eq!(files(&scratch), before, "the old store is where it was");
+    assert!(!scratch.path("dump.jsonl").exists());
+}
+
+#[tokio::test]
+async fn whole_copy_is_compared_when_it_is_copied_again() {
+    let scratch = complete().await;
+    copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
+    fs::remove_file(scratch.path("new.key")).unwrap();
+    // As after an interruption between the last entry and the comparison.
+    copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
+    assert!(scratch.path("new.key").exists());
+    let store = DataConfig::at(scratch.path("new")).open_store().unwrap();
+    store.commit(strays(1).build().unwrap()).await.unwrap();
+    drop(store);
+    let message = copy(&scratch, ("sled", "data"), ("fjall", "new")).failed();
+    assert!(message.contains("is not empty"), "{message}");
+}
+
+/// The engine of a sled store, behind its back.
+fn sled_of(path: &Path) -> sled::Db {
+    let config = sled::Config::new().path(path).segment_size(16 << 20);
+    config.open().unwrap()
+}
+
+/// The stores and keys in the scratch directory.
+fn files(scratch: &Scratch) -> Vec<String> {
+    let names = fs::read_dir(scratch.path(".")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names
+        .filter(|name| ["data", "data.key"].contains(&name.as_str()))
+        .collect();
+    names.sort();
+    names
 }

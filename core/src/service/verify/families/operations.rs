@@ -49,8 +49,8 @@ pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) 
     Ok(Vec::new())
 }
 
-/// Reads a counter of an organisation that was one for the whole store in schema 1. There, one of an organisation is what
-/// an upgrade wrote that was interrupted, and the next one will write again.
+/// Reads a counter of an organisation that was one for the whole store in schema 1. There, one of an
+/// organisation was written by an interrupted upgrade, and will be written again.
 pub(super) fn org_counter(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     if verifier.has_global_counters && parts.0.len() > 1 {
         value::<i64>(entry)?;
