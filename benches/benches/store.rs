@@ -1,9 +1,10 @@
-//! The three methods of the storage trait, on every store of this project.
+//! The methods of the storage trait, on every store of this project, and on redb for comparison.
 
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use knowledge_benches::{Record, Records};
+use futures::future;
+use knowledge_benches::{Record, Records, RedbOptions, RedbStore};
 use knowledge_core::store::{Commit, CommitOutcome, Direction, Key, MemoryStore, Store, StoreExt};
 use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
@@ -11,10 +12,16 @@ use tokio::runtime::Runtime;
 
 /// How many records a store holds.
 const STORED_RECORDS: usize = 100_000;
+/// How many it holds where every benchmark runs once, for its assertions.
+const STORED_RECORDS_TESTED: usize = 10_000;
 /// How many of them a bulk operation takes.
 const BULK_RECORDS: usize = 1_000;
 /// How many of them a scan returns.
 const SCAN_RECORDS: usize = 10_000;
+/// How many tasks commit at the same time.
+const TASKS: usize = 64;
+/// How many commits each of them makes, one after the other.
+const TASK_COMMITS: usize = 16;
 
 fn memory(criterion: &mut Criterion) {
     bench_store(criterion, "memory", Arc::new(MemoryStore::new()));
@@ -34,10 +41,23 @@ fn sled(criterion: &mut Criterion) {
     bench_store(criterion, "sled", Arc::new(store));
 }
 
-fn bench_store(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
+/// On the same disk.
+fn redb(criterion: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let store = RedbStore::open(directory.path(), RedbOptions::default()).expect("a store opens");
+    bench_store(criterion, "redb", Arc::new(store));
+}
+
+fn bench_store(criterion: &mut Criterion, name: &str, shared: Arc<dyn Store>) {
     let runtime = Runtime::new().expect("a runtime starts");
-    let mut records = runtime.block_on(Records::fill(&*store, STORED_RECORDS));
-    let store = &*store;
+    // As `cargo bench` calls it; `cargo test` does not.
+    let is_measured = std::env::args().any(|argument| argument == "--bench");
+    let stored = match is_measured {
+        true => STORED_RECORDS,
+        false => STORED_RECORDS_TESTED,
+    };
+    let mut records = runtime.block_on(Records::fill(&*shared, stored));
+    let store = &*shared;
     let mut group = criterion.benchmark_group(name);
 
     for count in [1, BULK_RECORDS] {
@@ -60,6 +80,14 @@ fn bench_store(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
             );
         });
     }
+    group.throughput(Throughput::Elements((TASKS * TASK_COMMITS) as u64));
+    group.bench_function(format!("commit 1 by each of {TASKS}"), |bencher| {
+        bencher.to_async(&runtime).iter_batched(
+            || records.choose(TASKS),
+            |chosen| commit_at_once(&shared, chosen),
+            BatchSize::SmallInput,
+        );
+    });
     group.throughput(Throughput::Elements(SCAN_RECORDS as u64));
     group.bench_function(format!("scan {SCAN_RECORDS}"), |bencher| {
         bencher.to_async(&runtime).iter(|| scan(store));
@@ -98,6 +126,25 @@ async fn change(store: &dyn Store, chosen: Vec<usize>) {
     assert!(matches!(outcome, CommitOutcome::Committed(_)));
 }
 
+/// Commits a record in each of many tasks, again and again.
+async fn commit_at_once(store: &Arc<dyn Store>, chosen: Vec<usize>) {
+    let tasks = chosen.into_iter().map(|index| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move {
+            for changes in 0..TASK_COMMITS as u64 {
+                let record = Record { index, changes };
+                let commit = Commit::builder().put(record.key(), record.value());
+                let commit = commit.build().expect("a record fits into a commit");
+                let outcome = store.commit(commit).await.expect("the store works");
+                assert!(matches!(outcome, CommitOutcome::Committed(_)));
+            }
+        })
+    });
+    for ended in future::join_all(tasks).await {
+        ended.expect("no task panics");
+    }
+}
+
 /// Scans from the first record on.
 async fn scan(store: &dyn Store) {
     let found = store
@@ -110,5 +157,5 @@ async fn scan(store: &dyn Store) {
     }
 }
 
-criterion_group!(benches, memory, fjall, sled);
+criterion_group!(benches, memory, fjall, sled, redb);
 criterion_main!(benches);
