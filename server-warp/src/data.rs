@@ -12,6 +12,7 @@ use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store, StoreError, StoreExt, keys};
 use knowledge_storage_embedded::{
     CACHE_BYTES_DEFAULT, DirectoryLock, Embedded, FREE_BYTES_MIN_DEFAULT, WRITE_TIME_MAX_DEFAULT,
+    store_kind,
 };
 use knowledge_storage_sled::Mode;
 
@@ -90,6 +91,14 @@ pub enum DataError {
     Unnamed {
         /// The path.
         path: PathBuf,
+    },
+    /// The directory is inside that of another store.
+    #[error("{} is inside the store {}: choose a directory of its own", path.display(), outer.display())]
+    Nested {
+        /// The directory.
+        path: PathBuf,
+        /// The directory of the other store.
+        outer: PathBuf,
     },
     /// A command was to open a store in memory, which nobody but its own process has.
     #[error(
@@ -443,35 +452,57 @@ impl Data {
     }
 }
 
-/// The directory under its own name, without links: the part of the path that exists is resolved.
+/// The most links on the way to a directory that is not there.
+const LINKS_MAX: usize = 16;
+
+/// The directory under its own name, without links: the part of the path that exists is resolved, and a link that leads
+/// to a missing directory is followed, because a compaction may be between two renames of it.
 fn resolved(directory: &Path) -> Result<PathBuf, DataError> {
     let unnamed = || DataError::Unnamed {
         path: directory.to_owned(),
     };
-    let mut missing = Vec::new();
-    let mut existing = directory;
+    let (mut missing, mut links) = (Vec::new(), 0);
+    let mut existing = directory.to_owned();
     loop {
-        let shown = match existing.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => existing,
-        };
-        match shown.canonicalize() {
-            Ok(mut path) => {
-                path.extend(missing.iter().rev());
-                return path
-                    .file_name()
-                    .is_some()
-                    .then_some(path)
-                    .ok_or_else(unnamed);
+        if existing.as_os_str().is_empty() {
+            existing.push(".");
+        }
+        if let Ok(mut path) = existing.canonicalize() {
+            path.extend(missing.iter().rev());
+            refuse_nested(&path)?;
+            return path
+                .file_name()
+                .is_some()
+                .then_some(path)
+                .ok_or_else(unnamed);
+        }
+        let parent = existing.parent().ok_or_else(unnamed)?.to_owned();
+        match fs::read_link(&existing) {
+            Ok(_) if links == LINKS_MAX => return Err(unnamed()),
+            Ok(target) => {
+                links += 1;
+                existing = parent.join(target);
             }
-            // A link that leads nowhere is there, and must not be taken for a directory to be made.
-            Err(_) if shown.is_symlink() => return Err(unnamed()),
             Err(_) => {
-                missing.push(existing.file_name().ok_or_else(unnamed)?);
-                existing = existing.parent().ok_or_else(unnamed)?;
+                missing.push(existing.file_name().ok_or_else(unnamed)?.to_owned());
+                existing = parent;
             }
         }
     }
+}
+
+/// A store inside the directory of another one would be lost with it.
+fn refuse_nested(path: &Path) -> Result<(), DataError> {
+    let outer = path.ancestors().skip(1);
+    for outer in outer {
+        if matches!(store_kind(outer), Ok(Some(_))) {
+            return Err(DataError::Nested {
+                path: path.to_owned(),
+                outer: outer.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn is_missing_or_empty(directory: &Path) -> bool {
@@ -509,7 +540,9 @@ mod tests {
             symlink("data", root.join("link")).unwrap();
             assert_eq!(resolved_of(&root.join("link")), root.join("data"));
             symlink("nowhere", root.join("broken")).unwrap();
-            assert!(resolved(&root.join("broken")).is_err());
+            assert_eq!(resolved_of(&root.join("broken")), root.join("nowhere"));
+            symlink("endless", root.join("endless")).unwrap();
+            assert!(resolved(&root.join("endless")).is_err());
         }
     }
 }

@@ -66,11 +66,19 @@ pub fn read(path: &Path) -> Result<Option<String>, PrivateFileError> {
     Ok(Some(text))
 }
 
-/// Makes the file; one that is there stays as it is. It is on the disk when this returns.
+/// Makes the file, whole or not at all; one that is there stays as it is. It is on the disk when this returns.
 ///
 /// # Errors
 /// [`PrivateFileError::Io`], also where the file is there.
 pub fn create(path: &Path, text: &str) -> Result<(), PrivateFileError> {
+    if path.exists() {
+        return Err(at(path)(io::ErrorKind::AlreadyExists.into()));
+    }
+    replace(path, text)
+}
+
+/// Writes a new file, which a crash may leave cut off.
+fn write_new(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     let written = private(OpenOptions::new().write(true).create_new(true))
         .open(path)
         .and_then(|mut file| {
@@ -93,7 +101,7 @@ pub fn replace(path: &Path, text: &str) -> Result<(), PrivateFileError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&new)(error)),
         _ => {}
     }
-    create(&new, text)?;
+    write_new(&new, text)?;
     fs::rename(&new, path).map_err(at(path))?;
     sync_parent(path)
 }

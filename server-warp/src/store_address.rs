@@ -1,6 +1,8 @@
 //! The address of a store: an engine and a directory, or the memory of the process.
 
 use std::fmt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -64,6 +66,27 @@ impl Engine {
             }
             Self::Fjall => Arc::new(FjallStore::open_locked(lock, options(config))?),
         })
+    }
+
+    /// The name of a file in the directory of a store of this engine that is not the store's, if there is one.
+    ///
+    /// # Errors
+    /// Those of reading the directory.
+    pub fn foreign_file(self, directory: &Path) -> io::Result<Option<PathBuf>> {
+        for entry in fs::read_dir(directory)? {
+            let name = entry?.file_name();
+            let text = name.to_string_lossy();
+            let is_own = match self {
+                Self::Sled => {
+                    ["db", "conf", "blobs"].contains(&&*text) || text.starts_with("snap.")
+                }
+                Self::Fjall => ["fjall", "fjall.new"].contains(&&*text),
+            };
+            if !is_own && !text.starts_with("knowledge-store.") {
+                return Ok(Some(name.into()));
+            }
+        }
+        Ok(None)
     }
 
     /// The most bytes of a new store that a byte of keys and values makes, for the check of the free space: measured were

@@ -48,7 +48,12 @@ pub fn store_kind(path: impl AsRef<Path>) -> Result<Option<StoreKind>, OpenError
                 format!("{MARKER} does not tell its engine and format"),
             )
         }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A link that leads nowhere is there, and not a store to be made.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && !path.join(MARKER).is_symlink() =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(OpenError::io(&path.join(MARKER))(error)),
     }
 }
@@ -193,6 +198,12 @@ fn check_kind<E: Engine>(
 pub fn create_directory(path: &Path) -> io::Result<bool> {
     if path.is_dir() {
         return Ok(false);
+    }
+    if path.exists() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "it is not a directory",
+        ));
     }
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

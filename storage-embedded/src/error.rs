@@ -62,7 +62,7 @@ pub enum OpenError {
         known: u64,
     },
     /// The store was moved elsewhere, or is being removed: open the directory that took its place.
-    #[error("the store in {} was replaced by another one: open that, under the name that this directory had", path.display())]
+    #[error("the store in {} was replaced by another one: open that one; to open this one all the same, remove knowledge-store.replaced in it", path.display())]
     Replaced {
         /// The directory.
         path: PathBuf,

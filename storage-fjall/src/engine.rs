@@ -1,5 +1,6 @@
 //! fjall as an engine.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,6 +25,8 @@ use crate::view::FjallView;
 const DIRECTORY: &str = "fjall";
 /// The bytes that were last cut off the end of a journal, in the directory of the store.
 const TORN: &str = "knowledge-store.torn";
+/// The directory in which an empty database is made.
+const DIRECTORY_IN_THE_MAKING: &str = "fjall.new";
 /// The one keyspace, for entries and the ledger.
 const KEYSPACE: &str = "entries";
 
@@ -116,6 +119,25 @@ impl Fjall {
     }
 }
 
+/// Creates an empty database, whole or not at all: fjall itself does not open one whose creation was interrupted.
+fn create(path: &Path, cache_bytes: u64) -> Result<(), EngineError> {
+    let new = path.join(DIRECTORY_IN_THE_MAKING);
+    if new.exists() {
+        fs::remove_dir_all(&new)?;
+    }
+    let database = open_database(&new, cache_bytes).map_err(engine_error)?;
+    let keyspace = database.keyspace(KEYSPACE, keyspace_options);
+    drop(keyspace.map_err(engine_error)?);
+    database
+        .persist(PersistMode::SyncAll)
+        .map_err(engine_error)?;
+    drop(database);
+    fs::rename(&new, path.join(DIRECTORY))?;
+    #[cfg(unix)]
+    fs::File::open(path)?.sync_all()?;
+    Ok(())
+}
+
 impl Engine for Fjall {
     const NAME: &'static str = "fjall";
     const FORMAT: u64 = 1;
@@ -127,6 +149,9 @@ impl Engine for Fjall {
 
     fn open(path: &Path, options: &EngineOptions<FjallSettings>) -> Result<Self, EngineError> {
         let directory = path.join(DIRECTORY);
+        if !directory.exists() {
+            create(path, options.cache_bytes)?;
+        }
         let database = match open_database(&directory, options.cache_bytes) {
             Err(error @ fjall::Error::JournalRecovery(_)) => {
                 match torn_tail::cut(&directory, &path.join(TORN))? {

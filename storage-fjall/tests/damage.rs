@@ -7,7 +7,7 @@ use knowledge_storage_embedded::testing::damage::damage_files;
 use knowledge_storage_embedded::testing::support::{
     committed, directory, files, key, open, options, put, run,
 };
-use knowledge_storage_fjall::{Fjall, FjallStore, OpenError};
+use knowledge_storage_fjall::{Fjall, FjallOptions, FjallStore, OpenError};
 use knowledge_storage_sled::{Sled, SledStore};
 
 /// Values of up to this length make tables of 1,800 of them.
@@ -62,4 +62,16 @@ fn store_of_the_other_engine_is_refused() {
         drop(open::<Fjall>(&fjall));
         drop(open::<Sled>(&sled));
     });
+}
+
+#[test]
+fn creation_that_was_interrupted_begins_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    drop(FjallStore::open(&path, FjallOptions::default()).unwrap());
+    // As a crash leaves it before the new database got its name.
+    std::fs::rename(path.join("fjall"), path.join("fjall.new")).unwrap();
+    std::fs::write(path.join("fjall.new/0.jnl"), "half").unwrap();
+    drop(FjallStore::open(&path, FjallOptions::default()).unwrap());
+    assert!(!path.join("fjall.new").exists());
 }

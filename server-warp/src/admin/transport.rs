@@ -189,6 +189,8 @@ fn refuse_foreign(directory: Option<&Path>, user: u32) -> Result<(), TransportEr
 }
 
 async fn open_store(config: &Config, may_make: bool) -> Result<OpenedStore, DataError> {
+    // What is made in the memory of a command would go with it.
+    config.data.path()?;
     let data = if may_make {
         config.data.open().await?
     } else {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use knowledge_core::dump::Summary;
 use knowledge_core::store::{Direction, KeyRange, Store, StoreExt};
-use knowledge_storage_embedded::{DirectoryLock, reinstate_directory, remove_directory};
+use knowledge_storage_embedded::{DirectoryLock, remove_directory};
 
 use super::switch::{Places, SwitchError};
 use super::{BackupError, compare, copy_store};
@@ -125,7 +125,7 @@ pub async fn compact(
     let config = &config.resolved()?;
     let old = config.open_store()?;
     let places = Places::of(&config.path()?);
-    refuse_fixed(&places, keeps)?;
+    refuse_fixed(config, &places, keeps)?;
     let mut journal = places.claim()?;
     let stats = old.stats();
     let (bytes_before, entries, free) = (old.disk_bytes(), stats.entries, stats.disk_free_bytes);
@@ -167,11 +167,9 @@ pub async fn compact(
     places.move_in()?;
     watcher.step(Step::MovedIn)?;
     let away = lock.path().to_owned();
-    let let_go = match keeps {
-        true => reinstate_directory(&away),
-        false => lock.remove_directory(),
-    };
-    let_go.map_err(BackupError::io(&away))?;
+    if !keeps {
+        lock.remove_directory().map_err(BackupError::io(&away))?;
+    }
     watcher.step(Step::Removed)?;
     journal.ended()?;
     Ok(Compacted {
@@ -242,13 +240,23 @@ async fn measure(
 }
 
 /// A directory that cannot get another name, or whose new one would not be its owner's.
-fn refuse_fixed(places: &Places, keeps: bool) -> Result<(), CompactionError> {
+fn refuse_fixed(config: &DataConfig, places: &Places, keeps: bool) -> Result<(), CompactionError> {
     let path = &places.directory;
     let fixed = |reason: String| CompactionError::Fixed {
         path: path.clone(),
         reason,
     };
     let found = fs::metadata(path).map_err(BackupError::io(path))?;
+    if let Some(name) = config
+        .engine()?
+        .foreign_file(path)
+        .map_err(BackupError::io(path))?
+    {
+        return Err(fixed(format!(
+            "{} in it is not the store's, and would be removed with the old one: move it elsewhere",
+            name.display()
+        )));
+    }
     if let Some(place) = places.in_the_way(keeps)? {
         let place = place.display();
         return Err(fixed(format!(

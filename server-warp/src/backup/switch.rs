@@ -274,7 +274,8 @@ impl Places {
     /// Removes the old store that an interrupted compaction left, or lets others open the one that is kept.
     fn let_go(&self, keeps: bool) -> Result<(), SwitchError> {
         match keeps {
-            true => reinstate_directory(&self.kept).map_err(at(&self.kept)),
+            // It stays marked as replaced: nobody shall serve it by mistake.
+            true => Ok(()),
             // A store that is not marked as replaced was made by somebody who got in between.
             false
                 if !matches!(store_kind(&self.old), Ok(None))
