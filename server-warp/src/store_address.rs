@@ -112,8 +112,8 @@ fn options<S: Default>(config: &DataConfig) -> StoreOptions<S> {
 /// The stores to choose from, with figures of 1,000,000 memories of 300 bytes on 2 cores.
 pub(crate) const STORES_FOR_HELP: &str = "\
 Stores, with figures of 1,000,000 memories of 300 bytes:
-  sled:DIR   the default: 6 kB on disk a memory, opens in 20 s
-  fjall:DIR  for large stores: 0.6 kB on disk a memory, opens in less than 1 s
+  sled:DIR   the default: 5.2 kB on disk a memory, opens in 1 to 20 s
+  fjall:DIR  for large stores: 0.5 kB on disk a memory, opens in less than 1 s
   memory:    for trials: gone when the process ends";
 
 /// The address of a store, written `sled:DIR`, `fjall:DIR` or `memory:`.

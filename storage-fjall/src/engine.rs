@@ -98,7 +98,8 @@ fn keyspace_options() -> KeyspaceCreateOptions {
 
 fn open_database(directory: &Path, cache_bytes: u64) -> fjall::Result<Database> {
     Database::builder(directory)
-        .cache_size(cache_bytes)
+        // The other half is for the tables in memory, and for those that are merged.
+        .cache_size(cache_bytes / 2)
         .max_journaling_size(JOURNAL_BYTES_MAX)
         // Otherwise recovery compresses every value again to compare checksums.
         .journal_compression(CompressionType::None)
