@@ -96,7 +96,7 @@ async fn load(address: &str, memories: usize, cache_bytes: u64) {
             run(&*store, commit.build().expect("a part fits into a commit")).await;
         }
         let loaded = (number + 1) * TEMPLATE_MEMORIES;
-        if loaded % 500_000 == 0 {
+        if loaded.is_multiple_of(500_000) {
             let (seconds, rss) = (start.elapsed().as_secs(), memory_mb("VmRSS"));
             eprintln!("{loaded} memories after {seconds} s, RSS {rss} MB");
         }

@@ -164,6 +164,10 @@ impl fmt::Debug for RedbView {
     }
 }
 
+type Guard<'s> = redb::AccessGuard<'s, &'static [u8]>;
+/// An entry as redb returns it from a range.
+type Stored<'s> = Result<(Guard<'s>, Guard<'s>), redb::StorageError>;
+
 impl View for RedbView {
     fn keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
         let mut buffer = Vec::new();
@@ -186,15 +190,13 @@ impl View for RedbView {
         if range.is_empty() {
             return Ok(Vec::new());
         }
-        let entry =
-            |stored: Result<(redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, &[u8]>), _>| {
-                let (key, entry) =
-                    stored.map_err(|error: redb::StorageError| engine_error(error))?;
-                Ok(KeyEntry {
-                    key: decode_key(key.value())?,
-                    entry: decode(Bytes::copy_from_slice(entry.value()))?,
-                })
-            };
+        let entry = |stored: Stored<'_>| {
+            let (key, entry) = stored.map_err(engine_error)?;
+            Ok(KeyEntry {
+                key: decode_key(key.value())?,
+                entry: decode(Bytes::copy_from_slice(entry.value()))?,
+            })
+        };
         let bounds = entry_range(range);
         let found = self.table.range(&*bounds.start..&*bounds.end);
         let found = found.map_err(engine_error)?;
