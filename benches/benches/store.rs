@@ -12,15 +12,15 @@ use tokio::runtime::Runtime;
 
 /// How many records a store holds.
 const STORED_RECORDS: usize = 100_000;
-/// How many it holds where every benchmark runs once, for its assertions.
+/// The number it holds if every benchmark runs once, for its assertions.
 const STORED_RECORDS_TESTED: usize = 10_000;
 /// How many of them a bulk operation takes.
 const BULK_RECORDS: usize = 1_000;
 /// How many of them a scan returns.
 const SCAN_RECORDS: usize = 10_000;
-/// How many tasks commit at the same time.
+/// The number of tasks that commit at the same time.
 const TASKS: usize = 64;
-/// How many commits each of them makes, one after the other.
+/// The number of commits of each, one after the other.
 const TASK_COMMITS: usize = 16;
 
 fn memory(criterion: &mut Criterion) {

@@ -14,7 +14,7 @@ use knowledge_core::store::{KeyRange, MemoryStore, Store, StoreExt};
 /// Number of memories unless an argument sets it.
 const MEMORIES: usize = 20_000;
 
-/// What the entries of a family add up to.
+/// The sums over the entries of a family.
 #[derive(Clone, Copy, Default)]
 struct Space {
     entries: usize,

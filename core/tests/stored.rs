@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// The counters of schema 1.
 const GLOBAL: [&str; 2] = ["undelivered_count", "disabled_endpoint_count"];
 
-/// What the program of schema 1 answered.
+/// The answers of the program of schema 1.
 #[derive(Deserialize)]
 struct Answers {
     now: Timestamp,

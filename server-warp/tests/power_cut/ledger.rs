@@ -1,4 +1,4 @@
-//! What has to be there after a power cut, compared with what is.
+//! The state expected after a power cut, compared with the one found.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Known {
     labels: Labels,
 }
 
-/// What was acknowledged since the store was made.
+/// The calls that were acknowledged since the store was created.
 #[derive(Default)]
 pub(crate) struct Ledger {
     memories: BTreeMap<String, Known>,

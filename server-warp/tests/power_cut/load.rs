@@ -61,7 +61,7 @@ pub(crate) struct Load {
     clients: Vec<JoinHandle<Outcome>>,
 }
 
-/// What a client saw.
+/// The answers that a client saw.
 struct Outcome {
     answered: Vec<(Change, Answer)>,
     unanswered: Option<Change>,

@@ -125,7 +125,7 @@ fn find<E: Engine>(path: &Path, expected: &Contents, what: &str) -> Found {
     found.unwrap_or_else(|_| panic!("{what}: opening or reading panicked or hangs"))
 }
 
-/// What can happen to a file.
+/// The kinds of damage to a file.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Truncated,

@@ -156,7 +156,7 @@ async fn sum<E: Engine>(snapshot: &Snapshot<E>, page_entries: usize) -> i64 {
     found.iter().map(|found| amount(&found.entry.value)).sum()
 }
 
-/// What every commit preserves holds in every snapshot, and a snapshot that is read again is the same.
+/// An invariant that every commit preserves holds in every snapshot, and a snapshot that is read again is the same.
 pub async fn invariants_hold_in_every_snapshot<E: Engine>() {
     let directory = directory();
     let store = Arc::new(open::<E>(directory.path()));
