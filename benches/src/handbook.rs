@@ -19,7 +19,7 @@ const WORDS: &str = "account answer budget change client contract customer decis
 /// One in ten is confidential, one in five is for a team.
 ///
 /// # Panics
-/// Where the store fails.
+/// If the store fails.
 pub async fn add_handbook(tenant: &Tenant, count: usize) {
     let ids = ingest(tenant, count).await;
     approve(tenant, &ids).await;

@@ -73,7 +73,7 @@ impl Records {
     /// Stores this many records, none of them changed yet.
     ///
     /// # Panics
-    /// Where the store fails.
+    /// If the store fails.
     pub async fn fill(store: &dyn Store, count: usize) -> Self {
         let all: Vec<usize> = (0..count).collect();
         for part in all.chunks(FILL_RECORDS) {

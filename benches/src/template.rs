@@ -51,7 +51,7 @@ impl Template {
     /// Makes the entries of this many memories by the service itself, always the same.
     ///
     /// # Panics
-    /// Where the service fails.
+    /// If the service fails.
     pub async fn new(memories: usize) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let tenant = Tenant::fill(Arc::clone(&store), 0).await;

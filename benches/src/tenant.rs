@@ -31,7 +31,7 @@ impl Tenant {
     /// Makes the organisation with this many memories.
     ///
     /// # Panics
-    /// Where the store fails.
+    /// If the store fails.
     pub async fn fill(store: Arc<dyn Store>, memories: usize) -> Self {
         let random = std::sync::Mutex::new(fastrand::Rng::with_seed(7));
         let fill = move |buffer: &mut [u8]| random.lock().expect("no panic holds it").fill(buffer);

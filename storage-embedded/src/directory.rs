@@ -195,7 +195,7 @@ fn check_kind<E: Engine>(
 ///
 /// # Errors
 /// Those of the operating system.
-pub fn create_directory(path: &Path) -> io::Result<bool> {
+pub(crate) fn create_directory(path: &Path) -> io::Result<bool> {
     if path.is_dir() {
         return Ok(false);
     }

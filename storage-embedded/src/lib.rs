@@ -19,7 +19,7 @@ mod store;
 pub mod testing;
 
 pub use self::check::CheckState;
-pub use self::directory::{StoreKind, create_directory, store_kind};
+pub use self::directory::{StoreKind, store_kind};
 pub use self::engine::{Change, Changes, Engine, View};
 pub use self::error::{EngineError, OpenError};
 pub use self::lock::{DirectoryLock, is_retired, reinstate_directory, remove_directory};

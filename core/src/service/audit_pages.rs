@@ -51,7 +51,7 @@ pub(super) struct MemoryEntries {
     pub(super) entries: Vec<MemoryAudit>,
 }
 
-/// What became of one memory. Deserialised from pages of schema 1 only.
+/// The outcome for one memory. Deserialised from pages of schema 1 only.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct MemoryAudit {
     pub(super) memory_id: MemoryId,

@@ -64,13 +64,13 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Decided<bool>, Op
 /// A counter of an organisation.
 #[derive(Default)]
 struct Count {
-    /// What an interrupted upgrade has written.
+    /// The value that is stored; an interrupted upgrade may have written it.
     stored: i64,
     recounted: i64,
 }
 
 async fn recount(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> {
-    /// What tells that the service disabled an endpoint.
+    /// The part of an endpoint that tells if the service disabled it.
     #[derive(Deserialize)]
     struct EndpointRecord {
         record: OfOrg,
