@@ -41,8 +41,8 @@ pub(crate) struct Committer<E: Engine> {
     pub(crate) free_bytes: FreeBytesFn,
     /// True if the last group was refused for want of room.
     pub(crate) is_full: bool,
-    /// The last time that the size of the engine's files was asked for.
-    pub(crate) measured_at: Instant,
+    /// Time of the last measurement of the engine's files; none before the first commit.
+    pub(crate) measured_at: Option<Instant>,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
     pub(crate) shared: Arc<Shared<E>>,
@@ -55,7 +55,12 @@ impl<E: Engine> Committer<E> {
             match self.refusal() {
                 None => {
                     self.commit(waiting);
-                    self.measure();
+                    if self
+                        .measured_at
+                        .is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL)
+                    {
+                        self.measure();
+                    }
                 }
                 Some(error) => {
                     for request in waiting {
@@ -74,14 +79,12 @@ impl<E: Engine> Committer<E> {
         synced.is_ok()
     }
 
-    /// Takes the size of the engine's files, now and then. An engine may have to wait for a write before it tells: that is
-    /// for this thread to do, and not for those who ask for statistics.
+    /// Measures the size of the engine's files. An engine may have to wait for a write first: this thread waits, so
+    /// that readers of statistics do not.
     fn measure(&mut self) {
-        if self.measured_at.elapsed() >= MEASURE_INTERVAL {
-            self.measured_at = Instant::now();
-            let bytes = self.shared.engine.disk_bytes();
-            self.shared.meters.set_disk_bytes(bytes);
-        }
+        self.measured_at = Some(Instant::now());
+        let bytes = self.shared.engine.disk_bytes();
+        self.shared.meters.set_disk_bytes(bytes);
     }
 
     /// The reason why nothing may be written now.
@@ -135,6 +138,7 @@ impl<E: Engine> Committer<E> {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
+                    self.measure();
                     let _watched = self.shared.watch.begin();
                     if let Err(error) = self.mark.sync() {
                         self.shared.close(&error.into());

@@ -69,7 +69,7 @@ pub(crate) fn open<E: Engine>(
         free_bytes_min: options.free_bytes_min,
         free_bytes: Arc::clone(&options.free_bytes),
         is_full: false,
-        measured_at: Instant::now(),
+        measured_at: None,
         mark,
         ledger,
         shared: Arc::clone(&shared),

@@ -56,6 +56,11 @@ async fn assert_counted(server: Observed) {
         .send_to(&server.base_url)
         .await;
     assert_eq!(answer.status, 200);
+    // The files are measured after the answer.
+    let disk_bytes = "knowledge_store_disk_bytes";
+    server
+        .number_becomes(disk_bytes, &[], |bytes| bytes > 1_024.0)
+        .await;
     let after = server.scrape().await;
     for name in [
         "knowledge_store_commits_total",
@@ -71,10 +76,7 @@ async fn assert_counted(server: Observed) {
         after.value("knowledge_store_entries", &[]) > 100.0,
         "what was seeded"
     );
-    for name in [
-        "knowledge_store_disk_bytes",
-        "knowledge_store_disk_free_bytes",
-    ] {
+    for name in [disk_bytes, "knowledge_store_disk_free_bytes"] {
         assert!(after.value(name, &[]) > 1_024.0, "{name}");
     }
     assert_eq!(after.value("knowledge_store_open", &[]), 1.0);

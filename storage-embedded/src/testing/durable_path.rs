@@ -14,7 +14,7 @@ use knowledge_core::store::{
 use tempfile::TempDir;
 
 use super::support::{TIME_MAX, committed, contents, directory, key, open, options, put, value};
-use crate::{Engine, EngineStore};
+use crate::{Engine, EngineStore, StoreStats};
 
 /// Time for a commit to reach the commit thread.
 const HAND_OVER: Duration = Duration::from_millis(50);
@@ -129,6 +129,18 @@ pub async fn changes_are_hidden_until_their_sync_returns<E: Engine>() {
     assert_eq!(names, expected);
 }
 
+/// Statistics once the files were measured, which is after the answer to a commit.
+async fn measured<E: Engine>(store: &EngineStore<E>) -> StoreStats {
+    let began = Instant::now();
+    loop {
+        let stats = store.stats();
+        if stats.disk_bytes > 0 || began.elapsed() >= TIME_MAX {
+            return stats;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Commits that come during a sync make one group, and are counted as one.
 pub async fn waiting_commits_share_a_sync<E: Engine>() {
     let gated = Gated::<E>::open();
@@ -161,7 +173,7 @@ pub async fn waiting_commits_share_a_sync<E: Engine>() {
         ));
     }
     assert_eq!(conflict.await.unwrap(), Ok(CommitOutcome::Conflict));
-    let stats = store.stats();
+    let stats = measured(store).await;
     assert_eq!((stats.groups, stats.commits, stats.conflicts), (2, 21, 1));
     let groups: Vec<_> = stats
         .group_commits

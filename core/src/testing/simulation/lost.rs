@@ -54,9 +54,9 @@ pub(super) fn made_up(
             Ok(Answer::Bulk(result))
         }
         Call::Ingest(_, _, _, memories) => {
-            let entries = page["body"]["memories"]["entries"].as_array();
-            let entries = entries.ok_or("not a page about memories")?;
-            of_ingest(model, call, memories, entries).map(Answer::Ingested)
+            let runs = page["body"]["memories"]["runs"].as_array();
+            let runs = runs.ok_or("not a page about memories")?;
+            of_ingest(model, call, memories, runs).map(Answer::Ingested)
         }
         _ => read(&page["body"]["single"]["resource"]["id"]).map(Answer::Made),
     }
@@ -82,26 +82,29 @@ fn of_bulk(operation_id: OperationId, audit_log_id: AuditLogId) -> BulkResult {
     }
 }
 
-/// The memories of a batch: those that are new from the entries about them, in their order.
+/// The memories of a batch: the new ones from the runs without labels before, in their order.
 fn of_ingest(
     model: &Model,
     call: &Call,
     memories: &[NewMemory],
-    entries: &[Value],
+    runs: &[Value],
 ) -> Result<Vec<IngestedMemory>, String> {
     let Call::Ingest(_, workspace, source, _) = call else {
         return Err("not an ingest".to_owned());
     };
     let org = org_of(call).ok_or("nobody calls")?;
-    let mut made = entries.iter().filter(|entry| entry.get("before").is_none());
+    let made = runs.iter().filter(|run| run.get("before").is_none());
+    let mut made = made
+        .filter_map(|run| run["memory_ids"].as_array())
+        .flatten();
     let ingested = |memory: &NewMemory| {
         let name = memory.source_key.as_ref();
         let known = name.and_then(|name| model.named_memory(org, *workspace, *source, name));
         let (id, outcome) = match known {
             Some(id) => (id, IngestOutcome::Unchanged),
             None => {
-                let entry = made.next().ok_or("a memory has no entry")?;
-                (read(&entry["memory_id"])?, IngestOutcome::Created)
+                let id = made.next().ok_or("a memory has no entry")?;
+                (read(id)?, IngestOutcome::Created)
             }
         };
         Ok(IngestedMemory { id, outcome })
