@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use knowledge_core::store::MemoryStore;
-use knowledge_core::testing::conversation;
+use knowledge_testing::conversation;
 
 #[tokio::main(flavor = "current_thread")]
 #[allow(

@@ -234,7 +234,7 @@ impl From<StoreError> for Error {
             StoreErrorKind::Unavailable | StoreErrorKind::Full | StoreErrorKind::Unknown => {
                 Self::unavailable(error.to_string())
             }
-            StoreErrorKind::Corrupt | StoreErrorKind::Invalid => Self::internal(error.to_string()),
+            _ => Self::internal(error.to_string()),
         }
     }
 }
@@ -251,6 +251,7 @@ impl From<TransactionError> for Error {
             TransactionError::Store(error) => error.into(),
             TransactionError::Invalid(error) => error.into(),
             TransactionError::Contended => Self::Conflict,
+            other => Self::internal(other.to_string()),
         }
     }
 }

@@ -4,15 +4,20 @@ pub mod access;
 pub mod api;
 mod digest;
 pub mod dump;
-pub mod env;
 mod error;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
+#[allow(unreachable_pub, reason = "public through `internals`")]
+#[cfg_attr(not(feature = "internals"), allow(dead_code))]
+mod keys;
 pub mod limits;
 pub mod model;
 #[cfg(feature = "openapi")]
 mod schema;
 pub mod service;
-pub mod store;
-#[cfg(feature = "testing")]
-pub mod testing;
+
+pub use knowledge_store as store;
+pub use knowledge_store::env;
 
 pub use self::error::{Error, FieldProblem, ProblemCode};

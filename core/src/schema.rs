@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
 use crate::limits::{CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::model::{
-    AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, Timestamp, URL_CHARS_MAX, WebhookUrl,
+    AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, URL_CHARS_MAX, WebhookUrl,
 };
 use crate::service::SOURCE_KEY_CHARS_MAX;
 use crate::service::{
@@ -148,19 +148,6 @@ inline_schema! { Content: |generator| limited(generator, json_schema!({
     "examples": ["Refunds take five working days."],
 }), "content_bytes_max", CONTENT_BYTES_MAX) }
 
-fn timestamp(generator: &SchemaGenerator) -> Schema {
-    let mut schema = json_schema!({
-        "type": "string",
-        "format": "date-time",
-        "examples": ["2026-01-31T09:30:00.000Z"],
-    });
-    if generator.contract().is_serialize() {
-        let pattern = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$";
-        schema.insert("pattern".to_owned(), pattern.into());
-    }
-    schema
-}
-
 fn audience_label() -> Schema {
     let scopes: Vec<_> = AudienceScope::ALL
         .iter()
@@ -217,7 +204,6 @@ impl JsonSchema for AudienceLabel {
     }
 }
 
-inline_schema! { Timestamp: |generator| timestamp(generator) }
 inline_schema! { RoleRef: |generator| role_ref(generator) }
 inline_schema! { ActionSet: |generator| action_set(generator) }
 inline_schema! { WebhookUrl: |generator| limited(generator, json_schema!({

@@ -12,8 +12,9 @@ use knowledge_core::service::{
     AuditFilter, DifferenceCode, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey,
     Verification, Verify,
 };
-use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt, keys};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
+use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
-use knowledge_core::store::{MemoryStore, Store, StoreError, StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{MemoryStore, Store, StoreError, StoreExt};
 use knowledge_storage_embedded::{
     CACHE_BYTES_DEFAULT, DirectoryLock, Embedded, FREE_BYTES_MIN_DEFAULT, WRITE_TIME_MAX_DEFAULT,
     store_kind,

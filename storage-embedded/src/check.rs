@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use knowledge_core::store::{Direction, KeyRange, StoreError, StoreErrorKind};
+use knowledge_store::{Direction, KeyRange, StoreError, StoreErrorKind};
 
 use crate::engine::{Engine, View};
 use crate::error::{EngineError, guarded};

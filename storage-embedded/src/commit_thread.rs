@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
-use knowledge_core::store::{Commit, CommitOutcome, Mutation, StoreError, StoreErrorKind};
+use knowledge_store::{Commit, CommitOutcome, Mutation, StoreError, StoreErrorKind};
 
 use crate::engine::{Changes, Engine};
 use crate::error::{EngineError, closed, guarded};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use knowledge_core::store::{Direction, Entry, Key, KeyEntry, KeyRange};
+use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 
 use crate::error::EngineError;
 use crate::options::EngineOptions;

@@ -4,7 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use knowledge_core::store::{StoreError, StoreErrorKind};
+use knowledge_store::{StoreError, StoreErrorKind};
 
 /// A store that could not be opened. This crate changed nothing of its contents.
 #[derive(Debug, thiserror::Error)]

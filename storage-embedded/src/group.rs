@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map;
 
-use knowledge_core::store::{Commit, CommitOutcome, Entry, Key, Mutation, StoreError, Version};
+use knowledge_store::{Commit, CommitOutcome, Entry, Key, Mutation, StoreError, Version};
 
 use crate::engine::{Change, Changes, Engine, View};
 use crate::error::guarded;

@@ -6,7 +6,7 @@
 //! | `m` | the ledger: last version, count of entries, digest of entries (8 bytes each, big-endian) |
 
 use bytes::Bytes;
-use knowledge_core::store::{Entry, Key, KeyRange, Version};
+use knowledge_store::{Entry, Key, KeyRange, Version};
 
 use crate::error::EngineError;
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use knowledge_core::store::StoreError;
+use knowledge_store::StoreError;
 
 use crate::check::Checking;
 use crate::engine::Engine;

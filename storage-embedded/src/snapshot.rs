@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use knowledge_core::store::{
+use knowledge_store::{
     Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
 };
 

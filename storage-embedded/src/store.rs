@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::oneshot;
-use knowledge_core::store::{
+use knowledge_store::{
     Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
 };
 

@@ -18,7 +18,7 @@ pub use self::view::FjallView;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use knowledge_core::store::{Commit, Key, Store, StoreExt};
+/// use knowledge_store::{Commit, Key, Store, StoreExt};
 /// use knowledge_storage_fjall::{FjallOptions, FjallStore};
 ///
 /// # let directory = tempfile::tempdir()?;

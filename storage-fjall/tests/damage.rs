@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use knowledge_core::store::{Commit, Store};
+use knowledge_store::{Commit, Store};
 use knowledge_storage_embedded::testing::damage::damage_files;
 use knowledge_storage_embedded::testing::support::{
     committed, directory, files, key, open, options, put, run,

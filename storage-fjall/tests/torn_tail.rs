@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use knowledge_core::store::{Commit, Store};
+use knowledge_store::{Commit, Store};
 use knowledge_storage_embedded::testing::support::{
     committed, contents, copy_directory, directory, key, open, options, put, run, value,
 };
@@ -95,7 +95,7 @@ async fn assert_without_last_batch(path: &Path, what: &str) {
     for round in 1..=2 {
         let store = open::<Fjall>(path);
         let found = contents(&store).await.unwrap();
-        let is_last = |name: &&knowledge_core::store::Key| name.as_bytes().starts_with(b"c");
+        let is_last = |name: &&knowledge_store::Key| name.as_bytes().starts_with(b"c");
         assert_eq!(found.keys().filter(is_last).count(), 0, "{what}");
         assert!(found.len() >= 4, "{what}");
         store.check(|_, _| {}).unwrap();

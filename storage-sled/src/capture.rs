@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use knowledge_core::store::{Entry, Key, KeyRange};
+use knowledge_store::{Entry, Key, KeyRange};
 
 use crate::timeline::{Before, Past, touched};
 

@@ -19,7 +19,7 @@ pub use self::options::{Mode, SledSettings};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use knowledge_core::store::{Commit, Key, Store, StoreExt};
+/// use knowledge_store::{Commit, Key, Store, StoreExt};
 /// use knowledge_storage_sled::{SledOptions, SledStore};
 ///
 /// # let directory = tempfile::tempdir()?;

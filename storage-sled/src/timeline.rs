@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
-use knowledge_core::store::{Entry, Key, KeyRange};
+use knowledge_store::{Entry, Key, KeyRange};
 
 use crate::capture::Capture;
 
@@ -156,7 +156,7 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use knowledge_core::store::Version;
+    use knowledge_store::Version;
 
     use super::*;
 

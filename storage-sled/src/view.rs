@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use knowledge_core::store::{Direction, Entry, Key, KeyEntry, KeyRange};
+use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 use knowledge_storage_embedded::record::{decode, decode_key, entry_range, write_entry_key};
 use knowledge_storage_embedded::{EngineError, View};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use knowledge_core::store::{
+use knowledge_store::{
     Commit, KEY_BYTES_MAX, Key, Store, StoreErrorKind, StoreExt, VALUE_BYTES_MAX,
 };
 use knowledge_storage_embedded::testing::support::{

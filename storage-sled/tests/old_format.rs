@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use knowledge_core::store::{Commit, Entry, Key, Store};
+use knowledge_store::{Commit, Entry, Key, Store};
 use knowledge_storage_embedded::testing::support::{
     committed, contents, directory, finished_check, key, open, options, put, run, value,
 };

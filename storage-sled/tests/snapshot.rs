@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use knowledge_core::store::{Direction, KeyRange, Store, StoreErrorKind, StoreExt};
+use knowledge_store::{Direction, KeyRange, Store, StoreErrorKind, StoreExt};
 use knowledge_storage_embedded::testing::support::{
     committed, contents, directory, key, open, put, run,
 };

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use knowledge_core::store::Store;
-use knowledge_core::testing::conformance::{self, Harness, Lifetime, Task};
-use knowledge_core::testing::simulation::{self, Config};
+use knowledge_store::conformance::{self, Harness, Lifetime, Task};
+use knowledge_testing::simulation::{self, Config};
 
 use self::store::LogStore;
 

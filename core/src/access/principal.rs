@@ -14,7 +14,8 @@ use crate::model::{
     AudienceLabel, AudienceScope, CredentialId, CustomRole, Member, MemberId, MemoryLabels, OrgId,
     Organization, RoleId, SensitivityLabel, Timestamp, Workspace, WorkspaceId,
 };
-use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, Transaction, keys};
+use crate::keys;
+use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, Transaction};
 
 /// How many deleted roles may point at each other before the store counts as damaged.
 pub(crate) const REDIRECTS_MAX: usize = 128;

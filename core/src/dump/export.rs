@@ -7,7 +7,8 @@ use serde::Deserialize;
 use super::decoder::Decoder;
 use super::line::{Tally, write_entry, write_record};
 use super::{Header, Summary, UNFINISHED_SCHEMA};
-use crate::store::{Direction, KeyRange, Store, StoreError, StoreExt, keys};
+use crate::keys;
+use crate::store::{Direction, KeyRange, Store, StoreError, StoreExt};
 
 /// How many entries are read at once.
 const PAGE_ENTRIES: usize = 512;

@@ -12,10 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::decoder::{Decoder, DumpError, Line};
 use super::{Header, Summary};
 use crate::service::SCHEMA;
-use crate::store::{
-    Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store, StoreError, StoreExt,
-    Version, keys,
-};
+use crate::keys;
+use crate::store::{Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store, StoreError, StoreExt, Version};
 
 /// The schema of a store that is not whole yet.
 pub(crate) const UNFINISHED_SCHEMA: u32 = u32::MAX;

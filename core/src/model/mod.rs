@@ -10,7 +10,6 @@ mod memory;
 pub(crate) mod names;
 mod organization;
 mod role;
-mod time;
 mod url;
 
 pub use self::address::{
@@ -44,5 +43,5 @@ pub use self::memory::{
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
-pub use self::time::{InvalidTimestamp, Timestamp};
+pub use knowledge_store::{InvalidTimestamp, Timestamp};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};

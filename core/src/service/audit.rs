@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::model::{
     AuditLogId, CredentialId, MemberId, MemoryChange, OperationId, OrgId, Timestamp,
 };
-use crate::store::{Direction, KeyRange, StoreExt, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, KeyRange, StoreExt, Transaction};
 
 /// The low bits of an operation's first identifier are zero, so that the identifiers behind it stay its own.
 pub(super) const ENTRY_BITS: u32 = 16;

@@ -16,7 +16,8 @@ use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{AuditLogId, MemberId, OrgId, Timestamp};
-use crate::store::{Direction, Key, KeyRange, Store, StoreExt, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyRange, Store, StoreExt, decode_value};
 
 /// How many pages of entries, or operations of one actor, are read at once.
 const BATCH: usize = 16;

@@ -10,7 +10,8 @@ use crate::model::{
     AuditLogId, CredentialId, MemberId, MemoryChange, MemoryId, MemoryLabels, OperationId, OrgId,
     Timestamp,
 };
-use crate::store::{Key, StoreExt, Transaction, keys};
+use crate::keys;
+use crate::store::{Key, StoreExt, Transaction};
 
 /// How many entries about memories share a page: what fits into one value with the longest labels.
 pub(super) const PAGE_ENTRIES: usize = 160;

@@ -20,7 +20,8 @@ use crate::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
     EventType, Memory, MemoryId, MemoryLabels, OperationId, OrgId, Source, WorkspaceId,
 };
-use crate::store::{Decided, Transaction, keys};
+use crate::keys;
+use crate::store::{Decided, Transaction};
 
 /// The name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";

@@ -9,7 +9,8 @@ use super::validate::Problems;
 use crate::access::{Credential, needs};
 use crate::error::Error;
 use crate::model::{ChatId, ChatMessageId, ChatSummary, MemberId, OrgId, Timestamp, WorkspaceId};
-use crate::store::{Direction, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, Transaction};
 
 /// The longest snippet of a chat on the dashboard, in characters.
 pub const SNIPPET_CHARS_MAX: usize = 160;

@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::model::{
     CitationSubscription, NewCitationSubscription, Recall, RecallId, SubscriptionId, Timestamp,
 };
-use crate::store::{Direction, Key, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, Key, Transaction};
 
 type Stored = SealedRecord<CitationSubscription>;
 

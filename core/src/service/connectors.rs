@@ -13,7 +13,8 @@ use crate::access::{Credential, Need, needs};
 use crate::error::{Error, ProblemCode};
 use crate::limits::Limits;
 use crate::model::{ConnectorId, ConnectorScope, ConnectorStatus, OrgId, Timestamp, WorkspaceId};
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// The shortest and the longest sync interval.
 pub(crate) const SYNC_INTERVAL_MIN: Duration = Duration::from_secs(60);

@@ -16,9 +16,8 @@ use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
     McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
-use crate::store::{
-    Direction, Entry, KeyEntry, Read, Store, StoreError, StoreExt, decode_value, keys,
-};
+use crate::keys;
+use crate::store::{Direction, Entry, KeyEntry, Read, Store, StoreError, StoreExt, decode_value};
 
 /// How many chats are shown.
 const RECENT_CHATS: usize = 10;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::env::Env;
 use crate::error::Error;
 use crate::model::{EventId, EventType, MemoryId, OperationId, OrgId, Timestamp, WorkspaceId};
-use crate::store::{Transaction, keys};
+use crate::keys;
+use crate::store::Transaction;
 
 /// Something that happened and has to be announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

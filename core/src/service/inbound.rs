@@ -11,7 +11,8 @@ use crate::model::{
     InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Source, SourceId,
     WorkspaceId,
 };
-use crate::store::{Direction, Key, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, Key, Transaction};
 
 pub(super) type Stored = SealedRecord<InboundWebhook>;
 

@@ -19,7 +19,8 @@ use crate::limits::INBOUND_MESSAGE_RETENTION;
 #[cfg(feature = "openapi")]
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{EventType, InboundWebhookId, OrgId, Timestamp, WorkspaceId};
-use crate::store::{Key, Transaction, keys};
+use crate::keys;
+use crate::store::{Key, Transaction};
 
 /// The longest identifier of a message, in characters.
 const MESSAGE_ID_CHARS_MAX: usize = 255;

@@ -18,7 +18,8 @@ use crate::model::{
     AudienceLabel, EventType, MemoryContent, MemoryId, MemoryLabels, ReviewStatus,
     SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
 };
-use crate::store::{Transaction, keys};
+use crate::keys;
+use crate::store::Transaction;
 
 /// The longest name of a memory at its source, in characters.
 pub(crate) const SOURCE_KEY_CHARS_MAX: usize = 512;

@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::model::{
     ConnectorId, CredentialId, EndpointId, EventId, MemberId, OrgId, Timestamp, WorkspaceId,
 };
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// How many due entries one call sweeps, and so how much work it is.
 const DUE_PER_CALL: usize = 500;

@@ -21,7 +21,8 @@ use crate::model::{
     AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, OrgId, Timestamp, Workspace,
     WorkspaceId,
 };
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// What a key may be used for: reading and registering what was cited.
 const ACTIONS: ActionSet = ActionSet::of(&[

@@ -14,7 +14,8 @@ use crate::access::{ActionSet, Credential, Principal, RoleRef, needs};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::model::{Member, MemberId, OrgId, WorkspaceId};
-use crate::store::{Direction, KeyEntry, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, KeyEntry, Transaction, decode_value};
 
 /// A role that a member holds in one workspace, in place of the one in the organisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

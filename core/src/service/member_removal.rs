@@ -12,7 +12,8 @@ use super::members::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CredentialId, Member, MemberId, MemberKind, OrgId, WorkspaceId};
-use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
 
 /// How many leftovers of a kind one step clears, and how many credentials it looks at for it.
 const LEFTOVERS_PER_COMMIT: usize = 200;

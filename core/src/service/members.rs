@@ -5,7 +5,8 @@ use super::audit::{Actor, AuditAction, Operation, ResourceKind, state};
 use crate::access::{ActionSet, BuiltInRole, Credential, Principal, RoleRef, follow_role, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, Member, MemberId, OrgId, Workspace, WorkspaceId};
-use crate::store::{Transaction, keys};
+use crate::keys;
+use crate::store::Transaction;
 
 /// Which role a member gets, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

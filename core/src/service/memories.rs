@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::model::{
     MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, WorkspaceId,
 };
-use crate::store::{Direction, Key, StoreExt, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Direction, Key, StoreExt, Transaction, decode};
 
 /// A memory as it stands, with what its caller may do in its workspace.
 pub(super) struct FoundMemory {

@@ -17,7 +17,8 @@ use crate::model::{
     AudienceLabel, EventType, MemoryContent, MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate,
     OrgId, ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, WorkspaceId,
 };
-use crate::store::{Transaction, keys};
+use crate::keys;
+use crate::store::Transaction;
 
 /// The request to add one memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

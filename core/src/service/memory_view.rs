@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::access::{Action, ActionSet, Denial, Principal};
 use crate::error::Error;
 use crate::model::{AudienceScope, MemoryLabels, Workspace, WorkspaceId};
-use crate::store::{Key, Store, StoreError, StoreExt, keys};
+use crate::keys;
+use crate::store::{Key, Store, StoreError, StoreExt};
 
 /// How much of a memory somebody sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

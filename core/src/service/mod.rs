@@ -54,8 +54,8 @@ pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConn
 #[cfg(feature = "openapi")]
 pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 use self::deliveries::Damage;
-#[cfg(feature = "testing")]
-pub(crate) use self::deliveries::ExpansionLimits;
+#[doc(hidden)]
+pub use self::deliveries::ExpansionLimits;
 pub use self::deliveries::{
     ANSWER_BYTES_MAX, Attempt, Claimed, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
     DeliveryAnswer, DeliveryLease, DeliveryRequest, DeliverySender, DispatchLimits, Dispatched,
@@ -99,9 +99,8 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::limits::{InvalidLimit, Limits};
 use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
-use crate::store::{
-    Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, keys, transact,
-};
+use crate::keys;
+use crate::store::{Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, transact};
 
 /// The version of the stored form. A store of a higher one is not opened, one of a lower one is
 /// upgraded.

@@ -13,7 +13,8 @@ use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{MemoryId, MemoryLabels, Recall, RecallId, RecallSummary, WorkspaceId};
-use crate::store::{Direction, StoreExt, keys};
+use crate::keys;
+use crate::store::{Direction, StoreExt};
 
 /// A new recall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

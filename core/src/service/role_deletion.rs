@@ -14,7 +14,8 @@ use crate::access::{
 };
 use crate::error::{Error, ProblemCode};
 use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
-use crate::store::{Direction, Key, StoreExt, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, Key, StoreExt, Transaction};
 
 /// How many holders one commit rewrites.
 const HOLDERS_PER_COMMIT: usize = 500;

@@ -7,7 +7,8 @@ use crate::access::{Credential, CredentialKind, Need, Principal, RoleRef, needs}
 use crate::error::{Error, ProblemCode};
 use crate::limits::Limits;
 use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
-use crate::store::{StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{StoreExt, Transaction, decode_value};
 
 /// The request to delete a custom role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use super::validate::Problems;
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::Error;
 use crate::model::{Source, SourceId};
-use crate::store::{Direction, keys};
+use crate::keys;
+use crate::store::Direction;
 
 /// A new source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,8 @@ use serde::Deserialize;
 use super::{Meta, OpenError, SCHEMA};
 use crate::env::Env;
 use crate::model::{DisabledReason, OrgId};
-use crate::store::{
-    Decided, Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, Transaction,
-    decode_value, keys, transact,
-};
+use crate::keys;
+use crate::store::{Decided, Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, Transaction, decode_value, transact};
 
 /// Counters that one commit of the upgrade writes.
 const COUNTERS_PER_COMMIT: usize = 2_000;

@@ -9,7 +9,8 @@ use super::{IfMatch, KnowledgeService, Tagged};
 use crate::access::{Credential, CredentialKind, Principal, needs};
 use crate::error::{Error, ProblemCode};
 use crate::model::{NewWebhook, Webhook, WebhookId, WebhookUpdate, WebhookUrl, WorkspaceId};
-use crate::store::{Direction, Key, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, Key, Transaction};
 
 type Stored = SealedRecord<Webhook>;
 

@@ -5,7 +5,8 @@ use super::page::{Listing, Page, PageRequest};
 use crate::access::{Credential, CredentialKind, Principal};
 use crate::error::Error;
 use crate::model::{Workspace, WorkspaceId};
-use crate::store::{Direction, Key, keys};
+use crate::keys;
+use crate::store::{Direction, Key};
 
 impl KnowledgeService {
     /// The workspaces that the credential works in, in the order they were made: all of the organisation, or those it

@@ -1,7 +1,7 @@
 //! Several callers at once.
 
-use knowledge_core::testing::conformance::Task;
-use knowledge_core::testing::simulation::{Config, check_callers};
+use knowledge_store::conformance::Task;
+use knowledge_testing::simulation::{Config, check_callers};
 
 use crate::{cases, memory};
 

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use knowledge_core::store::{
     Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
 };
-use knowledge_core::testing::faults::FaultRates;
-use knowledge_core::testing::simulation::{Config, Divergence, Simulation, check_cases};
-use knowledge_core::testing::strategies::{Op, operations};
+use knowledge_store::faults::FaultRates;
+use knowledge_testing::simulation::{Config, Divergence, Simulation, check_cases};
+use knowledge_testing::strategies::{Op, operations};
 
 use crate::{cases, memory};
 

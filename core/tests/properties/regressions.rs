@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use knowledge_core::access::{ActionSet, BaseRole, BuiltInRole};
 use knowledge_core::model::{NewCustomRole, RoleActions};
 use knowledge_core::store::{Commit, Key, Store, TransactionError, transact};
-use knowledge_core::testing::faults::FaultRates;
-use knowledge_core::testing::simulation::{SimulatedTime, check_operations};
-use knowledge_core::testing::strategies::{By, CastMember, Op, Pick, RolePick, Through};
+use knowledge_store::faults::FaultRates;
+use knowledge_testing::simulation::{SimulatedTime, check_operations};
+use knowledge_testing::strategies::{By, CastMember, Op, Pick, RolePick, Through};
 
 use crate::memory;
 

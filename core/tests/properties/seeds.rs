@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use knowledge_core::store::Key;
-use knowledge_core::testing::simulation::{Config, Simulation, contents};
-use knowledge_core::testing::strategies::{Op, operations};
+use knowledge_testing::simulation::{Config, Simulation, contents};
+use knowledge_testing::strategies::{Op, operations};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use knowledge_core::testing::faults::FaultRates;
-use knowledge_core::testing::simulation::{Config, Simulation, check_store};
-use knowledge_core::testing::strategies::operations;
+use knowledge_store::faults::FaultRates;
+use knowledge_testing::simulation::{Config, Simulation, check_store};
+use knowledge_testing::strategies::operations;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 

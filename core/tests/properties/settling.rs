@@ -9,8 +9,8 @@ use knowledge_core::access::{
 use knowledge_core::model::{MemberKind, NewCustomRole, Organization, RoleActions, RoleId};
 use knowledge_core::service::{DeleteRole, KnowledgeService, NewMember};
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
-use knowledge_core::testing::simulation::{SimulatedTime, simulated_options};
+use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
+use knowledge_testing::simulation::{SimulatedTime, simulated_options};
 
 use crate::copy;
 

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use knowledge_core::model::OrgId;
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{Key, Store};
-use knowledge_core::testing::faults::FaultRates;
-use knowledge_core::testing::model::Call;
-use knowledge_core::testing::simulation::{
+use knowledge_store::faults::FaultRates;
+use knowledge_testing::model::Call;
+use knowledge_testing::simulation::{
     Config, Divergence, Simulation, Step, World, check_cases, contents, execute, simulated_options,
 };
-use knowledge_core::testing::strategies::{Op, operation, operations};
+use knowledge_testing::strategies::{Op, operation, operations};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use uuid::Uuid;

@@ -9,8 +9,8 @@ use knowledge_core::service::{
     Verify,
 };
 use knowledge_core::store::{Commit, Key, Store};
-use knowledge_core::testing::fixture;
-use knowledge_core::testing::simulation::{SimulatedTime, contents, simulated_options};
+use knowledge_testing::fixture;
+use knowledge_testing::simulation::{SimulatedTime, contents, simulated_options};
 use serde_json::{Value, json};
 
 use crate::memory;
@@ -122,7 +122,7 @@ async fn whatever_cannot_be_read_is_noticed_in_every_family() {
         assert_noticed(&store, DifferenceCode::Unreadable, &longer).await;
         write(&store, Commit::builder().delete(longer)).await;
     }
-    let layout = include_str!("../../src/store/keys.rs").lines();
+    let layout = include_str!("../../src/keys.rs").lines();
     let families = layout.filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
     let untried: Vec<_> = families.filter(|family| !tried.contains(*family)).collect();
     assert_eq!(untried, Vec::<&str>::new(), "not in the complete store");

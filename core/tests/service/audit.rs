@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use knowledge_core::access::{Action, Credential, Narrowing};
 use knowledge_core::model::AuditLogId;
 use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, ResourceKind};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::events::everything;
 use crate::make::{ADMIN, MEMBER, actions, code, new_memory};

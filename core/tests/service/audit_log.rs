@@ -8,7 +8,7 @@ use knowledge_core::model::{AuditLogId, ReviewStatus};
 use knowledge_core::service::{
     AuditAction, AuditEntry, AuditFilter, Cursor, NewSource, Page, PageRequest, ResourceKind,
 };
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::events::everything;
 use crate::make::{DAY, HOUR, MEMBER, MINUTE, code, new_role, problem, review};

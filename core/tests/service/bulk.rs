@@ -5,7 +5,8 @@ use knowledge_core::model::{
     BulkItemErrorCode, EventType, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{AuditAction, AuditOutcome, NewSource};
-use knowledge_core::store::{COMMIT_MUTATIONS_MAX, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::COMMIT_MUTATIONS_MAX;
 use uuid::Uuid;
 
 use crate::make::{actions, problem, review, sensitivity};

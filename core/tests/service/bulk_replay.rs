@@ -5,8 +5,8 @@ use std::sync::Arc;
 use knowledge_core::access::{Credential, Narrowing};
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::{BulkResult, EventType, ReviewStatus, SensitivityLabel};
-use knowledge_core::store::keys;
-use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultRates};
+use knowledge_core::internals::keys;
+use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
 use crate::make::{MEMBER, MILLISECOND, VIEWER, code, review, sensitivity};
 use crate::world::World;

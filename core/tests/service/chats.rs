@@ -3,7 +3,7 @@
 use knowledge_core::limits::CONTENT_BYTES_MAX;
 use knowledge_core::model::{ChatId, WorkspaceId};
 use knowledge_core::service::{ChatMessage, PageRequest};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{MINUTE, VIEWER, code, problem};

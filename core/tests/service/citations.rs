@@ -3,7 +3,7 @@
 use knowledge_core::access::Credential;
 use knowledge_core::model::{CitationSubscription, NewCitationSubscription, RecallId};
 use knowledge_core::service::PageRequest;
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{DAY, MEMBER, OWNER, VIEWER, code, new_member, new_recall, problem};

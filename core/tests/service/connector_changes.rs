@@ -3,7 +3,7 @@
 use knowledge_core::Error;
 use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, EventType};
 use knowledge_core::service::{AuditAction, ConnectorDetails, ConnectorUpdate, PageRequest};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::audit::{entries, entry_of};
 use crate::make::{HOUR, MEMBER, MINUTE, SUCCESS, code, failure, new_connector, problem};

@@ -5,7 +5,8 @@ use knowledge_core::model::{
     ReviewStatus,
 };
 use knowledge_core::service::{NewMember, SNIPPET_CHARS_MAX, SyncReport};
-use knowledge_core::store::{StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::StoreExt;
 
 use crate::make::{
     DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, code, failure, new_connector, new_mcp_key,
@@ -215,7 +216,7 @@ const READS: u64 = 6;
 
 async fn reads_of_a_dashboard(
     memories: usize,
-) -> (Reads, knowledge_core::testing::faults::CallCounts) {
+) -> (Reads, knowledge_store::faults::CallCounts) {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     service
@@ -234,7 +235,7 @@ async fn reads_of_a_dashboard(
     }
     fill(&world, memories).await;
     let served = world
-        .served_with(knowledge_core::testing::faults::FaultPlan::none())
+        .served_with(knowledge_store::faults::FaultPlan::none())
         .await;
     let before = served.faults.counts();
     served.probe.take_reads();

@@ -1,8 +1,9 @@
 //! What is cleared away of deliveries, whatever is damaged among it and whatever cuts the clearing.
 
 use knowledge_core::model::{DeliveryStatus, EndpointId, EventType, Webhook};
-use knowledge_core::store::{Key, StoreExt, keys};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Key, StoreExt};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::Value;
 
 use crate::dispatching::{answer, endpoint, webhook};

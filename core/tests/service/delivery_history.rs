@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use knowledge_core::model::{EventType, SensitivityLabel};
 use knowledge_core::service::PageRequest;
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::dispatching::{answer, endpoint};
 use crate::make::{ACME, DAY, MEMBER, MILLISECOND};

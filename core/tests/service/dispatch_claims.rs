@@ -8,8 +8,9 @@ use knowledge_core::model::{
 use knowledge_core::service::{
     ClaimedDelivery, DELIVERY_LEASE, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, PageRequest,
 };
-use knowledge_core::store::{Key, keys};
-use knowledge_core::testing::faults::CallCounts;
+use knowledge_core::internals::keys;
+use knowledge_core::store::Key;
+use knowledge_store::faults::CallCounts;
 use serde_json::Value;
 
 use crate::dispatching::{answer, endpoint, signed_with, under_way, webhook};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use knowledge_core::Error;
 use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
 use knowledge_core::service::{Attempt, ClaimedDelivery, Finished, InFlight};
-use knowledge_core::store::keys;
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::dispatching::{ROOM, answer, endpoint, webhook};
 use crate::make::{MILLISECOND, MINUTE};

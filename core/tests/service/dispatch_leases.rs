@@ -9,7 +9,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{
     ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT, Endpoint, Finished,
 };
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::dispatching::{answer, endpoint, signed_with, webhook};
 use crate::make::{ACME, DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use knowledge_core::model::{DeliveryId, DeliveryStatus, Webhook};
 use knowledge_core::service::{Claimed, ClaimedDelivery, DeliveryLease, Finished, InFlight};
-use knowledge_core::testing::faults::{FaultPlan, FaultRates};
+use knowledge_store::faults::{FaultPlan, FaultRates};
 
 use crate::dispatching::{answer, under_way, webhook};
 use crate::make::{HOUR, MILLISECOND};

@@ -12,7 +12,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{
     Attempt, DeliveryRequest, DeliverySender, DispatchLimits, Dispatched, Endpoint, PageRequest,
 };
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 

@@ -6,7 +6,7 @@ use knowledge_core::model::{
     DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{Attempt, AuditAction, Finished};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::audit::entry_of;
 use crate::dispatching::{answer, answer_later, endpoint, silence, webhook};

@@ -8,8 +8,8 @@ use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::model::{EventType, NewWebhook, SourceId, Webhook, WebhookUpdate, WorkspaceId};
 use knowledge_core::service::{ClaimedDelivery, KnowledgeService, PageRequest};
-use knowledge_core::store::keys;
-use knowledge_core::testing::faults::FaultPlan;
+use knowledge_core::internals::keys;
+use knowledge_store::faults::FaultPlan;
 
 use crate::dispatch_random::Dice;
 use crate::dispatching::{answer, endpoint, under_way};

@@ -6,7 +6,8 @@ use knowledge_core::model::{
     Delivery, DeliveryStatus, DisabledReason, EndpointId, Timestamp, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{ClaimedDelivery, DELIVERY_LEASE, Finished, InFlight};
-use knowledge_core::store::{Commit, Store, StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, Store, StoreExt};
 use serde_json::Value;
 
 use crate::dispatching::{answer, webhook};

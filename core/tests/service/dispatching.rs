@@ -10,7 +10,8 @@ use knowledge_core::service::{
     Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
     InFlight,
 };
-use knowledge_core::store::{Commit, Key, Store, StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, Key, Store, StoreExt};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
 use uuid::Uuid;

@@ -11,8 +11,9 @@ use knowledge_core::service::{
     ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, MemberUpdate, NewMemory, SyncOutcome,
     SyncReport,
 };
-use knowledge_core::store::{Commit, Mutation, keys};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, Mutation};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
     ACME, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_connector,

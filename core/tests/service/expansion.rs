@@ -5,7 +5,8 @@ use knowledge_core::model::{
     WebhookUpdate,
 };
 use knowledge_core::service::{Event, Expanded};
-use knowledge_core::store::{Key, KeyRange, Mutation, StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Key, KeyRange, Mutation, StoreExt};
 use serde_json::{Value, json};
 
 use crate::dispatching::answer;

@@ -5,7 +5,7 @@ use knowledge_core::model::{
     CitationSubscription, EventType, MemoryId, NewCitationSubscription, RecallId, SensitivityLabel,
 };
 use knowledge_core::service::Expanded;
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
 use crate::expansion::listed;

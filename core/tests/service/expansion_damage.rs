@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knowledge_core::model::{EventId, EventType, SensitivityLabel};
 use knowledge_core::service::Expanded;
-use knowledge_core::store::{RETRIES_MAX, VALUE_BYTES_MAX, keys};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{RETRIES_MAX, VALUE_BYTES_MAX};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::{Value, json};
 use tracing::span;
 use uuid::Uuid;

@@ -12,7 +12,7 @@ use knowledge_core::model::{
     NewInboundWebhook, OrgId, ReviewStatus, SourceId, Timestamp,
 };
 use knowledge_core::service::{AuditAction, NewMemory, SignedMessage, VerifiedMessage};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use standardwebhooks::Webhook as Signer;
 use uuid::Uuid;
 

@@ -6,7 +6,7 @@ use knowledge_core::model::{
     EventType, MemoryContent, MemoryId, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
 use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, NewSource};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{HOUR, MEMBER, VIEWER, actions, code, new_memory, problem, review, sensitivity};

@@ -8,7 +8,8 @@ use knowledge_core::model::{
 use knowledge_core::service::{
     AuditAction, AuditEntry, AuditFilter, Endpoint, Finished, OutboxStatus, Page, PageRequest,
 };
-use knowledge_core::store::{StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::StoreExt;
 use uuid::Uuid;
 
 use crate::dispatching::{answer, endpoint, webhook};

@@ -9,7 +9,7 @@ use knowledge_core::model::{
     RoleId, WebhookUpdate,
 };
 use knowledge_core::service::{ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::dispatching::answer;
 use crate::inbound_posts::Sender;

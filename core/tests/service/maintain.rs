@@ -3,8 +3,9 @@
 use knowledge_core::access::Narrowing;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::SensitivityLabel;
-use knowledge_core::store::{Commit, Key, KeyRange, keys};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, Key, KeyRange};
+use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{HOUR, MILLISECOND, sensitivity};
 use crate::world::World;

@@ -4,7 +4,7 @@ use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, Credential, CredentialKind, Secret};
 use knowledge_core::model::{CredentialId, McpKeySummary};
 use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::audit::entry_of;
 use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_mcp_key, problem};

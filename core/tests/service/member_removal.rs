@@ -4,8 +4,8 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, BaseRole, Credential, CredentialKind, Narrowing};
 use knowledge_core::model::MemberId;
 use knowledge_core::service::AuditAction;
-use knowledge_core::store::keys;
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
 use crate::make::{

@@ -9,7 +9,7 @@ use knowledge_core::model::{
     SensitivityLabel, WorkspaceId,
 };
 use knowledge_core::service::{Cursor, NewMemory, NewSource, PageRequest};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, VIEWER, actions, code, new_mcp_key, new_memory, review, sensitivity};

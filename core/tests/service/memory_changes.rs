@@ -7,7 +7,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{
     AuditAction, CreateMemory, IfMatch, IngestOutcome, NewMemory, NewSource, PageRequest, Tagged,
 };
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 
 use crate::audit::entries;
 use crate::make::{

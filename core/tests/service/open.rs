@@ -5,8 +5,9 @@ use std::sync::Arc;
 use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SCHEMA, SealingKey};
-use knowledge_core::store::{Commit, MemoryStore, Store, StoreErrorKind, StoreExt, keys};
-use knowledge_core::testing::faults::{CommitFault, FaultPlan, FaultStore};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, MemoryStore, Store, StoreErrorKind, StoreExt};
+use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 
 async fn open(store: &Arc<dyn Store>, key: u8) -> Result<KnowledgeService, OpenError> {
     let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7));

@@ -3,7 +3,7 @@
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
 use knowledge_core::model::{MemoryChange, MemoryId, Recall};
 use knowledge_core::service::{NewRecall, PageRequest};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, MINUTE, VIEWER, code, new_recall, problem};

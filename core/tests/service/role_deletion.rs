@@ -4,8 +4,8 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
 use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId};
 use knowledge_core::service::{DeleteRole, MemberAssignment};
-use knowledge_core::store::keys;
-use knowledge_core::testing::faults::{CommitFault, FaultPlan};
+use knowledge_core::internals::keys;
+use knowledge_store::faults::{CommitFault, FaultPlan};
 use uuid::Uuid;
 
 use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_role, problem};

@@ -7,7 +7,7 @@ use knowledge_core::model::{
     WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, DeleteRole, IfMatch};
-use knowledge_core::store::keys;
+use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{ACME, HOUR, MEMBER, actions, code, custom, new_role, problem};

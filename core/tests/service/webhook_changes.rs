@@ -6,7 +6,8 @@ use knowledge_core::model::{
     Webhook, WebhookId, WebhookUpdate,
 };
 use knowledge_core::service::{AuditAction, DifferenceCode, IfMatch, PageRequest, Tagged};
-use knowledge_core::store::{Commit, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::Commit;
 use serde_json::Value;
 
 use crate::audit::{entries, entry_of};

@@ -19,8 +19,9 @@ use knowledge_core::service::{
     AuditFilter, Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource,
     NewToken, Options, PageRequest, SealingKey, Tagged,
 };
-use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt, keys};
-use knowledge_core::testing::faults::{FaultPlan, FaultStore};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt};
+use knowledge_store::faults::{FaultPlan, FaultStore};
 use serde::de::DeserializeOwned;
 
 use crate::make::{

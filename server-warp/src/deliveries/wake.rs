@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use knowledge_core::store::{
-    Commit, CommitOutcome, Found, KeyRange, Mutation, Read, Store, StoreError, keys,
-};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, CommitOutcome, Found, KeyRange, Mutation, Read, Store, StoreError};
 use tokio::sync::Notify;
 
 /// Wakes the dispatcher of one server when something was committed that it has to do with.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use knowledge_core::model::{MemoryId, MemoryLabels, ReviewStatus};
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::store::{KeyRange, StoreExt, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{KeyRange, StoreExt};
 use serde_json::{Value, json};
 
 use crate::World;

@@ -25,7 +25,7 @@ use futures::future::join_all;
 use knowledge_core::access::Credential;
 use knowledge_core::model::{MemoryId, OrgId, WorkspaceId};
 use knowledge_core::service::NewMemory;
-use knowledge_core::testing::fixture::{self, OrgFixture};
+use knowledge_testing::fixture::{self, OrgFixture};
 
 use self::knowledge::{Knowledge, open};
 use self::lane::{Lane, Request};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use http::Method;
 use knowledge_core::model::MemoryId;
-use knowledge_core::testing::fixture;
+use knowledge_testing::fixture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpStream;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus};
 use knowledge_core::service::DELIVERY_LEASE;
-use knowledge_core::store::keys;
-use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_core::internals::keys;
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::deliveries::Deliveries;
 
 use crate::support::{

@@ -8,7 +8,7 @@ use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus};
 use knowledge_core::service::{
     Attempt, DELIVERY_LEASE, DELIVERY_TIMEOUT, DeliveryRequest, IN_FLIGHT_PER_ENDPOINT_MAX,
 };
-use knowledge_core::testing::faults::{FaultPlan, FaultStore};
+use knowledge_store::faults::{FaultPlan, FaultStore};
 use knowledge_server::deliveries::{Deliveries, Wake};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

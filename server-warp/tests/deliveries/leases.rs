@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use knowledge_core::service::{DELIVERY_LEASE, DELIVERY_TIMEOUT};
-use knowledge_core::store::{StoreError, StoreErrorKind, keys};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{StoreError, StoreErrorKind};
 use knowledge_server::deliveries::{Deliveries, IN_FLIGHT_MAX_DEFAULT};
 
 use crate::support::{

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use knowledge_core::model::DeliveryFailureCode;
 use knowledge_core::service::DELIVERY_TIMEOUT;
-use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::deliveries::Deliveries;
 
 use crate::support::{EVENTS_PER_INGEST, FakeSender, Serving, World, answered, failed, open};

@@ -1,6 +1,6 @@
 //! `POST /v1/citation-subscriptions`
 
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! `GET /v1/workspaces/{id}/dashboard-summary`
 
 use http::Method;
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::json;
 use uuid::Uuid;
 

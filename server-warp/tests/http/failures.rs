@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use knowledge_core::model::RoleId;
-use knowledge_core::store::{Commit, Key, MemoryStore, Store, keys};
-use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Commit, Key, MemoryStore, Store};
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_testing::fixture::OrgFixture;
 
 use crate::support::{InProcess, Operation, Show, bulk_with_key, new_key};
 

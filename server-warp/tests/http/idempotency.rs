@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use knowledge_core::store::{Direction, MemoryStore, StoreExt, keys};
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Direction, MemoryStore, StoreExt};
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -1,6 +1,6 @@
 //! The whole HTTP interface, from outside: every operation, every status that it documents, in full.
 //!
-//! The tests ask a service over TCP, and know nothing of it but what a [fixture](knowledge_core::testing::fixture)
+//! The tests ask a service over TCP, and know nothing of it but what a [fixture](knowledge_testing::fixture)
 //! says. Without more they seed a directory and run the real binary on it; `KNOWLEDGE_TEST_TARGET` names a fixture of
 //! a service that is up already, which may be another front end over another store. What can only be shown where the
 //! store misbehaves (`failures`, `full_disk`, and a part of `idempotency`), and what the server does only when told to

@@ -4,7 +4,7 @@ use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, DeliveryId, MemberId, MemoryId, RecallId, RoleId, SourceId,
     SubscriptionId, WebhookId, WorkspaceId,
 };
-use knowledge_core::testing::fixture::{MemberFixture, OrgFixture};
+use knowledge_testing::fixture::{MemberFixture, OrgFixture};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::Method;
 use knowledge_core::store::MemoryStore;
-use knowledge_core::testing::faults::{FaultPlan, FaultStore};
+use knowledge_store::faults::{FaultPlan, FaultStore};
 use knowledge_server::metrics::{CATALOGUE, Metrics};
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig};
 use knowledge_storage_embedded::Embedded;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 use knowledge_core::store::MemoryStore;
-use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::metrics::Metrics;
 
 use crate::support::{BULK, Call, Observed};

@@ -8,7 +8,7 @@ use http::Method;
 use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
-use knowledge_core::testing::fixture::{self, Fixture};
+use knowledge_testing::fixture::{self, Fixture};
 use knowledge_server::app::App;
 use knowledge_server::metrics::{self, Endpoint, Metrics};
 use knowledge_server::net::NetConfig;

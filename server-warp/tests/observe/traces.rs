@@ -12,8 +12,8 @@ use knowledge_core::service::{
     SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_core::testing::faults::{FaultPlan, FaultRates, FaultStore};
-use knowledge_core::testing::fixture;
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_testing::fixture;
 use knowledge_server::app::App;
 use knowledge_server::deliveries::Deliveries;
 use knowledge_server::metrics::Metrics;

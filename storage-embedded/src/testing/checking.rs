@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use knowledge_core::store::{Commit, Entry, Store, StoreErrorKind, StoreExt, Version};
+use knowledge_store::{Commit, Entry, Store, StoreErrorKind, StoreExt, Version};
 
 use super::support::{
     committed, contents, copy_directory, directory, finished_check, key, open, open_engine,

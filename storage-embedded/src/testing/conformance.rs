@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use knowledge_core::store::Store;
-use knowledge_core::testing::conformance::{self, Harness, Lifetime, Task};
+use knowledge_store::Store;
+use knowledge_store::conformance::{self, Harness, Lifetime, Task};
 
 use super::support::{directory, open};
 use crate::Engine;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use knowledge_core::store::{Commit, Entry, Key, Store, StoreErrorKind};
+use knowledge_store::{Commit, Entry, Key, Store, StoreErrorKind};
 use tempfile::TempDir;
 
 use super::support::{

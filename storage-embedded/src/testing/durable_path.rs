@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use knowledge_core::store::{
+use knowledge_store::{
     COMMIT_MUTATIONS_MAX, Commit, CommitOutcome, Direction, KeyRange, Store, StoreErrorKind,
     StoreExt, VALUE_BYTES_MAX, Version,
 };

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use knowledge_core::store::{Commit, CommitOutcome, Direction, KeyRange, Store, StoreExt};
+use knowledge_store::{Commit, CommitOutcome, Direction, KeyRange, Store, StoreExt};
 
 use super::support::{
     child_directory, directory, finished_check, key, open, put, seeded, spawn_child,

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use knowledge_core::store::{Store, StoreErrorKind};
+use knowledge_store::{Store, StoreErrorKind};
 
 use super::support::{
     child_directory, committed, directory, open, options, put, spawn_child, value,

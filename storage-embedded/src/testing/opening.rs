@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use knowledge_core::store::Store;
+use knowledge_store::Store;
 
 use super::support::{committed, copy_directory, directory, files, open, options, put, value};
 use crate::{Engine, EngineStore, OpenError, store_kind};

@@ -4,9 +4,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use knowledge_core::store::Store;
-use knowledge_core::testing::conformance::Task;
-use knowledge_core::testing::simulation::{Config, check_callers, check_store};
+use knowledge_store::Store;
+use knowledge_store::conformance::Task;
+use knowledge_testing::simulation::{Config, check_callers, check_store};
 
 use super::support::{directory, open};
 use crate::Engine;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use knowledge_core::store::{
+use knowledge_store::{
     Commit, CommitOutcome, Direction, Key, KeyEntry, KeyRange, Store, StoreErrorKind, StoreExt,
 };
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use knowledge_core::store::{
+use knowledge_store::{
     Commit, CommitOutcome, Direction, Entry, Key, KeyRange, Store, StoreError, StoreExt, Version,
 };
 

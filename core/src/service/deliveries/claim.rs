@@ -12,7 +12,8 @@ use super::turn::{Taken, Turn, put_off};
 use crate::error::Error;
 use crate::model::{EndpointId, EventType, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Decided, Direction, KeyEntry, StoreExt, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Decided, Direction, KeyEntry, StoreExt, Transaction, decode};
 
 /// How many deliveries to one endpoint may be in flight at once.
 pub const IN_FLIGHT_PER_ENDPOINT_MAX: usize = 8;

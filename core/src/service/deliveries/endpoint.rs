@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::model::{DisabledReason, EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::service::maintain::Due;
-use crate::store::{Transaction, keys};
+use crate::keys;
+use crate::store::Transaction;
 
 impl KnowledgeService {
     /// The owner switched an endpoint off or on. Its turn comes at once: switched off, all that waits is given up; switched

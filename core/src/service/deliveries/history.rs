@@ -9,7 +9,8 @@ use crate::limits::Limits;
 use crate::model::{DeliveryId, EndpointId, EventId, OrgId, Timestamp};
 use crate::service::maintain::Due;
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Direction, Entry, Key, KeyEntry, StoreExt, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Direction, Entry, Key, KeyEntry, StoreExt, Transaction, decode};
 
 /// How many deliveries of a deleted endpoint one step clears.
 const CLEARED_PER_STEP: usize = 200;

@@ -8,7 +8,8 @@ use super::record::StoredDelivery;
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Key, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Key, Transaction, decode};
 
 /// How long a claim holds without being renewed: after a crash what was in flight is due again within this time.
 pub const DELIVERY_LEASE: Duration = Duration::from_secs(4);

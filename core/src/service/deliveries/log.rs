@@ -14,7 +14,8 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::audit::Actor;
 use crate::service::page::{Listing, Page, PageRequest};
-use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value};
 
 /// How many events of the outbox are counted: counting reads them, and one may list thousands of memories.
 const UNEXPANDED_COUNTED_MAX: usize = 100;

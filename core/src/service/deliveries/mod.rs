@@ -29,8 +29,8 @@ pub use self::exchange::{
     ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
 };
 pub use self::expansion::Expanded;
-#[cfg(feature = "testing")]
-pub(crate) use self::expansion::ExpansionLimits;
+#[doc(hidden)]
+pub use self::expansion::ExpansionLimits;
 pub(super) use self::expansion::{Damage, Expansion};
 pub use self::finish::Finished;
 pub(super) use self::history::AnnouncedEvent;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
-use crate::store::{Direction, Key, StoreExt, Transaction, keys};
+use crate::keys;
+use crate::store::{Direction, Key, StoreExt, Transaction};
 
 /// Where the record of an endpoint stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,8 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind, state};
 use crate::service::sealing::{Sealed, SealedRecord};
-use crate::store::{Entry, Key, StoreError, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Entry, Key, StoreError, Transaction, decode};
 
 /// The record of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]

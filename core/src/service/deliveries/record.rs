@@ -7,7 +7,8 @@ use crate::model::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventId, OrgId, Timestamp,
 };
 use crate::service::Event;
-use crate::store::{Transaction, keys};
+use crate::keys;
+use crate::store::Transaction;
 
 /// How many attempts of a delivery are kept: more than one schedule has.
 const ATTEMPTS_KEPT_MAX: usize = 20;

@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EventId, EventType, Timestamp};
 use crate::service::audit::{Actor, AuditAction, Operation};
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode};
 
 /// How many dead letters one call puts back: what fits into one commit, with the attempts that are kept of each.
 const REDELIVERED_PER_CALL: usize = 500;

@@ -21,7 +21,8 @@ use crate::model::{
     EventType, OrgId, Timestamp,
 };
 use crate::service::{Event, KnowledgeService, SigningSecret};
-use crate::store::{Entry, Key, StoreError, Transaction, decode, keys};
+use crate::keys;
+use crate::store::{Entry, Key, StoreError, Transaction, decode};
 
 /// How many deliveries of an endpoint that is off are given up in one turn.
 const GIVEN_UP_PER_TURN: usize = 200;

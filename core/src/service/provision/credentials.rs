@@ -14,7 +14,8 @@ use crate::service::maintain::Due;
 use crate::service::mcp_keys::{forget_keys, key_workspace};
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::Problems;
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// The longest life of a token or a session.
 const LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);

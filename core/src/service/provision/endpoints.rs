@@ -11,7 +11,8 @@ use crate::model::{
 };
 use crate::service::deliveries::{EndpointPlace, EndpointState, Recipient};
 use crate::service::page::{Listing, Page, PageRequest};
-use crate::store::{Direction, KeyEntry, KeyRange, StoreExt, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, KeyEntry, KeyRange, StoreExt, decode_value};
 
 /// Up to where the deliveries of an endpoint are counted.
 const DELIVERIES_COUNTED_MAX: usize = 1_000;

@@ -12,7 +12,8 @@ use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
 use crate::service::members::{Authority, hold_role};
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::{Problems, SLUG_RULE};
-use crate::store::{Direction, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Direction, StoreExt, Transaction, decode_value};
 
 impl Provisioning<'_> {
     /// Adds a member.

@@ -21,7 +21,8 @@ use super::KnowledgeService;
 use crate::access::{CredentialKind, CredentialRecord, Narrowing, RoleRef, Secret};
 use crate::error::Error;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
-use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value, keys};
+use crate::keys;
+use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
 
 /// What the operator may do, by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,8 @@ use crate::service::audit_log::AUDIT_SWEEP_INTERVAL;
 use crate::service::maintain::Due;
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::validate::Problems;
-use crate::store::{Direction, StoreExt, keys};
+use crate::keys;
+use crate::store::{Direction, StoreExt};
 
 impl Provisioning<'_> {
     /// Makes an organisation, with its first member, who owns it.

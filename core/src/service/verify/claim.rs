@@ -8,7 +8,8 @@ use crate::digest::sha256;
 use crate::model::{EndpointId, OrgId, Timestamp};
 use crate::service::deliveries::EndpointState;
 use crate::service::maintain::Due;
-use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value, keys};
+use crate::keys;
+use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value};
 
 /// The longest value that a difference shows, in characters.
 const SHOWN_CHARS_MAX: usize = 200;

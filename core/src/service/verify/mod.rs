@@ -23,9 +23,8 @@ use super::{KnowledgeService, Schema};
 use crate::access::RoleRef;
 use crate::error::Error;
 use crate::model::{ChatId, EndpointId, OrgId, RoleId};
-use crate::store::{
-    Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, keys,
-};
+use crate::keys;
+use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
 
 /// How many entries are read at once.
 const PAGE_ENTRIES: usize = 512;

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use knowledge_core::limits::Limits;
 use knowledge_core::store::{Commit, CommitBuilder};
-use knowledge_core::testing::fixture;
+use knowledge_testing::fixture;
 use knowledge_server::data::DataConfig;
 use knowledge_server::system::system_env;
 

@@ -14,7 +14,7 @@ use knowledge_core::service::{
     Endpoint, KnowledgeService, NewMemory, Options, OutboxStatus, PageRequest, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_core::testing::fixture;
+use knowledge_testing::fixture;
 use knowledge_server::system::{OsRandomness, SystemClock};
 use tokio::time::Instant;
 

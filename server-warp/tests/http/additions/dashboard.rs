@@ -1,7 +1,7 @@
 //! Everything that the dashboard shows is brought about through the API alone, from an organisation with one owner and
 //! an empty workspace.
 
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use crate::support::{Call, bulk, dashboard, delete, get, own_org, patch, post};

@@ -3,7 +3,7 @@
 //! What becomes of one is shown over a service that sends nothing: the test says what came of each attempt.
 
 use knowledge_core::service::Finished;
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

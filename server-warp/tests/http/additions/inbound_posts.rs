@@ -1,7 +1,7 @@
 //! `POST /v1/inbound/{org}/{id}`. The messages are signed by a library of the Standard Webhooks project.
 
 use http::Method;
-use knowledge_core::testing::fixture::{MemberFixture, OrgFixture};
+use knowledge_testing::fixture::{MemberFixture, OrgFixture};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! `/v1/orgs/{orgSlug}/members`
 
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use crate::support::{

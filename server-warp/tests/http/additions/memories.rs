@@ -1,6 +1,6 @@
 //! `/v1/workspaces/{id}/memories`, `/v1/workspaces/{id}/ingest` and `/v1/memories/{id}`
 
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use http::Method;
 use knowledge_core::model::RoleId;
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

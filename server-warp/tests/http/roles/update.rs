@@ -1,7 +1,7 @@
 //! `PATCH /v1/orgs/{orgSlug}/custom-roles/{roleId}`
 
 use http::Method;
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! The operations beside the eight, as their callers send them.
 
 use http::Method;
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_core::testing::fixture::{self, Fixture, OrgFixture};
+use knowledge_testing::fixture::{self, Fixture, OrgFixture};
 use knowledge_server::app::App;
 use knowledge_server::net::NetConfig;
 use knowledge_server::system::system_env;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use knowledge_core::model::{RoleId, WorkspaceId};
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Call};

@@ -7,7 +7,7 @@ use http::Method;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
 use knowledge_core::service::{Attempt, DeliveryAnswer, Finished, InFlight};
 use knowledge_core::store::MemoryStore;
-use knowledge_core::testing::fixture::OrgFixture;
+use knowledge_testing::fixture::OrgFixture;
 use knowledge_server::system::system_env;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};

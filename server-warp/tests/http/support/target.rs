@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
-use knowledge_core::testing::fixture::{self, Fixture, OrgFixture};
+use knowledge_testing::fixture::{self, Fixture, OrgFixture};
 use serde_json::Value;
 
 use super::knowledge::{Knowledge, open};

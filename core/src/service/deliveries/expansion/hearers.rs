@@ -6,9 +6,8 @@ use super::super::queue::EndpointState;
 use super::super::recipient::Recipient;
 use crate::error::Error;
 use crate::model::{EndpointId, EventType, OrgId};
-use crate::store::{
-    Entry, Key, KeyEntry, KeyRange, StoreError, StoreExt, Transaction, Version, decode, keys,
-};
+use crate::keys;
+use crate::store::{Entry, Key, KeyEntry, KeyRange, StoreError, StoreExt, Transaction, Version, decode};
 
 /// An endpoint as it was read, without a check: who acts on it adds the checks.
 #[derive(Clone, Debug)]

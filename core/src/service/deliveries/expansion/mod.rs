@@ -14,7 +14,8 @@ use self::step::{Step, Stepped};
 use crate::error::Error;
 use crate::model::{EndpointId, EventId, RecallId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Direction, StoreExt, keys};
+use crate::keys;
+use crate::store::{Direction, StoreExt};
 
 /// How many events are looked at together.
 const EVENTS_PER_PAGE: usize = 100;
@@ -67,14 +68,16 @@ impl Expansion {
 
 /// How much one commit of an expansion does at most, and how many commits one call makes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ExpansionLimits {
-    pub(crate) steps: u32,
+#[doc(hidden)]
+pub struct ExpansionLimits {
+    /// How many steps.
+    pub steps: u32,
     /// How many deliveries: with what goes with them far from what a commit can hold.
-    pub(crate) deliveries: usize,
+    pub deliveries: usize,
     /// How many recalls are read.
-    pub(crate) recalls: usize,
+    pub recalls: usize,
     /// How many memories and marks of recalls are looked at.
-    pub(crate) looks: usize,
+    pub looks: usize,
 }
 
 impl Default for ExpansionLimits {
@@ -100,7 +103,8 @@ impl KnowledgeService {
         self.expand_within(now, ExpansionLimits::default()).await
     }
 
-    pub(crate) async fn expand_within(
+    #[doc(hidden)]
+    pub async fn expand_within(
         &self,
         now: Timestamp,
         limits: ExpansionLimits,

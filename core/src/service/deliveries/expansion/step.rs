@@ -16,9 +16,8 @@ use crate::model::{
     WorkspaceId,
 };
 use crate::service::{Event, KnowledgeService};
-use crate::store::{
-    Decided, Direction, KeyEntry, StoreErrorKind, StoreExt, Transaction, decode_value, keys,
-};
+use crate::keys;
+use crate::store::{Decided, Direction, KeyEntry, StoreErrorKind, StoreExt, Transaction, decode_value};
 
 /// How many marks of recalls one reading looks at.
 const LOOKS_PER_SCAN: usize = 100;

@@ -16,7 +16,8 @@ use crate::service::maintain::Due;
 use crate::service::sealing::SealedRecord;
 use crate::service::verify::claim::Claim;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::store::{KeyEntry, keys};
+use crate::keys;
+use crate::store::KeyEntry;
 
 pub(super) fn outbox(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let event: Event = value(entry)?;

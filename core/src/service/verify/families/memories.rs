@@ -9,7 +9,8 @@ use crate::model::{
 };
 use crate::service::verify::Verifier;
 use crate::service::verify::claim::Claim;
-use crate::store::{KeyEntry, keys};
+use crate::keys;
+use crate::store::KeyEntry;
 
 pub(super) fn source(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let source: Source = value(entry)?;

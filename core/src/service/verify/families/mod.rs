@@ -19,7 +19,8 @@ use super::claim::Claim;
 use super::{DifferenceCode, Verifier};
 use crate::model::{MemberId, OrgId, WorkspaceId};
 use crate::service::sealing::SealedRecord;
-use crate::store::{KeyEntry, decode_value, keys};
+use crate::keys;
+use crate::store::{KeyEntry, decode_value};
 
 /// What is wrong with an entry by itself.
 pub(super) struct Problem {
@@ -217,7 +218,7 @@ mod tests {
 
     /// The families in the table at the top of the key layout, each with the number of parts of its keys.
     fn documented() -> Vec<(String, usize)> {
-        let layout = include_str!("../../../store/keys.rs");
+        let layout = include_str!("../../../keys.rs");
         let rows = layout
             .lines()
             .filter_map(|line| line.strip_prefix("//! | `"));
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_family_that_is_built_is_in_the_key_layout() {
-        let layout = include_str!("../../../store/keys.rs");
+        let layout = include_str!("../../../keys.rs");
         let built = layout.split("Builder::new(\"").skip(1);
         let built = built.map(|rest| rest.split('"').next().unwrap_or_default());
         let macros = layout

@@ -12,7 +12,8 @@ use crate::service::maintain::Due;
 use crate::service::verify::claim::Claim;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::service::{Meta, SCHEMA, Schema};
-use crate::store::{Key, KeyEntry, keys};
+use crate::keys;
+use crate::store::{Key, KeyEntry};
 
 /// Where the audit page stands that was read last, and where the next one of its operation would.
 pub(in crate::service::verify) struct AuditPlace {

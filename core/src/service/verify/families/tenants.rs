@@ -11,7 +11,8 @@ use crate::model::{
 use crate::service::maintain::Due;
 use crate::service::verify::claim::Claim;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::store::{KeyEntry, keys};
+use crate::keys;
+use crate::store::KeyEntry;
 
 pub(super) fn org(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let org: Organization = value(entry)?;

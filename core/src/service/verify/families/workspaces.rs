@@ -15,7 +15,8 @@ use crate::service::mcp_keys::McpKey;
 use crate::service::sealing::SealedRecord;
 use crate::service::verify::claim::Claim;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::store::{KeyEntry, keys};
+use crate::keys;
+use crate::store::KeyEntry;
 
 pub(super) fn connector(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Claims {
     let (org, connector) = (parts.org()?, value::<Connector>(entry)?);

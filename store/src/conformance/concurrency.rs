@@ -1,0 +1,409 @@
+//! Many at the same time. The sizes are chosen so that a store which syncs every commit ends in seconds.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Task;
+use super::support::{
+    Outcome, Trial, add, commit, delete, expect, expect_eq, expect_value, fail, get, key, numbered,
+    put, take_turns,
+};
+use crate::{
+    Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Read, Store, StoreExt,
+};
+
+const TASKS: usize = 8;
+const ROUNDS: usize = 25;
+/// The keys that one commit writes while others read them.
+const ROW_KEYS: usize = 48;
+
+fn number(value: &[u8]) -> Outcome<i64> {
+    match std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
+        Some(number) => Ok(number),
+        None => fail(format!(
+            "expected a number, found \"{}\"",
+            value.escape_ascii()
+        )),
+    }
+}
+
+/// Adds 1 by read, check and put, until no other came between.
+async fn increment(store: &dyn Store, counter: &Key) -> Outcome {
+    // Each conflict means that another task got ahead, so that honest stores need no more attempts than there are
+    // increments in all.
+    for _ in 0..=TASKS * ROUNDS {
+        let found = get(store, counter).await?;
+        let current = found.as_ref().map_or(Ok(0), |entry| number(&entry.value))?;
+        let version = found.map(|entry| entry.version);
+        let commit = Commit::builder()
+            .check(counter.clone(), version)
+            .put(counter.clone(), (current + 1).to_string())
+            .build()?;
+        // The turn between reading and writing is where another one may come between on a single thread.
+        take_turns().await;
+        if let CommitOutcome::Committed(_) = store.commit(commit).await? {
+            return Ok(());
+        }
+    }
+    fail("a commit that checks what was just read is a conflict every time")
+}
+
+/// Held by a writer: while one is, readers go on. Let go also by a writer that panics.
+struct Writing(Arc<AtomicUsize>);
+
+impl Writing {
+    fn new(writers: &Arc<AtomicUsize>) -> Self {
+        writers.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(writers))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) async fn no_update_is_lost(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    let tasks = (0..TASKS).map(|_| {
+        let store = Arc::clone(&store);
+        async move {
+            for _ in 0..ROUNDS {
+                increment(&*store, &key("total")).await?;
+            }
+            Ok(())
+        }
+    });
+    trial.concurrently(tasks).await?;
+    expect_value(&*store, &key("total"), &(TASKS * ROUNDS).to_string()).await
+}
+
+pub(super) async fn one_creator_wins(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    let wins: Arc<Vec<AtomicUsize>> = Arc::new((0..ROUNDS).map(|_| AtomicUsize::new(0)).collect());
+    let tasks = (0..TASKS).map(|task| {
+        let (store, wins) = (Arc::clone(&store), Arc::clone(&wins));
+        async move {
+            for (round, wins) in wins.iter().enumerate() {
+                let name = numbered("created", round);
+                let create = Commit::builder()
+                    .check(name.clone(), None)
+                    .put(name, task.to_string())
+                    .put(numbered(&format!("by{task}-"), round), "won");
+                take_turns().await;
+                if let CommitOutcome::Committed(_) = store.commit(create.build()?).await? {
+                    wins.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        }
+    });
+    trial.concurrently(tasks).await?;
+    for (round, wins) in wins.iter().enumerate() {
+        let wins = wins.load(Ordering::Relaxed);
+        expect_eq(format_args!("creators that won round {round}"), &wins, &1)?;
+    }
+    let by = store
+        .scan(
+            &KeyRange::prefix(&key("by")),
+            usize::MAX,
+            Direction::Forward,
+        )
+        .await?;
+    expect_eq("traces of the winners", &by.len(), &ROUNDS)
+}
+
+pub(super) async fn counters_take_adds_from_all_sides(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    let tasks = (0..TASKS).map(|task| {
+        let store = Arc::clone(&store);
+        async move {
+            for _ in 0..ROUNDS {
+                let builder = Commit::builder()
+                    .add(key("up"), 3)
+                    .add(key("down"), -1)
+                    .add(numbered("own", task), 1);
+                // Without a check there is nothing to conflict with.
+                commit(&*store, builder).await?;
+            }
+            Ok(())
+        }
+    });
+    trial.concurrently(tasks).await?;
+    let commits = TASKS * ROUNDS;
+    expect_value(&*store, &key("up"), &(3 * commits).to_string()).await?;
+    expect_value(&*store, &key("down"), &format!("-{commits}")).await?;
+    for task in 0..TASKS {
+        expect_value(&*store, &numbered("own", task), &ROUNDS.to_string()).await?;
+    }
+    Ok(())
+}
+
+fn row() -> Vec<Key> {
+    (0..ROW_KEYS).map(|i| numbered("row", i)).collect()
+}
+
+/// The n-th state of the row: all keys with one value, or, every third time, none of them.
+fn write_row(round: usize) -> CommitBuilder {
+    row()
+        .into_iter()
+        .fold(Commit::builder(), |builder, key| match round % 3 {
+            2 => builder.delete(key),
+            _ => builder.put(key, round.to_string()),
+        })
+}
+
+/// Runs writers of the row beside readers that look at it until the writers are done.
+async fn read_beside_writers<R>(trial: &Trial<'_>, store: &Arc<dyn Store>, read: R) -> Outcome
+where
+    R: Fn(Arc<dyn Store>) -> Task<'static, Outcome> + crate::MaybeSendSync + Clone + 'static,
+{
+    const WRITERS: usize = 2;
+    const WRITES: usize = 60;
+    let writing = Arc::new(AtomicUsize::new(0));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (store, held) = (Arc::clone(store), Writing::new(&writing));
+            Box::pin(async move {
+                let _held = held;
+                for round in 0..WRITES {
+                    commit(&*store, write_row(round * WRITERS + writer)).await?;
+                    take_turns().await;
+                }
+                Ok(())
+            }) as Task<'static, Outcome>
+        })
+        .collect();
+    let readers = (0..4).map(|_| {
+        let (store, writing, read) = (Arc::clone(store), Arc::clone(&writing), read.clone());
+        Box::pin(async move {
+            while writing.load(Ordering::Relaxed) > 0 {
+                read(Arc::clone(&store)).await?;
+                take_turns().await;
+            }
+            Ok(())
+        }) as Task<'static, Outcome>
+    });
+    trial.concurrently(writers.into_iter().chain(readers)).await
+}
+
+pub(super) async fn get_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    read_beside_writers(trial, &store, |store| {
+        Box::pin(async move {
+            let found = store.get(&row()).await?;
+            expect(
+                found.iter().all(|entry| *entry == found[0]),
+                format_args!("a get shows one commit, came {found:?}"),
+            )
+        })
+    })
+    .await
+}
+
+pub(super) async fn scan_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    // Neighbours that never change: a scan must not lose them while the row comes and goes.
+    for name in ["rov", "rox"] {
+        put(&*store, &key(name), "still").await?;
+    }
+    read_beside_writers(trial, &store, |store| {
+        Box::pin(async move {
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let found = store.scan(&KeyRange::all(), usize::MAX, direction).await?;
+                let all = found.len();
+                let row: Vec<_> = found
+                    .iter()
+                    .filter(|found| found.key.as_bytes().starts_with(b"row"))
+                    .collect();
+                expect_eq("neighbours of the row", &(all - row.len()), &2)?;
+                expect(
+                    row.is_empty() || row.len() == ROW_KEYS,
+                    format_args!("a scan shows all of the row or nothing, came {}", row.len()),
+                )?;
+                expect(
+                    row.iter().all(|found| found.entry == row[0].entry),
+                    "a scan shows one commit",
+                )?;
+                let sorted = found.windows(2).all(|pair| match direction {
+                    Direction::Forward => pair[0].key < pair[1].key,
+                    Direction::Reverse => pair[0].key > pair[1].key,
+                });
+                expect(sorted, "a scan beside writers is in order")?;
+
+                let limited = store
+                    .scan(&KeyRange::prefix(&key("row")), 7, direction)
+                    .await?;
+                expect(
+                    limited.is_empty() || limited.len() == 7,
+                    format_args!("a scan of 7 finds 7 or none, came {}", limited.len()),
+                )?;
+            }
+            Ok(())
+        })
+    })
+    .await
+}
+
+pub(super) async fn mixed_reads_see_one_moment(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    read_beside_writers(trial, &store, |store| {
+        Box::pin(async move {
+            let (row, range) = (row(), KeyRange::prefix(&key("row")));
+            let whole = |direction| Read::Range {
+                range: &range,
+                limit: usize::MAX,
+                direction,
+            };
+            let [first, forward, last, reverse] = store
+                .read_array([
+                    Read::Keys(&row[..1]),
+                    whole(Direction::Forward),
+                    Read::Keys(&row[ROW_KEYS - 1..]),
+                    whole(Direction::Reverse),
+                ])
+                .await?;
+            let (forward, mut reverse) = (forward.into_range()?, reverse.into_range()?);
+            reverse.reverse();
+            expect_eq("the row read twice in one call", &forward, &reverse)?;
+            for found in [first, last] {
+                let found = found.into_keys()?.pop().flatten();
+                let in_range = forward.first().map(|found| found.entry.clone());
+                expect_eq("a key beside the range that holds it", &found, &in_range)?;
+            }
+            Ok(())
+        })
+    })
+    .await
+}
+
+pub(super) async fn readers_never_go_back_in_time(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    add(&*store, &key("clock"), 1).await?;
+    let writing = Arc::new(AtomicUsize::new(0));
+    let writer = {
+        let (store, held) = (Arc::clone(&store), Writing::new(&writing));
+        Box::pin(async move {
+            let _held = held;
+            for round in 0..100 {
+                add(&*store, &key("clock"), 1).await?;
+                if round % 10 == 0 {
+                    // Comes and goes, so that pages split and merge under the readers.
+                    put(&*store, &numbered("pad", round), "x").await?;
+                    delete(&*store, &numbered("pad", round)).await?;
+                }
+                take_turns().await;
+            }
+            Ok(())
+        }) as Task<'static, Outcome>
+    };
+    let readers = (0..4).map(|_| {
+        let (store, writing) = (Arc::clone(&store), Arc::clone(&writing));
+        Box::pin(async move {
+            let mut last = 0;
+            while writing.load(Ordering::Relaxed) > 0 {
+                let found = get(&*store, &key("clock")).await?;
+                let now = found.map_or(Ok(0), |entry| number(&entry.value))?;
+                expect(now >= last, format_args!("after {last} comes no {now}"))?;
+                last = now;
+                take_turns().await;
+            }
+            Ok(())
+        }) as Task<'static, Outcome>
+    });
+    trial.concurrently(readers.chain([writer])).await?;
+    expect_value(&*store, &key("clock"), "101").await
+}
+
+const ACCOUNTS: usize = 5;
+const DEPOSIT: i64 = 100;
+
+async fn balances(store: &dyn Store) -> Outcome<Vec<(Key, i64, crate::Version)>> {
+    let found = store
+        .scan(
+            &KeyRange::prefix(&key("account")),
+            usize::MAX,
+            Direction::Forward,
+        )
+        .await?;
+    let balance = |found: crate::KeyEntry| {
+        number(&found.entry.value).map(|balance| (found.key, balance, found.entry.version))
+    };
+    found.into_iter().map(balance).collect()
+}
+
+fn sum(balances: &[(Key, i64, crate::Version)]) -> i64 {
+    balances.iter().map(|(_, balance, _)| balance).sum()
+}
+
+pub(super) async fn transfers_keep_their_sum(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    for account in 0..ACCOUNTS {
+        put(&*store, &numbered("account", account), &DEPOSIT.to_string()).await?;
+    }
+    let total = DEPOSIT * ACCOUNTS as i64;
+    let tasks = (0..TASKS).map(|task| {
+        let store = Arc::clone(&store);
+        async move {
+            let mut rng = fastrand::Rng::with_seed(task as u64);
+            for _ in 0..ROUNDS {
+                let seen = balances(&*store).await?;
+                expect_eq("the sum of all accounts", &sum(&seen), &total)?;
+                let from = rng.usize(..ACCOUNTS);
+                let to = (from + rng.usize(1..ACCOUNTS)) % ACCOUNTS;
+                let amount = rng.i64(1..50);
+                let commit = [(from, -amount), (to, amount)].into_iter().fold(
+                    Commit::builder(),
+                    |builder, (account, change)| {
+                        let (key, balance, version) = &seen[account];
+                        builder
+                            .check(key.clone(), Some(*version))
+                            .put(key.clone(), (balance + change).to_string())
+                    },
+                );
+                take_turns().await;
+                // A conflict means that another transfer was first; this one is then given up.
+                store.commit(commit.build()?).await?;
+            }
+            Ok(())
+        }
+    });
+    trial.concurrently(tasks).await?;
+    expect_eq(
+        "the sum at the end",
+        &sum(&balances(&*store).await?),
+        &total,
+    )
+}
+
+pub(super) async fn versions_of_concurrent_commits_differ(trial: &Trial<'_>) -> Outcome {
+    let store = trial.open().await;
+    let versions = Arc::new(Mutex::new(Vec::new()));
+    let tasks = (0..TASKS).map(|task| {
+        let (store, versions) = (Arc::clone(&store), Arc::clone(&versions));
+        async move {
+            for round in 0..ROUNDS {
+                // Half of them meet on one key, half do not.
+                let name = match round % 2 {
+                    0 => key("same"),
+                    _ => numbered("own", task),
+                };
+                let version = put(&*store, &name, &task.to_string()).await?;
+                versions
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((name, version));
+            }
+            Ok(())
+        }
+    });
+    trial.concurrently(tasks).await?;
+    let versions = versions.lock().unwrap_or_else(PoisonError::into_inner);
+    let distinct: HashSet<_> = versions.iter().collect();
+    expect_eq("distinct versions", &distinct.len(), &(TASKS * ROUNDS))
+}

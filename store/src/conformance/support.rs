@@ -1,0 +1,229 @@
+//! What the cases share.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use super::{Harness, Task};
+use crate::{
+    Commit, CommitBuilder, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyRange,
+    MaybeSend, Store, StoreError, StoreErrorKind, StoreExt, Version,
+};
+
+/// Why a case failed: what was expected and what came.
+#[derive(Debug)]
+pub(super) struct Failure(String);
+
+pub(super) type Outcome<T = ()> = Result<T, Failure>;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self(format!("the store failed ({:?}): {error}", error.kind()))
+    }
+}
+
+impl From<InvalidCommit> for Failure {
+    fn from(error: InvalidCommit) -> Self {
+        Self(format!("the case itself is wrong: {error}"))
+    }
+}
+
+pub(super) fn fail<T>(message: impl Into<String>) -> Outcome<T> {
+    Err(Failure(message.into()))
+}
+
+/// Fails with `what` unless it holds.
+pub(super) fn expect(holds: bool, what: impl fmt::Display) -> Outcome {
+    match holds {
+        true => Ok(()),
+        false => fail(format!("expected that {}", cut(what.to_string()))),
+    }
+}
+
+pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
+    what: impl fmt::Display,
+    came: &T,
+    expected: &T,
+) -> Outcome {
+    match came == expected {
+        true => Ok(()),
+        false => fail(format!(
+            "{what}: expected {}, came {}",
+            shortened(expected),
+            shortened(came)
+        )),
+    }
+}
+
+fn shortened(value: &impl fmt::Debug) -> String {
+    cut(format!("{value:?}"))
+}
+
+fn cut(mut message: String) -> String {
+    const CHARS_MAX: usize = 400;
+    if let Some((end, _)) = message.char_indices().nth(CHARS_MAX) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}
+
+/// One run of one case.
+pub(super) struct Trial<'h> {
+    harness: &'h dyn Harness,
+}
+
+impl<'h> Trial<'h> {
+    pub(super) fn new(harness: &'h dyn Harness) -> Self {
+        Self { harness }
+    }
+
+    pub(super) async fn open(&self) -> Arc<dyn Store> {
+        self.harness.open().await
+    }
+
+    pub(super) async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        self.harness.reopen(store).await
+    }
+
+    /// Runs the futures at the same time; the first failure among them is the failure of the case.
+    pub(super) async fn concurrently<F>(&self, futures: impl IntoIterator<Item = F>) -> Outcome
+    where
+        F: Future<Output = Outcome> + MaybeSend + 'static,
+    {
+        let failures = Arc::new(Mutex::new(Vec::new()));
+        let tasks = futures.into_iter().map(|future| {
+            let failures = Arc::clone(&failures);
+            let task = async move {
+                if let Err(failure) = future.await {
+                    failures
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(failure);
+                }
+            };
+            Box::pin(task) as Task<'static>
+        });
+        self.harness.run_concurrently(tasks.collect()).await;
+        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(failures.swap_remove(0)),
+        }
+    }
+}
+
+/// Gives other tasks a turn, so that tasks on one thread take turns too.
+pub(super) async fn take_turns() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+pub(super) fn key(bytes: impl AsRef<[u8]>) -> Key {
+    Key::new(bytes.as_ref().to_vec()).expect("the keys of the cases are valid")
+}
+
+pub(super) fn numbered(prefix: &str, number: usize) -> Key {
+    key(format!("{prefix}{number:06}"))
+}
+
+/// Commits and expects that it is committed.
+pub(super) async fn commit(store: &dyn Store, builder: CommitBuilder) -> Outcome<Version> {
+    match store.commit(builder.build()?).await? {
+        CommitOutcome::Committed(version) => Ok(version),
+        CommitOutcome::Conflict => fail("a commit whose checks hold was answered as a conflict"),
+    }
+}
+
+/// Commits and expects a conflict.
+pub(super) async fn conflict(store: &dyn Store, builder: CommitBuilder, why: &str) -> Outcome {
+    match store.commit(builder.build()?).await? {
+        CommitOutcome::Conflict => Ok(()),
+        CommitOutcome::Committed(_) => fail(format!("expected a conflict: {why}")),
+    }
+}
+
+/// Commits and expects that the store calls it invalid.
+pub(super) async fn invalid(store: &dyn Store, builder: CommitBuilder, why: &str) -> Outcome {
+    match store.commit(builder.build()?).await {
+        Err(error) if error.kind() == StoreErrorKind::Invalid => Ok(()),
+        answer => fail(format!("{why}: expected an error Invalid, came {answer:?}")),
+    }
+}
+
+pub(super) async fn put(store: &dyn Store, key: &Key, value: &str) -> Outcome<Version> {
+    let value = value.as_bytes().to_vec();
+    commit(store, Commit::builder().put(key.clone(), value)).await
+}
+
+pub(super) async fn delete(store: &dyn Store, key: &Key) -> Outcome<Version> {
+    commit(store, Commit::builder().delete(key.clone())).await
+}
+
+pub(super) async fn add(store: &dyn Store, key: &Key, delta: i64) -> Outcome<Version> {
+    commit(store, Commit::builder().add(key.clone(), delta)).await
+}
+
+pub(super) async fn get(store: &dyn Store, key: &Key) -> Outcome<Option<Entry>> {
+    let mut found = store.get(std::slice::from_ref(key)).await?;
+    expect_eq("places in the answer to a get of one key", &found.len(), &1)?;
+    Ok(found.remove(0))
+}
+
+/// The entry under a key that must be there.
+pub(super) async fn entry(store: &dyn Store, key: &Key) -> Outcome<Entry> {
+    match get(store, key).await? {
+        Some(entry) => Ok(entry),
+        None => fail(format!("expected an entry under {key}, found none")),
+    }
+}
+
+pub(super) async fn expect_value(store: &dyn Store, key: &Key, value: &str) -> Outcome {
+    let found = entry(store, key).await?;
+    expect_eq(
+        format_args!("the value under {key}"),
+        &found.value.escape_ascii().to_string(),
+        &value.to_owned(),
+    )
+}
+
+pub(super) async fn expect_absent(store: &dyn Store, key: &Key) -> Outcome {
+    let found = get(store, key).await?;
+    expect_eq(format_args!("what stands under {key}"), &found, &None)
+}
+
+/// The keys of one scan.
+pub(super) async fn scan_keys(
+    store: &dyn Store,
+    range: &KeyRange,
+    limit: usize,
+    direction: Direction,
+) -> Outcome<Vec<Key>> {
+    let found = store.scan(range, limit, direction).await?;
+    Ok(found.into_iter().map(|found| found.key).collect())
+}
+
+/// Everything a store holds.
+pub(super) async fn contents(store: &dyn Store) -> Outcome<Vec<(Key, Entry)>> {
+    let found = store
+        .scan(&KeyRange::all(), usize::MAX, Direction::Forward)
+        .await?;
+    Ok(found
+        .into_iter()
+        .map(|found| (found.key, found.entry))
+        .collect())
+}

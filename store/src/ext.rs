@@ -1,0 +1,171 @@
+//! Typed reads over any [`Store`].
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+
+use super::read::mismatch;
+use super::{
+    Direction, Entry, Found, Key, KeyEntry, KeyRange, MaybeSend, Read, Store, StoreError,
+    StoreErrorKind, Version,
+};
+
+/// How many entries one page of [`StoreExt::scan_all`] asks for.
+const SCAN_PAGE_ENTRIES: usize = 512;
+
+/// A value read as its type, with the version it was read at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versioned<T> {
+    /// What was read.
+    pub value: T,
+    /// The version that a check has to name.
+    pub version: Version,
+}
+
+/// Reads an entry's JSON as `T`.
+pub fn decode<T: DeserializeOwned>(
+    key: &Key,
+    entry: &Entry,
+) -> Result<Versioned<T>, StoreError> {
+    match serde_json::from_slice(&entry.value) {
+        Ok(value) => Ok(Versioned {
+            value,
+            version: entry.version,
+        }),
+        Err(error) => Err(unreadable(key, error)),
+    }
+}
+
+/// Apart from [`decode`], of which there is one for each type.
+#[cold]
+fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
+    let message = format!("the value under {key} is not what this program writes: {error}");
+    StoreError::new(StoreErrorKind::Corrupt, message).with_source(error)
+}
+
+/// Reads the JSON of an entry that a scan found.
+pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
+    decode(&found.key, &found.entry).map(|found| found.value)
+}
+
+/// Conveniences over the two methods of a backend. Every [`Store`] has them.
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+pub trait StoreExt: Store {
+    /// Answers a fixed number of reads as of one point in time: [`Store::read`] whose answer can be taken apart by
+    /// a pattern.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend gives another number of answers.
+    async fn read_array<const N: usize>(
+        &self,
+        reads: [Read<'_>; N],
+    ) -> Result<[Found; N], StoreError> {
+        let found = self.read(&reads).await?;
+        found.try_into().map_err(|_| mismatch())
+    }
+
+    /// Reads some keys at one point in time: one place per key, in the order of `keys`.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let [found] = self.read_array([Read::Keys(keys)]).await?;
+        found.into_keys()
+    }
+
+    /// Reads the first `limit` entries of `range` in the given direction, at one point in time. Fewer than `limit`
+    /// are returned only if the range holds no more.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let read = Read::Range {
+            range,
+            limit,
+            direction,
+        };
+        let [found] = self.read_array([read]).await?;
+        found.into_range()
+    }
+
+    /// Reads one JSON value.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the value is not a `T`.
+    async fn get_as<T: DeserializeOwned + MaybeSend>(
+        &self,
+        key: &Key,
+    ) -> Result<Option<Versioned<T>>, StoreError> {
+        let found = self.get(std::slice::from_ref(key)).await?;
+        let entry = found.into_iter().next().flatten();
+        entry.map(|entry| decode(key, &entry)).transpose()
+    }
+
+    /// Reads many JSON values of one type at one point in time, in the order of `keys`.
+    ///
+    /// # Errors
+    /// As [`StoreExt::get_as`].
+    async fn get_many_as<T: DeserializeOwned + MaybeSend>(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Versioned<T>>>, StoreError> {
+        let found = self.get(keys).await?;
+        found
+            .iter()
+            .zip(keys)
+            .map(|(entry, key)| entry.as_ref().map(|entry| decode(key, entry)).transpose())
+            .collect()
+    }
+
+    /// Reads the first `limit` JSON values of a range, with their keys.
+    ///
+    /// # Errors
+    /// As [`StoreExt::get_as`].
+    async fn scan_as<T: DeserializeOwned + MaybeSend>(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<(Key, Versioned<T>)>, StoreError> {
+        let found = self.scan(range, limit, direction).await?;
+        found
+            .into_iter()
+            .map(|found| decode(&found.key, &found.entry).map(|value| (found.key, value)))
+            .collect()
+    }
+
+    /// Every key of a range, read in pages: each page is a point in time of its own.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    async fn scan_all(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
+        let mut rest = range.clone();
+        let mut found = Vec::new();
+        loop {
+            let page = self
+                .scan(&rest, SCAN_PAGE_ENTRIES, Direction::Forward)
+                .await?;
+            let is_last = page.len() < SCAN_PAGE_ENTRIES;
+            found.extend(page);
+            match found.last() {
+                Some(last) if !is_last => rest = rest.after(&last.key),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// The value of a counter; 0 where it was never added to.
+    ///
+    /// # Errors
+    /// As [`StoreExt::get_as`].
+    async fn counter(&self, key: &Key) -> Result<i64, StoreError> {
+        Ok(self.get_as(key).await?.map_or(0, |counter| counter.value))
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

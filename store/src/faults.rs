@@ -1,0 +1,383 @@
+//! A store that fails on purpose: the seam through which tests show what core does when a backend does not answer
+//! as hoped.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::{
+    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind, Version,
+};
+
+/// What becomes of a commit instead of a plain answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CommitFault {
+    /// Answers [`CommitOutcome::Conflict`]; nothing is applied.
+    Conflict,
+    /// Fails as [`StoreErrorKind::Unavailable`]; nothing is applied.
+    Unavailable,
+    /// Fails as [`StoreErrorKind::Full`]; nothing is applied.
+    Full,
+    /// Applies the commit and loses the answer: [`StoreErrorKind::Unknown`].
+    LostApplied,
+    /// Loses the commit, and says no more than [`StoreErrorKind::Unknown`].
+    LostNotApplied,
+    /// Answers [`StoreErrorKind::Unknown`] and applies the commit, if its checks then hold, right after the next
+    /// call of any kind: whoever looks once too early does not find it.
+    LostAppliedLater,
+    /// Closes the store for good, as [`FaultStore::close`] does; nothing is applied.
+    Close,
+}
+
+/// How often each fault strikes, as a probability from 0 to 1. The faults of commits exclude each other: their sum
+/// is at most 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FaultRates {
+    /// Of [`CommitFault::Conflict`].
+    pub conflict: f64,
+    /// Of [`CommitFault::Unavailable`].
+    pub unavailable: f64,
+    /// Of [`CommitFault::Full`].
+    pub full: f64,
+    /// Of [`CommitFault::LostApplied`].
+    pub lost_applied: f64,
+    /// Of [`CommitFault::LostNotApplied`].
+    pub lost_not_applied: f64,
+    /// Of [`CommitFault::LostAppliedLater`].
+    pub lost_applied_later: f64,
+    /// Of a read that fails as [`StoreErrorKind::Unavailable`].
+    pub read: f64,
+}
+
+impl FaultRates {
+    fn of_commits(&self) -> [(CommitFault, f64); 6] {
+        [
+            (CommitFault::Conflict, self.conflict),
+            (CommitFault::Unavailable, self.unavailable),
+            (CommitFault::Full, self.full),
+            (CommitFault::LostApplied, self.lost_applied),
+            (CommitFault::LostNotApplied, self.lost_not_applied),
+            (CommitFault::LostAppliedLater, self.lost_applied_later),
+        ]
+    }
+}
+
+/// Which calls fail, and how. Two stores with one plan, called alike, fail alike.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    scripted: BTreeMap<u64, CommitFault>,
+    random: Option<(fastrand::Rng, FaultRates)>,
+}
+
+impl FaultPlan {
+    /// No faults: the store only counts.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Faults at random, from a seed.
+    #[must_use]
+    pub fn seeded(seed: u64, rates: FaultRates) -> Self {
+        Self {
+            scripted: BTreeMap::new(),
+            random: Some((fastrand::Rng::with_seed(seed), rates)),
+        }
+    }
+
+    /// Lets the commit with this number meet a fault, and leaves chance out of it. The first commit is number 1.
+    #[must_use]
+    pub fn at_commit(mut self, number: u64, fault: CommitFault) -> Self {
+        self.scripted.insert(number, fault);
+        self
+    }
+
+    fn of_commit(&mut self, number: u64) -> Option<CommitFault> {
+        if let Some(fault) = self.scripted.get(&number) {
+            return Some(*fault);
+        }
+        let (rng, rates) = self.random.as_mut()?;
+        let mut drawn = rng.f64();
+        for (fault, rate) in rates.of_commits() {
+            if drawn < rate {
+                return Some(fault);
+            }
+            drawn -= rate;
+        }
+        None
+    }
+
+    fn fails_read(&mut self) -> bool {
+        self.random
+            .as_mut()
+            .is_some_and(|(rng, rates)| rng.f64() < rates.read)
+    }
+}
+
+/// What was asked of a store so far. Calls that failed by plan are counted too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Calls of [`Store::read`].
+    pub reads: u64,
+    /// Keys requested by them.
+    pub keys_read: u64,
+    /// Ranges requested by them.
+    pub ranges_read: u64,
+    /// Entries of ranges that they returned.
+    pub entries_scanned: u64,
+    /// Calls of [`Store::commit`].
+    pub commits: u64,
+    /// Faults that were injected, into reads and commits together.
+    pub faults: u64,
+}
+
+impl CallCounts {
+    fn asked(&mut self, reads: &[Read<'_>]) {
+        self.reads += 1;
+        for read in reads {
+            match read {
+                Read::Keys(keys) => self.keys_read += keys.len() as u64,
+                Read::Range { .. } => self.ranges_read += 1,
+            }
+        }
+    }
+
+    fn answered(&mut self, found: &[Found]) {
+        for found in found {
+            if let Found::Range(entries) = found {
+                self.entries_scanned += entries.len() as u64;
+            }
+        }
+    }
+}
+
+/// A [`Store`] over another one that injects faults, counts the calls and, if asked, records what was applied.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use knowledge_store::{Commit, Key, MemoryStore, Store, StoreErrorKind, StoreExt};
+/// use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
+///
+/// let plan = FaultPlan::none().at_commit(1, CommitFault::LostApplied);
+/// let store = FaultStore::new(Arc::new(MemoryStore::new()), plan);
+/// let key = Key::new("k")?;
+/// let error = store.commit(Commit::builder().put(key.clone(), "v").build()?).await.unwrap_err();
+/// assert_eq!(error.kind(), StoreErrorKind::Unknown);
+/// assert!(store.get(&[key]).await?[0].is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    plan: FaultPlan,
+    counts: CallCounts,
+    late: Vec<Commit>,
+    history: Option<Vec<(Version, Commit)>>,
+    is_healed: bool,
+    fails_reads: bool,
+    is_closed: bool,
+}
+
+impl State {
+    fn refuse_if_closed(&self) -> Result<(), StoreError> {
+        match self.is_closed {
+            true => Err(unavailable("the store was closed by a test")),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_read(&mut self) -> Result<(), StoreError> {
+        self.refuse_if_closed()?;
+        let fails = !self.is_healed && (self.fails_reads || self.plan.fails_read());
+        if fails {
+            self.counts.faults += 1;
+            return Err(unavailable("a read was made to fail by a test"));
+        }
+        Ok(())
+    }
+
+    fn begin_commit(&mut self) -> Result<Option<CommitFault>, StoreError> {
+        self.counts.commits += 1;
+        self.refuse_if_closed()?;
+        // Drawn also while healed, so that healing does not shift what the seed gives afterwards.
+        let fault = self.plan.of_commit(self.counts.commits);
+        let fault = fault.filter(|_| !self.is_healed);
+        self.counts.faults += u64::from(fault.is_some());
+        Ok(fault)
+    }
+}
+
+impl fmt::Debug for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultStore")
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+impl FaultStore {
+    /// Puts the faults of `plan` before `inner`.
+    pub fn new(inner: Arc<dyn Store>, plan: FaultPlan) -> Self {
+        Self {
+            inner,
+            state: Mutex::new(State {
+                plan,
+                ..State::default()
+            }),
+        }
+    }
+
+    /// Begins to record what is applied, see [`FaultStore::history`].
+    #[must_use]
+    pub fn recording(self) -> Self {
+        self.state().history = Some(Vec::new());
+        self
+    }
+
+    /// The store behind, where nothing fails and nothing is counted.
+    #[must_use]
+    pub fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    /// Injects nothing from now on. Commits that are still to be applied later will be; a closed store stays closed.
+    pub fn heal(&self) {
+        self.state().is_healed = true;
+    }
+
+    /// Injects faults again after [`FaultStore::heal`].
+    pub fn relapse(&self) {
+        self.state().is_healed = false;
+    }
+
+    /// Lets every read fail as [`StoreErrorKind::Unavailable`], until it is called with `false` or the
+    /// store is healed.
+    pub fn fail_reads(&self, fails: bool) {
+        self.state().fails_reads = fails;
+    }
+
+    /// Refuses every call from now on as [`StoreErrorKind::Unavailable`], as a store does after a failed write.
+    /// Commits that were to be applied later never are.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        state.late.clear();
+    }
+
+    /// What was asked of the store so far.
+    #[must_use]
+    pub fn counts(&self) -> CallCounts {
+        self.state().counts
+    }
+
+    /// Every commit that was applied since [`FaultStore::recording`], whatever its caller was told, ordered by version: replayed one
+    /// by one into an empty store they must give the same contents. Empty where nothing was recorded.
+    #[must_use]
+    pub fn history(&self) -> Vec<(Version, Commit)> {
+        let mut history = self.state().history.clone().unwrap_or_default();
+        history.sort_by_key(|(version, _)| *version);
+        history
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn apply(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let recorded = self.state().history.is_some().then(|| commit.clone());
+        let outcome = self.inner.commit(commit).await;
+        if let (Ok(CommitOutcome::Committed(version)), Some(commit)) = (&outcome, recorded)
+            && let Some(history) = &mut self.state().history
+        {
+            history.push((*version, commit));
+        }
+        outcome
+    }
+
+    /// Applies what was to be applied after the call that just ended.
+    async fn apply_late(&self, late: Vec<Commit>) {
+        for commit in late {
+            // Nobody waits for the answer any more; a conflict means that it was lost after all.
+            let _ = self.apply(commit).await;
+        }
+    }
+
+    async fn commit_with(
+        &self,
+        commit: Commit,
+        fault: Option<CommitFault>,
+    ) -> Result<CommitOutcome, StoreError> {
+        let Some(fault) = fault else {
+            return self.apply(commit).await;
+        };
+        match fault {
+            CommitFault::Conflict => return Ok(CommitOutcome::Conflict),
+            CommitFault::Unavailable => return Err(unavailable("a commit was refused by a test")),
+            CommitFault::Full => {
+                return Err(StoreError::new(
+                    StoreErrorKind::Full,
+                    "the store was made full by a test",
+                ));
+            }
+            CommitFault::Close => {
+                self.close();
+                return Err(unavailable("the store was closed by a test"));
+            }
+            CommitFault::LostNotApplied => {}
+            // A conflict or a failure of the store behind gets lost like any other answer.
+            CommitFault::LostApplied => drop(self.apply(commit).await),
+            CommitFault::LostAppliedLater => self.state().late.push(commit),
+        }
+        Err(StoreError::new(
+            StoreErrorKind::Unknown,
+            "the answer to a commit was lost by a test",
+        ))
+    }
+}
+
+fn unavailable(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, message)
+}
+
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+impl Store for FaultStore {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        let late = {
+            let mut state = self.state();
+            state.counts.asked(reads);
+            state.begin_read()?;
+            std::mem::take(&mut state.late)
+        };
+        let found = self.inner.read(reads).await;
+        if let Ok(found) = &found {
+            self.state().counts.answered(found);
+        }
+        self.apply_late(late).await;
+        found
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let (fault, late) = {
+            let mut state = self.state();
+            let fault = state.begin_commit()?;
+            (fault, std::mem::take(&mut state.late))
+        };
+        let outcome = self.commit_with(commit, fault).await;
+        self.apply_late(late).await;
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

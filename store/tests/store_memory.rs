@@ -1,0 +1,640 @@
+//! The conformance suite over the in-memory store, and over stores that are broken on purpose: each must be caught.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use knowledge_store::{
+    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, MemoryStore, Mutation,
+    Read, Store, StoreError, Version,
+};
+use knowledge_store::conformance::{self, Harness, Lifetime, Report, Task};
+
+/// Runs tasks on the threads of a Tokio runtime.
+async fn on_threads(tasks: Vec<Task<'static>>) {
+    let running: Vec<_> = tasks.into_iter().map(tokio::spawn).collect();
+    for task in running {
+        task.await.expect("a task ends without a panic");
+    }
+}
+
+struct Memory {
+    has_threads: bool,
+}
+
+#[async_trait]
+impl Harness for Memory {
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Volatile
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(MemoryStore::new())
+    }
+
+    async fn run_concurrently(&self, tasks: Vec<Task<'static>>) {
+        if self.has_threads {
+            on_threads(tasks).await;
+        } else {
+            futures::future::join_all(tasks).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_memory_store_passes() {
+    let report = conformance::run(&Memory { has_threads: true }).await;
+    let ran = report.passed.iter().chain(&report.excused).copied();
+    let all: BTreeSet<_> = conformance::case_names().collect();
+    assert_eq!(ran.collect::<BTreeSet<_>>(), all);
+    let is_about_reopening = |name: &&str| name.starts_with("durability::");
+    assert!(report.excused.iter().all(is_about_reopening));
+}
+
+/// As on wasm32, where there are no threads.
+#[tokio::test]
+async fn the_memory_store_passes_on_one_thread() {
+    conformance::run(&Memory { has_threads: false }).await;
+}
+
+/// What is wrong with a [`Broken`] store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Defect {
+    None,
+    AnswersGetSorted,
+    SkipsRepeatedKeys,
+    IgnoresReverse,
+    TakesTheFirstInReverse,
+    LimitOffByOne,
+    ScansToTheEndInclusive,
+    ScansFromTheStartExclusive,
+    FailsOnInvertedRanges,
+    CutsLongBounds,
+    IgnoresChecks,
+    IgnoresChecksOfAbsence,
+    ChecksTheFirstOnly,
+    ChecksInAnotherStep,
+    AppliesOneByOne,
+    AppliesBeforeAnInvalidAdd,
+    ConflictsOnChecksOnly,
+    ReadsKeyByKey,
+    ReadsOneByOne,
+    AnswersKeysFirst,
+    ReadsOldState,
+    ReusesVersionsAfterDelete,
+    ReusesVersionsOverReopen,
+    KeepsTheVersionOfEqualValues,
+    KeepsTheVersionOfCounters,
+    AnswersAnotherVersion,
+    AddLosesTheSign,
+    AddWraps,
+    AddRemovesZero,
+    AddIsLost,
+    AddTreatsTextAsZero,
+    CutsLargeValues,
+    DropsMutationsPastThousand,
+    ReopenLosesTheLastCommit,
+    ReopenForgetsDeletes,
+}
+
+/// Every defect, and a case that has to catch it.
+const CAUGHT_BY: &[(Defect, &str)] = &[
+    (
+        Defect::AnswersGetSorted,
+        "reading::get_answers_in_the_order_asked",
+    ),
+    (
+        Defect::SkipsRepeatedKeys,
+        "reading::get_takes_repeated_keys_and_none",
+    ),
+    (
+        Defect::IgnoresReverse,
+        "reading::scan_walks_in_both_directions",
+    ),
+    (
+        Defect::TakesTheFirstInReverse,
+        "reading::scan_stops_at_its_limit",
+    ),
+    (Defect::LimitOffByOne, "reading::scan_stops_at_its_limit"),
+    (
+        Defect::ScansToTheEndInclusive,
+        "reading::scan_keeps_to_its_range",
+    ),
+    (
+        Defect::ScansFromTheStartExclusive,
+        "reading::scan_keeps_to_its_range",
+    ),
+    (
+        Defect::FailsOnInvertedRanges,
+        "reading::scan_of_an_empty_range_finds_nothing",
+    ),
+    (
+        Defect::CutsLongBounds,
+        "sizes::bounds_may_be_longer_than_a_key",
+    ),
+    (
+        Defect::IgnoresChecks,
+        "commits::a_failed_check_changes_nothing",
+    ),
+    (
+        Defect::IgnoresChecksOfAbsence,
+        "concurrency::one_creator_wins",
+    ),
+    (
+        Defect::ChecksTheFirstOnly,
+        "commits::one_failed_check_of_many_is_a_conflict",
+    ),
+    (
+        Defect::ChecksInAnotherStep,
+        "concurrency::no_update_is_lost",
+    ),
+    (
+        Defect::AppliesOneByOne,
+        "concurrency::scan_never_sees_half_a_commit",
+    ),
+    (
+        Defect::AppliesBeforeAnInvalidAdd,
+        "counters::an_invalid_add_applies_nothing_of_its_commit",
+    ),
+    (
+        Defect::ConflictsOnChecksOnly,
+        "commits::a_commit_may_check_and_not_change",
+    ),
+    (
+        Defect::ReadsKeyByKey,
+        "concurrency::get_never_sees_half_a_commit",
+    ),
+    (
+        Defect::ReadsOneByOne,
+        "concurrency::mixed_reads_see_one_moment",
+    ),
+    (
+        Defect::AnswersKeysFirst,
+        "reading::mixed_reads_answer_one_by_one",
+    ),
+    (Defect::ReadsOldState, "commits::a_commit_is_read_at_once"),
+    (
+        Defect::ReusesVersionsAfterDelete,
+        "versions::versions_are_not_used_again_after_a_delete",
+    ),
+    (
+        Defect::ReusesVersionsOverReopen,
+        "durability::versions_are_not_used_again_over_a_reopen",
+    ),
+    (
+        Defect::KeepsTheVersionOfEqualValues,
+        "versions::every_write_changes_the_version",
+    ),
+    (
+        Defect::KeepsTheVersionOfCounters,
+        "counters::add_changes_the_version",
+    ),
+    (
+        Defect::AnswersAnotherVersion,
+        "versions::a_commit_gives_its_version_to_its_entries",
+    ),
+    (
+        Defect::AddLosesTheSign,
+        "counters::a_counter_may_be_negative_and_stays_at_zero",
+    ),
+    (Defect::AddWraps, "counters::add_refuses_to_overflow"),
+    (
+        Defect::AddRemovesZero,
+        "counters::a_counter_may_be_negative_and_stays_at_zero",
+    ),
+    (
+        Defect::AddIsLost,
+        "concurrency::counters_take_adds_from_all_sides",
+    ),
+    (
+        Defect::AddTreatsTextAsZero,
+        "counters::add_refuses_what_is_no_counter",
+    ),
+    (Defect::CutsLargeValues, "sizes::the_largest_value_is_kept"),
+    (
+        Defect::DropsMutationsPastThousand,
+        "sizes::the_most_mutations_are_one_commit",
+    ),
+    (
+        Defect::ReopenLosesTheLastCommit,
+        "durability::the_last_commit_survives_a_reopen",
+    ),
+    (
+        Defect::ReopenForgetsDeletes,
+        "durability::deletes_survive_a_reopen",
+    ),
+];
+
+/// A map with numbered commits, like [`MemoryStore`], but with one defect.
+struct Broken {
+    defect: Defect,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    entries: BTreeMap<Key, Entry>,
+    deleted: HashMap<Key, Entry>,
+    last_version: u64,
+    previous: Option<Box<State>>,
+}
+
+impl State {
+    fn read(&self, read: Read<'_>, defect: Defect) -> Found {
+        match read {
+            Read::Keys(keys) => Found::Keys(self.under(&asked(keys, defect), defect)),
+            Read::Range {
+                range,
+                limit,
+                direction,
+            } => Found::Range(self.scan(range.clone(), limit, direction, defect)),
+        }
+    }
+
+    fn under(&self, keys: &[Key], defect: Defect) -> Vec<Option<Entry>> {
+        let entries = match &self.previous {
+            Some(previous) if defect == Defect::ReadsOldState => &previous.entries,
+            _ => &self.entries,
+        };
+        keys.iter().map(|key| entries.get(key).cloned()).collect()
+    }
+
+    fn scan(
+        &self,
+        mut range: KeyRange,
+        mut limit: usize,
+        direction: Direction,
+        defect: Defect,
+    ) -> Vec<KeyEntry> {
+        match defect {
+            Defect::FailsOnInvertedRanges => {
+                assert!(range.end.as_ref().is_none_or(|end| *end >= range.start));
+            }
+            Defect::ScansToTheEndInclusive => range.end = range.end.map(|end| end.successor()),
+            Defect::ScansFromTheStartExclusive => range.start = range.start.successor(),
+            Defect::CutsLongBounds => {
+                let cut = range.start.as_bytes().len().min(512);
+                range.start = Key::new(range.start.as_bytes()[..cut].to_vec()).unwrap();
+            }
+            Defect::LimitOffByOne => limit = limit.saturating_add(1),
+            _ => {}
+        }
+        let mut found = self.within(&range);
+        if defect == Defect::TakesTheFirstInReverse {
+            found.truncate(limit);
+        }
+        if direction == Direction::Reverse && defect != Defect::IgnoresReverse {
+            found.reverse();
+        }
+        found.truncate(limit);
+        found
+    }
+
+    fn within(&self, range: &KeyRange) -> Vec<KeyEntry> {
+        let inside = self.entries.iter().filter(|(key, _)| range.contains(key));
+        let entry = |(key, entry): (&Key, &Entry)| KeyEntry {
+            key: key.clone(),
+            entry: entry.clone(),
+        };
+        inside.map(entry).collect()
+    }
+
+    fn apply(&mut self, key: &Key, entry: Option<Entry>) {
+        match entry {
+            Some(entry) => drop(self.entries.insert(key.clone(), entry)),
+            None => {
+                let removed = self.entries.remove(key);
+                self.deleted
+                    .extend(removed.map(|entry| (key.clone(), entry)));
+            }
+        }
+    }
+}
+
+/// Where another thread may come between.
+fn turn() {
+    std::thread::yield_now();
+}
+
+impl Broken {
+    fn new(defect: Defect) -> Self {
+        Self {
+            defect,
+            state: Mutex::default(),
+        }
+    }
+
+    fn is(&self, defect: Defect) -> bool {
+        self.defect == defect
+    }
+
+    fn checks_hold(&self, state: &State, commit: &Commit) -> bool {
+        let mut checks = commit.checks();
+        if self.is(Defect::ChecksTheFirstOnly) {
+            checks = &checks[..checks.len().min(1)];
+        }
+        checks.iter().all(|check| {
+            let is_ignored = self.is(Defect::IgnoresChecks)
+                || (self.is(Defect::IgnoresChecksOfAbsence) && check.version.is_none());
+            let stands = state.entries.get(&check.key).map(|entry| entry.version);
+            is_ignored || stands == check.version
+        })
+    }
+
+    fn sum(&self, current: Option<&[u8]>, delta: i64) -> Result<String, StoreError> {
+        let counted = Mutation::add_to(current, 0);
+        if self.is(Defect::AddTreatsTextAsZero) && counted.is_err() {
+            return Ok(delta.to_string());
+        }
+        if self.is(Defect::AddWraps) {
+            let current: i64 = std::str::from_utf8(&counted?).unwrap().parse().unwrap();
+            return Ok(current.wrapping_add(delta).to_string());
+        }
+        let sum = String::from_utf8(Mutation::add_to(current, delta)?.to_vec()).unwrap();
+        Ok(match self.defect {
+            Defect::AddLosesTheSign => sum.trim_start_matches('-').to_owned(),
+            _ => sum,
+        })
+    }
+
+    /// What a mutation leaves under its key.
+    fn left_by(
+        &self,
+        mutation: &Mutation,
+        current: Option<&Entry>,
+        version: Version,
+    ) -> Result<Option<Entry>, StoreError> {
+        let value = match mutation {
+            Mutation::Delete { .. } => return Ok(None),
+            Mutation::Put { value, .. } => {
+                let is_cut = self.is(Defect::CutsLargeValues) && value.len() == 64 * 1024;
+                value.slice(..value.len() - usize::from(is_cut))
+            }
+            Mutation::Add { delta, .. } => {
+                let sum = self.sum(current.map(|entry| &*entry.value), *delta)?;
+                if self.is(Defect::AddRemovesZero) && sum == "0" {
+                    return Ok(None);
+                }
+                sum.into()
+            }
+        };
+        let is_add = matches!(mutation, Mutation::Add { .. });
+        let version = match current {
+            Some(current) if self.is(Defect::KeepsTheVersionOfCounters) && is_add => {
+                current.version
+            }
+            Some(current)
+                if self.is(Defect::KeepsTheVersionOfEqualValues) && current.value == value =>
+            {
+                current.version
+            }
+            None if self.is(Defect::ReusesVersionsAfterDelete) => Version::FIRST,
+            _ => version,
+        };
+        Ok(Some(Entry { value, version }))
+    }
+
+    fn commit_to(&self, state: &mut State, commit: &Commit) -> Result<Version, StoreError> {
+        if self.is(Defect::ReopenLosesTheLastCommit) || self.is(Defect::ReadsOldState) {
+            state.previous = None;
+            state.previous = Some(Box::new(state.clone()));
+        }
+        state.last_version += 1;
+        let version = Version::new(state.last_version).unwrap();
+        let mut left = Vec::new();
+        for (i, mutation) in commit.mutations().iter().enumerate() {
+            let is_dropped = (self.is(Defect::DropsMutationsPastThousand) && i >= 1_000)
+                || (self.is(Defect::AddIsLost) && i == 2);
+            if is_dropped {
+                continue;
+            }
+            let key = mutation.key();
+            let entry = self.left_by(mutation, state.entries.get(key), version)?;
+            match self.defect {
+                Defect::AppliesBeforeAnInvalidAdd => state.apply(key, entry),
+                _ => left.push((key, entry)),
+            }
+        }
+        for (key, entry) in left {
+            state.apply(key, entry);
+        }
+        Ok(match self.defect {
+            Defect::AnswersAnotherVersion => version.next(),
+            _ => version,
+        })
+    }
+
+    fn commit_one_by_one(&self, commit: &Commit) -> Result<Version, StoreError> {
+        let version = {
+            let mut state = self.state.lock().unwrap();
+            state.last_version += 1;
+            Version::new(state.last_version).unwrap()
+        };
+        for mutation in commit.mutations() {
+            turn();
+            let mut state = self.state.lock().unwrap();
+            let current = state.entries.get(mutation.key());
+            let left = self.left_by(mutation, current, version)?;
+            state.apply(mutation.key(), left);
+        }
+        Ok(version)
+    }
+
+    fn reopened(&self) -> Self {
+        let mut state = self.state.lock().unwrap().clone();
+        match self.defect {
+            Defect::ReopenLosesTheLastCommit => {
+                if let Some(previous) = state.previous.take() {
+                    state = *previous;
+                }
+            }
+            Defect::ReopenForgetsDeletes => {
+                let deleted = std::mem::take(&mut state.deleted);
+                state.entries.extend(deleted);
+            }
+            Defect::ReusesVersionsOverReopen => {
+                let versions = state.entries.values().map(|entry| entry.version.get());
+                state.last_version = versions.max().unwrap_or(0);
+            }
+            _ => {}
+        }
+        Self {
+            defect: self.defect,
+            state: Mutex::new(state),
+        }
+    }
+}
+
+impl Broken {
+    /// The entries under some keys, read in two steps by a store that is broken so.
+    async fn get(&self, keys: &[Key]) -> Vec<Option<Entry>> {
+        let (first, second) = keys.split_at(keys.len() / 2);
+        let mut found = self.state.lock().unwrap().under(first, self.defect);
+        if self.is(Defect::ReadsKeyByKey) {
+            between_two_reads().await;
+        }
+        found.extend(self.state.lock().unwrap().under(second, self.defect));
+        found
+    }
+}
+
+/// Lasts long enough for a writer to come in between, also where there are more threads than cores.
+async fn between_two_reads() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// The keys of a read as a store with this defect asks for them.
+fn asked(keys: &[Key], defect: Defect) -> Vec<Key> {
+    let mut keys = keys.to_vec();
+    match defect {
+        Defect::AnswersGetSorted => keys.sort(),
+        Defect::SkipsRepeatedKeys => {
+            keys.sort();
+            keys.dedup();
+        }
+        _ => {}
+    }
+    keys
+}
+
+#[async_trait]
+impl Store for Broken {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        if self.is(Defect::ReadsKeyByKey)
+            && let [Read::Keys(keys)] = reads
+        {
+            return Ok(vec![Found::Keys(self.get(keys).await)]);
+        }
+        if self.is(Defect::ReadsOneByOne) {
+            let mut found = Vec::new();
+            for read in reads {
+                if !found.is_empty() {
+                    between_two_reads().await;
+                }
+                found.push(self.state.lock().unwrap().read(*read, self.defect));
+            }
+            return Ok(found);
+        }
+        let mut reads = reads.to_vec();
+        if self.is(Defect::AnswersKeysFirst) {
+            reads.sort_by_key(|read| matches!(read, Read::Range { .. }));
+        }
+        let state = self.state.lock().unwrap();
+        let read = |read: &Read<'_>| state.read(*read, self.defect);
+        Ok(reads.iter().map(read).collect())
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        if self.is(Defect::ConflictsOnChecksOnly) && commit.mutations().is_empty() {
+            return Ok(CommitOutcome::Conflict);
+        }
+        let mut state = self.state.lock().unwrap();
+        if !self.checks_hold(&state, &commit) {
+            return Ok(CommitOutcome::Conflict);
+        }
+        let version = match self.defect {
+            Defect::ChecksInAnotherStep => {
+                drop(state);
+                turn();
+                self.commit_to(&mut self.state.lock().unwrap(), &commit)
+            }
+            Defect::AppliesOneByOne => {
+                drop(state);
+                self.commit_one_by_one(&commit)
+            }
+            _ => self.commit_to(&mut state, &commit),
+        };
+        version.map(CommitOutcome::Committed)
+    }
+}
+
+/// Hands out broken stores, and remembers them so that it can open them again.
+struct BrokenHarness {
+    defect: Defect,
+    last_opened: Mutex<Option<Arc<Broken>>>,
+    reopens: AtomicUsize,
+}
+
+impl BrokenHarness {
+    fn new(defect: Defect) -> Self {
+        Self {
+            defect,
+            last_opened: Mutex::default(),
+            reopens: AtomicUsize::new(0),
+        }
+    }
+
+    fn remember(&self, store: Broken) -> Arc<dyn Store> {
+        let store = Arc::new(store);
+        *self.last_opened.lock().unwrap() = Some(Arc::clone(&store));
+        store
+    }
+}
+
+#[async_trait]
+impl Harness for BrokenHarness {
+    fn lifetime(&self) -> Lifetime {
+        Lifetime::Durable
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        self.remember(Broken::new(self.defect))
+    }
+
+    async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        drop(store);
+        // A case has one store at a time: the last one opened is the one handed in.
+        let closed = self.last_opened.lock().unwrap().take().unwrap();
+        assert_eq!(
+            Arc::strong_count(&closed),
+            1,
+            "the suite keeps no reference"
+        );
+        self.reopens.fetch_add(1, Ordering::Relaxed);
+        self.remember(closed.reopened())
+    }
+
+    async fn run_concurrently(&self, tasks: Vec<Task<'static>>) {
+        on_threads(tasks).await;
+    }
+}
+
+async fn survey(defect: Defect) -> Report {
+    let harness = BrokenHarness::new(defect);
+    let report = conformance::survey(&harness).await;
+    assert!(harness.reopens.load(Ordering::Relaxed) > 0);
+    report
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_to_be_broken_passes_without_a_defect() {
+    let report = survey(Defect::None).await;
+    let all: Vec<_> = conformance::case_names().collect();
+    assert_eq!(report.passed, all, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_defect_is_caught_by_its_case() {
+    let mut missed = Vec::new();
+    for (defect, case) in CAUGHT_BY {
+        let report = survey(*defect).await;
+        let failed: Vec<_> = report.failed.iter().map(|failed| failed.name).collect();
+        if !failed.contains(case) {
+            missed.push(format!("{defect:?}: not by {case}, but by {failed:?}"));
+        }
+        // Every case ran although some failed.
+        let ran = report.passed.len() + failed.len();
+        assert_eq!(ran, conformance::case_names().count());
+    }
+    assert!(missed.is_empty(), "not caught: {missed:#?}");
+}
+
+#[tokio::test]
+#[should_panic(
+    expected = "counters::a_counter_is_decimal_text: the value under a: expected \"-999999983\""
+)]
+async fn a_failure_names_its_case_and_what_was_expected() {
+    conformance::run(&BrokenHarness::new(Defect::AddLosesTheSign)).await;
+}

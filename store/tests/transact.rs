@@ -1,0 +1,457 @@
+//! The transaction layer over stores that conflict, lose answers and fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use futures::future::BoxFuture;
+use knowledge_store::env::Env;
+use knowledge_store::Timestamp;
+use knowledge_store::{
+    Commit, Decided, Key, MemoryStore, RETRIES_MAX, Store, StoreErrorKind, StoreExt, Transaction,
+    TransactionError, VALUE_BYTES_MAX, transact,
+};
+use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
+
+fn env() -> Env {
+    Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7))
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name.to_owned()).unwrap()
+}
+
+fn faulty(plan: FaultPlan) -> (Arc<FaultStore>, Arc<dyn Store>) {
+    let faults = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
+    (Arc::clone(&faults), faults)
+}
+
+/// The plan that meets the first `count` commits with one fault.
+fn first(count: u32, fault: CommitFault) -> FaultPlan {
+    (1..=u64::from(count)).fold(FaultPlan::none(), |plan, number| {
+        plan.at_commit(number, fault)
+    })
+}
+
+type Outcome<T> = Result<T, TransactionError>;
+
+/// A step that notes itself under a key of its own: each attempt under another.
+struct Step {
+    attempts: AtomicU32,
+    has_witness: bool,
+}
+
+impl Step {
+    fn new(has_witness: bool) -> Self {
+        Self {
+            attempts: AtomicU32::new(0),
+            has_witness,
+        }
+    }
+
+    /// Counts itself in the counter `total`. Its output is the number of the attempt.
+    async fn run(&self, store: &Arc<dyn Store>) -> Outcome<u32> {
+        transact(store, &env(), |mut transaction| async move {
+            let attempt = self.attempts.fetch_add(1, Ordering::SeqCst) + 1;
+            transaction.add(key("total"), 1);
+            if self.has_witness {
+                transaction.create_unique(key(&format!("witness/{attempt}")), &attempt);
+            }
+            transaction.done(attempt)
+        })
+        .await
+    }
+
+    fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::SeqCst)
+    }
+}
+
+async fn total(faults: &FaultStore) -> i64 {
+    faults.inner().counter(&key("total")).await.unwrap()
+}
+
+fn store_error<T: std::fmt::Debug>(outcome: Outcome<T>) -> StoreErrorKind {
+    match outcome {
+        Err(TransactionError::Store(error)) => error.kind(),
+        other => panic!("not an error of the store: {other:?}"),
+    }
+}
+
+async fn put(store: &dyn Store, name: &str, value: &str) {
+    let commit = Commit::builder().put(key(name), value.to_owned());
+    store.commit(commit.build().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_conflict_is_decided_anew_on_fresh_reads() {
+    let (faults, store) = faulty(FaultPlan::none());
+    put(&*store, "n", "1").await;
+    let attempts = AtomicU32::new(0);
+    let (seen, inner) = (&attempts, faults.inner());
+    let sum: Outcome<i64> = transact(&store, &env(), |mut transaction| async move {
+        let n: i64 = transaction.read(&key("n")).await?.unwrap();
+        if seen.fetch_add(1, Ordering::SeqCst) == 0 {
+            put(&**inner, "n", "10").await;
+        }
+        transaction.put(key("n"), &(n + 1));
+        transaction.done(n + 1)
+    })
+    .await;
+    assert_eq!(sum.unwrap(), 11);
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+    assert_eq!(faults.inner().counter(&key("n")).await.unwrap(), 11);
+}
+
+#[tokio::test]
+async fn conflicts_are_borne_so_often_and_no_oftener() {
+    let (faults, store) = faulty(first(RETRIES_MAX - 1, CommitFault::Conflict));
+    let step = Step::new(true);
+    assert_eq!(step.run(&store).await.unwrap(), RETRIES_MAX);
+    assert_eq!(total(&faults).await, 1);
+
+    let (faults, store) = faulty(first(RETRIES_MAX, CommitFault::Conflict));
+    let step = Step::new(true);
+    let outcome = step.run(&store).await;
+    assert!(matches!(outcome, Err(TransactionError::Contended)));
+    assert_eq!((step.attempts(), total(&faults).await), (RETRIES_MAX, 0));
+}
+
+#[tokio::test]
+async fn a_lost_answer_of_an_applied_commit_is_found_out() {
+    let (faults, store) = faulty(first(1, CommitFault::LostApplied));
+    let step = Step::new(true);
+    assert_eq!(
+        step.run(&store).await.unwrap(),
+        1,
+        "what the first attempt said"
+    );
+    assert_eq!(total(&faults).await, 1);
+    assert_eq!(faults.counts().commits, 1);
+}
+
+#[tokio::test]
+async fn a_lost_commit_is_made_again() {
+    let (faults, store) = faulty(first(1, CommitFault::LostNotApplied));
+    let step = Step::new(true);
+    assert_eq!(step.run(&store).await.unwrap(), 2);
+    assert_eq!(total(&faults).await, 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_arrives_late_is_not_made_twice() {
+    for lost in 1..4 {
+        let (faults, store) = faulty(first(lost, CommitFault::LostAppliedLater));
+        let step = Step::new(true);
+        step.run(&store).await.unwrap();
+        // Whatever is still on its way arrives with these calls.
+        for _ in 0..lost {
+            store.get(&[]).await.unwrap();
+        }
+        assert_eq!(total(&faults).await, 1, "after {lost} lost answers");
+    }
+}
+
+#[tokio::test]
+async fn an_applied_commit_succeeds_although_the_next_attempt_is_refused() {
+    let (faults, store) = faulty(first(1, CommitFault::LostApplied));
+    let slug_is_taken = || TransactionError::Contended;
+    let outcome = transact(&store, &env(), |mut transaction| async move {
+        // The second attempt finds what the first one wrote.
+        if transaction.read::<u32>(&key("slug")).await?.is_some() {
+            return Err(slug_is_taken());
+        }
+        transaction.create_unique(key("slug"), &1);
+        transaction.done("made")
+    })
+    .await;
+    assert_eq!(outcome.unwrap(), "made");
+    assert_eq!(faults.counts().commits, 1);
+}
+
+#[tokio::test]
+async fn a_lost_answer_without_a_witness_is_an_error() {
+    for fault in [CommitFault::LostApplied, CommitFault::LostNotApplied] {
+        let (faults, store) = faulty(first(1, fault));
+        let step = Step::new(false);
+        assert_eq!(store_error(step.run(&store).await), StoreErrorKind::Unknown);
+        assert_eq!((step.attempts(), faults.counts().commits), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn answers_lost_for_good_are_an_error_that_says_so() {
+    let (faults, store) = faulty(first(RETRIES_MAX, CommitFault::LostNotApplied));
+    let step = Step::new(true);
+    assert_eq!(store_error(step.run(&store).await), StoreErrorKind::Unknown);
+    assert_eq!((step.attempts(), total(&faults).await), (RETRIES_MAX, 0));
+}
+
+#[tokio::test]
+async fn a_failure_after_a_lost_answer_does_not_claim_that_nothing_was_applied() {
+    // The second commit fails, and with `Close` every read after it too.
+    for second in [
+        CommitFault::Unavailable,
+        CommitFault::Full,
+        CommitFault::Close,
+    ] {
+        let plan = FaultPlan::none()
+            .at_commit(1, CommitFault::LostNotApplied)
+            .at_commit(2, second);
+        let (_, store) = faulty(plan);
+        let outcome = Step::new(true).run(&store).await;
+        assert_eq!(store_error(outcome), StoreErrorKind::Unknown, "{second:?}");
+    }
+    let (faults, store) = faulty(first(1, CommitFault::LostApplied));
+    let closing = &faults;
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        if closing.counts().commits > 0 {
+            closing.close();
+        }
+        transaction.create_unique(key("witness"), &1);
+        transaction.done(())
+    })
+    .await;
+    assert_eq!(store_error(outcome), StoreErrorKind::Unknown);
+}
+
+#[tokio::test]
+async fn a_failure_is_passed_on_at_once() {
+    for (fault, kind) in [
+        (CommitFault::Unavailable, StoreErrorKind::Unavailable),
+        (CommitFault::Full, StoreErrorKind::Full),
+    ] {
+        let (faults, store) = faulty(first(1, fault));
+        let step = Step::new(true);
+        assert_eq!(store_error(step.run(&store).await), kind);
+        assert_eq!((step.attempts(), total(&faults).await), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_refused_decision_writes_nothing() {
+    let (faults, store) = faulty(FaultPlan::none());
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        transaction.put(key("k"), &1);
+        transaction.add(key("total"), 1);
+        Err(TransactionError::Contended)
+    })
+    .await;
+    assert!(outcome.is_err());
+    assert_eq!((faults.counts().commits, total(&faults).await), (0, 0));
+}
+
+#[tokio::test]
+async fn nothing_is_committed_without_a_write() {
+    let (faults, store) = faulty(FaultPlan::none());
+    let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
+        transaction.add(key("total"), 1);
+        transaction.add(key("total"), -1);
+        let read = transaction.read(&key("k")).await?;
+        transaction.done(read)
+    })
+    .await;
+    assert_eq!(outcome.unwrap(), None);
+    assert_eq!(faults.counts().commits, 0);
+}
+
+#[tokio::test]
+async fn additions_to_one_counter_are_one() {
+    let faults = FaultStore::new(Arc::new(MemoryStore::new()), FaultPlan::none()).recording();
+    let faults = Arc::new(faults);
+    let store: Arc<dyn Store> = Arc::clone(&faults) as _;
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        transaction.add(key("total"), 2);
+        transaction.add(key("other"), 0);
+        transaction.add(key("total"), 3);
+        transaction.done(())
+    })
+    .await;
+    outcome.unwrap();
+    assert_eq!(total(&faults).await, 5);
+    assert_eq!(faults.history()[0].1.mutations().len(), 1);
+}
+
+type Reading = for<'t> fn(&'t mut Transaction) -> BoxFuture<'t, Outcome<()>>;
+
+/// Whether a transaction that reads by `read` and then meets `change` is decided a second time.
+async fn conflicts_with(change: Commit, read: Reading) -> bool {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "a", "1").await;
+    let attempts = AtomicU32::new(0);
+    let (attempt, change, other) = (&attempts, &change, &store);
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        read(&mut transaction).await?;
+        if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
+            other.commit(change.clone()).await?;
+        }
+        transaction.put(key("out"), &1);
+        transaction.done(())
+    })
+    .await;
+    outcome.unwrap();
+    attempts.load(Ordering::SeqCst) == 2
+}
+
+fn commit(builder: knowledge_store::CommitBuilder) -> Commit {
+    builder.build().unwrap()
+}
+
+#[tokio::test]
+async fn what_was_read_is_checked_present_or_absent() {
+    let read_both: Reading = |transaction| {
+        Box::pin(async move {
+            transaction
+                .read_many::<i64>(&[key("a"), key("absent")])
+                .await?;
+            Ok(())
+        })
+    };
+    let changes = [("a", true), ("absent", true), ("elsewhere", false)];
+    for (name, expected) in changes {
+        let change = commit(Commit::builder().put(key(name), "2"));
+        assert_eq!(conflicts_with(change, read_both).await, expected, "{name}");
+    }
+    let deletion = commit(Commit::builder().delete(key("a")));
+    assert!(conflicts_with(deletion, read_both).await);
+}
+
+#[tokio::test]
+async fn a_guard_conflicts_with_an_addition_and_a_peek_with_nothing() {
+    let addition = commit(Commit::builder().add(key("count"), 1));
+    let guard: Reading = |transaction| {
+        Box::pin(async move {
+            assert!(transaction.guard(&key("count")).await? <= 1);
+            Ok(())
+        })
+    };
+    assert!(conflicts_with(addition.clone(), guard).await);
+    let peek: Reading = |transaction| {
+        Box::pin(async move {
+            transaction.peek::<i64>(&key("count")).await?;
+            Ok(())
+        })
+    };
+    assert!(!conflicts_with(addition, peek).await);
+}
+
+#[tokio::test]
+async fn two_readings_that_differ_are_a_conflict() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "a", "1").await;
+    let attempts = AtomicU32::new(0);
+    let (attempt, other) = (&attempts, &store);
+    let outcome: Outcome<(i64, i64)> = transact(&store, &env(), |mut transaction| async move {
+        let before = transaction.read(&key("a")).await?.unwrap();
+        if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
+            put(&**other, "a", "2").await;
+        }
+        let after = transaction.read(&key("a")).await?.unwrap();
+        transaction.put(key("out"), &1);
+        transaction.done((before, after))
+    })
+    .await;
+    assert_eq!(
+        outcome.unwrap(),
+        (2, 2),
+        "no decision on a torn reading stands"
+    );
+}
+
+#[tokio::test]
+async fn what_is_created_is_not_there_before() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "taken", "1").await;
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        transaction.create(key("taken"), &2);
+        transaction.done(())
+    })
+    .await;
+    assert!(matches!(outcome, Err(TransactionError::Contended)));
+    assert_eq!(store.counter(&key("taken")).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn what_fits_into_no_commit_is_an_error_of_its_own() {
+    let (faults, store) = faulty(FaultPlan::none());
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        transaction.put(key("k"), &"x".repeat(VALUE_BYTES_MAX));
+        transaction.done(())
+    })
+    .await;
+    assert!(matches!(outcome, Err(TransactionError::Invalid(_))));
+    assert_eq!(faults.counts().commits, 0);
+}
+
+#[tokio::test]
+async fn a_value_of_another_kind_is_an_error_and_no_panic() {
+    let (_, store) = faulty(FaultPlan::none());
+    put(&*store, "k", "\"text\"").await;
+    let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
+        let read = transaction.read(&key("k")).await?;
+        transaction.done(read)
+    })
+    .await;
+    assert_eq!(store_error(outcome), StoreErrorKind::Corrupt);
+}
+
+/// An environment whose randomness differs from call to call, so that waits do.
+fn jittery() -> Env {
+    let state = AtomicU64::new(1);
+    let fill = move |buffer: &mut [u8]| {
+        for byte in buffer {
+            let x = state.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::SeqCst);
+            *byte = (x.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 56) as u8;
+        }
+    };
+    Env::new(|| Timestamp::UNIX_EPOCH, fill)
+}
+
+async fn increment(store: &Arc<dyn Store>, env: &Env) -> Outcome<i64> {
+    transact(store, env, |mut transaction| async move {
+        let n = transaction.read(&key("n")).await?.unwrap_or(0) + 1;
+        transaction.put(key("n"), &n);
+        transaction.done(n)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_increments_lose_nothing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let env = jittery();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let (store, env) = (Arc::clone(&store), env.clone());
+            tokio::spawn(async move {
+                let mut done = Vec::new();
+                for _ in 0..100 {
+                    match increment(&store, &env).await {
+                        Ok(n) => done.push(n),
+                        Err(TransactionError::Contended) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                done
+            })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for task in tasks {
+        seen.extend(task.await.unwrap());
+    }
+    seen.sort_unstable();
+    let all: Vec<i64> = (1..=i64::try_from(seen.len()).unwrap()).collect();
+    assert_eq!(seen, all, "each number once");
+    assert_eq!(store.counter(&key("n")).await.unwrap(), all.len() as i64);
+}
+
+/// A transaction outside `transact` only reads.
+#[tokio::test]
+async fn a_transaction_alone_changes_nothing() {
+    let (faults, store) = faulty(FaultPlan::none());
+    let mut transaction = Transaction::begin(store);
+    transaction.put(key("k"), &1);
+    let decided: Outcome<Decided<()>> = transaction.done(());
+    drop(decided);
+    assert_eq!(faults.counts().commits, 0);
+}

@@ -1,0 +1,421 @@
+//! Random requests and their answers, and what goes on behind them, in full: to be compared with the same conversation elsewhere.
+//!
+//! The strategies of proptest cannot do this: from one seed they make other values where words have 32 bits. What is drawn
+//! here has the same width everywhere, and so the same seed gives the same text, on every target and over every store.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::fixture::{self, Fixture, OrgFixture};
+use super::simulation::{SimulatedTime, contents};
+use knowledge_core::api::{Api, Authentication, OPERATIONS, Operation, OperationSpec, openapi};
+use knowledge_core::limits::Limits;
+use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode, Timestamp};
+use knowledge_core::service::{
+    Attempt, DeliveryAnswer, InFlight, KnowledgeService, Options, SealingKey, SigningSecret,
+};
+use knowledge_core::store::Store;
+
+/// How many requests a conversation has.
+const REQUESTS: u32 = 300;
+/// How many organisations take part.
+const ORGS: usize = 2;
+/// What time goes by between two requests, at most.
+const PAUSE_MAX_MS: u32 = 60_000;
+/// How many deliveries are attempted in a row, at most.
+const CLAIMED_MAX: usize = 10;
+/// What the paths of inbound webhooks begin with.
+const INBOUND: &str = "/v1/inbound/";
+/// A chance of one in so many.
+const SELDOM: u32 = 12;
+
+/// Fills an empty store, asks random things over the HTTP interface, and tells everything that came of it: each request
+/// with its answer, what was swept and what was delivered in between, then each key that is stored with its value.
+///
+/// # Panics
+/// Where the store cannot be filled or read.
+pub async fn hold(store: Arc<dyn Store>, seed: u64) -> String {
+    let time = SimulatedTime::new();
+    let options = Options::new(SealingKey::new([7; 32]));
+    let opened = KnowledgeService::open(Arc::clone(&store), time.env(seed), options);
+    let service = opened.await.expect("an empty store is opened");
+    let seeded = fixture::seed_orgs(&service, ORGS).await;
+    let mut speaker = Speaker::new(seed, &seeded.expect("an empty store is filled"));
+    let api = Api::new(service.clone());
+    let mut text = String::new();
+    for _ in 0..REQUESTS {
+        match speaker.below(SELDOM) {
+            0 => maintain(&mut text, &service, time.now()).await,
+            1..=3 => deliver(&mut text, &service, &mut speaker, time.now()).await,
+            _ => {}
+        }
+        let (collection, request) = speaker.request(time.now());
+        note_request(&mut text, &request);
+        let response = api.handle(request).await;
+        speaker.listen(&collection, &response);
+        note_response(&mut text, &response);
+        let pause = speaker.below(PAUSE_MAX_MS);
+        time.advance(Duration::from_millis(pause.into()));
+    }
+    let stored = contents(&*store).await.expect("the store answers");
+    for (key, value) in stored {
+        let _ = writeln!(text, "{key} {}", value.escape_ascii());
+    }
+    text
+}
+
+/// Sweeps what has expired.
+async fn maintain(text: &mut String, service: &KnowledgeService, now: Timestamp) {
+    let done = service.maintain(now).await.expect("the store answers");
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(text, "maintain {done:?}");
+}
+
+/// Makes deliveries of events, and attempts some that are due; whatever comes of it.
+async fn deliver(
+    text: &mut String,
+    service: &KnowledgeService,
+    speaker: &mut Speaker,
+    now: Timestamp,
+) {
+    let expanded = service.expand_events(now).await.expect("the store answers");
+    let _ = writeln!(text, "expand {expanded:?}");
+    let in_flight = InFlight::default();
+    let claimed = service.claim_deliveries(now, CLAIMED_MAX, &in_flight);
+    for delivery in claimed.await.expect("the store answers").deliveries {
+        let request = &delivery.request;
+        let _ = writeln!(text, "POST {}", request.url.as_url());
+        note_headers(text, &request.headers());
+        let _ = writeln!(text, "  {}", request.body.escape_ascii());
+        let attempt = speaker.attempt();
+        let finished = service
+            .finish_delivery(now, &delivery.lease, &attempt)
+            .await;
+        let _ = writeln!(text, "  {attempt:?} {finished:?}");
+    }
+}
+
+fn note_request(text: &mut String, request: &Request<Bytes>) {
+    let body = request.body().escape_ascii();
+    let _ = writeln!(text, "{} {} {body}", request.method(), request.uri());
+}
+
+fn note_headers(text: &mut String, headers: &HeaderMap) {
+    for (name, value) in headers {
+        let _ = writeln!(text, "  {name}: {}", value.as_bytes().escape_ascii());
+    }
+}
+
+fn note_response(text: &mut String, response: &Response<Bytes>) {
+    let _ = writeln!(text, "  {}", response.status().as_u16());
+    note_headers(text, response.headers());
+    let _ = writeln!(text, "  {}", response.body().escape_ascii());
+}
+
+/// Who asks, and what is known of what there is.
+struct Speaker {
+    random: fastrand::Rng,
+    /// A body for each operation that takes one.
+    bodies: BTreeMap<String, Value>,
+    orgs: Vec<Known>,
+    /// Which of them this request is about.
+    org: usize,
+}
+
+/// What is known of an organisation.
+#[derive(Default)]
+struct Known {
+    slug: String,
+    tokens: Vec<String>,
+    sessions: Vec<String>,
+    /// The paths of inbound webhooks, and what is signed with there.
+    inbound: Vec<(String, SigningSecret)>,
+    /// Identifiers, by the collection that they are of.
+    ids: BTreeMap<String, Vec<String>>,
+}
+
+impl Known {
+    fn of(org: &OrgFixture) -> Self {
+        let mut known = Self {
+            slug: org.slug.clone(),
+            tokens: vec!["wkt_nobody".to_owned()],
+            sessions: vec!["wks_nobody".to_owned()],
+            inbound: Vec::new(),
+            ids: BTreeMap::new(),
+        };
+        let members = &org.members;
+        for member in [
+            &members.owner,
+            &members.admin,
+            &members.member,
+            &members.viewer,
+        ] {
+            known.tokens.push(member.token.clone());
+            known.sessions.push(member.session.clone());
+            known.add("members", member.id.to_string());
+        }
+        for workspace in [&org.main, &org.side] {
+            known.add("workspaces", workspace.id.to_string());
+            for memory in workspace.memories.internal.iter().take(8) {
+                known.add("memories", memory.to_string());
+            }
+        }
+        for role in [org.roles.unheld, org.roles.guest] {
+            known.add("custom-roles", role.to_string());
+        }
+        for source in &org.sources {
+            known.add("sources", source.to_string());
+        }
+        known.add("recalls", org.recall.to_string());
+        known
+    }
+
+    fn add(&mut self, collection: &str, id: String) {
+        self.ids.entry(collection.to_owned()).or_default().push(id);
+    }
+}
+
+impl Speaker {
+    fn new(seed: u64, fixture: &Fixture) -> Self {
+        Self {
+            random: fastrand::Rng::with_seed(seed),
+            bodies: examples(),
+            orgs: fixture.orgs.iter().map(Known::of).collect(),
+            org: 0,
+        }
+    }
+
+    /// A number below another, of 32 bits everywhere.
+    fn below(&mut self, end: u32) -> u32 {
+        self.random.u32(..end)
+    }
+
+    fn seldom(&mut self) -> bool {
+        self.below(SELDOM) == 0
+    }
+
+    fn place(&mut self, length: usize) -> usize {
+        let length = u32::try_from(length).expect("lists are short");
+        self.below(length) as usize
+    }
+
+    /// The organisation that is asked about; seldom another.
+    fn some_org(&mut self) -> usize {
+        match self.seldom() {
+            true => self.place(self.orgs.len()),
+            false => self.org,
+        }
+    }
+
+    /// An identifier of a collection; seldom one of another, or of nothing.
+    fn id(&mut self, collection: &str) -> String {
+        if self.seldom() {
+            return Uuid::from_u128(self.random.u64(..).into()).to_string();
+        }
+        let org = self.some_org();
+        let ids = &self.orgs[org].ids;
+        let known = match ids.get(collection) {
+            Some(known) => known.clone(),
+            None => ids.values().flatten().cloned().collect(),
+        };
+        known[self.place(known.len())].clone()
+    }
+
+    /// What came of an attempt to deliver.
+    fn attempt(&mut self) -> Attempt {
+        let status = [200, 204, 307, 410, 429, 500][self.place(6)];
+        let retry_after = (status == 429).then(|| Duration::from_secs(self.below(90).into()));
+        let duration = Duration::from_millis(self.below(15_000).into());
+        let outcome = match self.seldom() {
+            false => Ok(DeliveryAnswer {
+                status,
+                retry_after,
+            }),
+            true => Err(DeliveryFailure {
+                code: DeliveryFailureCode::ConnectionFailed,
+                message: "nobody listens".to_owned(),
+            }),
+        };
+        Attempt { duration, outcome }
+    }
+
+    /// A request, and the collection that what it makes is of.
+    fn request(&mut self, now: Timestamp) -> (String, Request<Bytes>) {
+        self.org = self.place(self.orgs.len());
+        let spec = if self.seldom() {
+            self.spec_of_inbound_webhooks()
+        } else {
+            &OPERATIONS[self.place(OPERATIONS.len())]
+        };
+        let (mut path, collection) = self.path(spec);
+        let body = self.body(spec);
+        let mut headers = HeaderMap::new();
+        if !body.is_empty() {
+            headers.insert("content-type", value("application/json"));
+        }
+        if !self.seldom() {
+            let key = format!("key-{}", self.below(6));
+            headers.insert("idempotency-key", value(&key));
+        }
+        let known = &self.orgs[self.org];
+        let (tokens, sessions) = (known.tokens.len(), known.sessions.len());
+        match spec.authentication {
+            Authentication::Signature if !known.inbound.is_empty() => {
+                path = self.sign(&mut headers, &body, now);
+            }
+            Authentication::Bearer | Authentication::Signature => {
+                let place = self.place(tokens);
+                let token = &self.orgs[self.org].tokens[place];
+                headers.insert("authorization", value(&format!("Bearer {token}")));
+            }
+            Authentication::Session => {
+                let place = self.place(sessions);
+                let session = &self.orgs[self.org].sessions[place];
+                headers.insert("cookie", value(&format!("service_session={session}")));
+            }
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = spec.method.clone();
+        *request.uri_mut() = path.parse().expect("a path");
+        *request.headers_mut() = headers;
+        (collection, request)
+    }
+
+    /// A message to an inbound webhook, or, where there is none yet, making one.
+    fn spec_of_inbound_webhooks(&self) -> &'static OperationSpec {
+        let wanted = match self.orgs[self.org].inbound.is_empty() {
+            true => Operation::CreateInboundWebhook,
+            false => Operation::PostToInboundWebhook,
+        };
+        let found = OPERATIONS.iter().find(|spec| spec.operation == wanted);
+        found.expect("every operation is there")
+    }
+
+    fn body(&mut self, spec: &OperationSpec) -> Bytes {
+        let Some(mut body) = self.bodies.get(&spec.operation.id()).cloned() else {
+            return Bytes::new();
+        };
+        self.vary(&mut body, "");
+        Bytes::from(body.to_string())
+    }
+
+    /// Signs a message to an inbound webhook: mostly rightly, seldom for another time, and some of them repeated. The
+    /// path that it goes to.
+    fn sign(&mut self, headers: &mut HeaderMap, body: &Bytes, now: Timestamp) -> String {
+        let place = self.place(self.orgs[self.org].inbound.len());
+        let id = format!("msg-{}", self.below(20));
+        let late = Duration::from_secs(if self.seldom() { 600 } else { 0 });
+        let (path, secret) = &self.orgs[self.org].inbound[place];
+        let at = now.minus(late);
+        headers.insert("webhook-id", value(&id));
+        headers.insert("webhook-timestamp", HeaderValue::from(at.as_seconds()));
+        headers.insert("webhook-signature", value(&secret.sign(&id, at, body)));
+        path.clone()
+    }
+
+    /// A path with something for each of its parameters; the last segment that is none.
+    fn path(&mut self, spec: &OperationSpec) -> (String, String) {
+        let mut path = String::new();
+        let mut collection = "";
+        for segment in spec.path.split('/').skip(1) {
+            path.push('/');
+            match segment {
+                "{orgSlug}" | "{org}" => {
+                    let org = self.some_org();
+                    path.push_str(&self.orgs[org].slug);
+                }
+                segment if segment.starts_with('{') => path.push_str(&self.id(collection)),
+                segment => {
+                    collection = segment;
+                    path.push_str(segment);
+                }
+            }
+        }
+        (path, collection.to_owned())
+    }
+
+    /// Puts what there is into a body that is an example, and seldom something that is wrong.
+    fn vary(&mut self, value: &mut Value, name: &str) {
+        match value {
+            Value::Object(fields) => {
+                if self.seldom() {
+                    let gone = self.place(fields.len().max(1));
+                    let gone = fields.keys().nth(gone).cloned();
+                    gone.map(|gone| fields.remove(&gone));
+                }
+                for (name, value) in fields {
+                    self.vary(value, name);
+                }
+            }
+            Value::Array(items) => {
+                let count = self.below(3);
+                if let Some(item) = items.first().cloned() {
+                    items.extend((0..count).map(|_| item.clone()));
+                }
+                for item in items {
+                    self.vary(item, name);
+                }
+            }
+            Value::String(text) if text.parse::<Uuid>().is_ok() => {
+                *text = self.id(collection_of(name));
+            }
+            Value::String(text) if self.seldom() => text.push_str(" ü"),
+            Value::Bool(flag) => *flag = self.seldom(),
+            _ => {}
+        }
+    }
+
+    /// Remembers what was made.
+    fn listen(&mut self, collection: &str, response: &Response<Bytes>) {
+        let Ok(body) = serde_json::from_slice::<Value>(response.body()) else {
+            return;
+        };
+        let known = &mut self.orgs[self.org];
+        if let (Some(path), Some(secret)) = (body["url"].as_str(), body["signing_secret"].as_str())
+            && path.starts_with(INBOUND)
+        {
+            let secret = secret.parse().expect("a secret");
+            known.inbound.push((path.to_owned(), secret));
+        }
+        let made = [&body["id"], &body["data"]["id"]];
+        if let Some(id) = made.into_iter().find_map(Value::as_str) {
+            known.add(collection, id.to_owned());
+        }
+    }
+}
+
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("visible ASCII")
+}
+
+/// The collection that a field of a body names something of.
+fn collection_of(field: &str) -> &'static str {
+    match field {
+        "memoryIds" | "memory_ids" => "memories",
+        "sourceId" | "source_id" => "sources",
+        "workspace_id" | "workspaceId" => "workspaces",
+        "recall_id" => "recalls",
+        "role" | "reassign_to" => "custom-roles",
+        _ => "members",
+    }
+}
+
+/// The body of each operation that takes one, as its description shows it.
+fn examples() -> BTreeMap<String, Value> {
+    let document = openapi::document(&Limits::default());
+    let methods = document["paths"].as_object().into_iter().flatten();
+    let operations = methods.flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
+    let example = |(_, operation): (&String, &Value)| {
+        let body = &operation["requestBody"]["content"]["application/json"]["example"];
+        let id = operation["operationId"].as_str()?;
+        (!body.is_null()).then(|| (id.to_owned(), body.clone()))
+    };
+    operations.filter_map(example).collect()
+}

@@ -1,0 +1,273 @@
+//! Whether a store holds what the model says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use serde::de::DeserializeOwned;
+
+use super::{Announcement, Model, Org};
+use knowledge_core::access::RoleRef;
+use knowledge_core::model::{
+    CustomRole, EventType, Member, MemberId, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
+    RoleId, Source, WorkspaceId,
+};
+use knowledge_core::service::{Chat, Connector, Event};
+use knowledge_core::internals::keys;
+use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreExt};
+
+/// Everything of one organisation, read straight from a store.
+struct Stored<'s> {
+    store: &'s dyn Store,
+    org: OrgId,
+    differences: Vec<String>,
+}
+
+impl Model {
+    /// Reads everything from a store and says where it is not what it should be; empty where all is right. Roles of
+    /// deleted roles' holders may still have to be rewritten: what counts is where the redirects lead.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn differences(&self, store: &dyn Store) -> Result<Vec<String>, StoreError> {
+        let mut differences = Vec::new();
+        for (id, org) in &self.orgs {
+            let mut stored = Stored {
+                store,
+                org: *id,
+                differences: Vec::new(),
+            };
+            stored.compare_memories(org).await?;
+            stored.compare_roles(org).await?;
+            stored.compare_workspaces(org).await?;
+            stored.compare_endpoints(org).await?;
+            stored.compare_events(org, !self.lost_announcements).await?;
+            differences.append(&mut stored.differences);
+        }
+        Ok(differences)
+    }
+}
+
+impl Stored<'_> {
+    async fn all<T: DeserializeOwned>(
+        &self,
+        range: &KeyRange,
+    ) -> Result<Vec<(Key, T)>, StoreError> {
+        let found = self.store.scan_all(range).await?;
+        found
+            .iter()
+            .map(|found| Ok((found.key.clone(), knowledge_store::decode_value(found)?)))
+            .collect()
+    }
+
+    /// The range of the family that `key` belongs to, in this organisation.
+    fn family(&self, key: &Key) -> KeyRange {
+        let text = key.to_string();
+        let family = text.split('/').next().unwrap_or_default();
+        let prefix = format!("{family}/{}/", self.org.0.simple());
+        KeyRange::prefix(&Key::new(prefix).expect("a prefix of a key"))
+    }
+
+    fn compare<K: Ord + Debug, V: PartialEq + Debug>(
+        &mut self,
+        what: &str,
+        wanted: BTreeMap<K, V>,
+        mut found: BTreeMap<K, V>,
+    ) {
+        for (key, wanted) in wanted {
+            match found.remove(&key) {
+                Some(found) if found == wanted => {}
+                found => self.differences.push(format!(
+                    "{what} {key:?}: stored {found:?}, should be {wanted:?}"
+                )),
+            }
+        }
+        for (key, found) in found {
+            self.differences
+                .push(format!("{what} {key:?}: stored {found:?}, should not be"));
+        }
+    }
+
+    async fn compare_memories(&mut self, org: &Org) -> Result<(), StoreError> {
+        let labels = self.all::<MemoryLabels>(&keys::memories(self.org)).await?;
+        let found = labels
+            .into_iter()
+            .filter_map(|(key, labels)| Some((MemoryId(keys::last_id(&key)?), labels)))
+            .collect();
+        let wanted = org.memories.iter();
+        let wanted = wanted.map(|(id, memory)| (*id, memory.labels.clone()));
+        self.compare("labels of memory", wanted.collect(), found);
+
+        let family = self.family(&keys::content(self.org, MemoryId(uuid::Uuid::nil())));
+        let contents = self.all::<MemoryContent>(&family).await?;
+        let found = contents.into_iter().filter_map(|(key, content)| {
+            let id = MemoryId(keys::last_id(&key)?);
+            Some((id, (content.title, content.content)))
+        });
+        let found = found.collect();
+        let wanted = org.memories.iter();
+        let wanted =
+            wanted.map(|(id, memory)| (*id, (memory.title.clone(), memory.content.clone())));
+        self.compare("content of memory", wanted.collect(), found);
+
+        let sources = self.all::<Source>(&keys::sources(self.org)).await?;
+        let found = sources.into_iter().map(|(_, source)| (source.id, source));
+        self.compare("source", org.sources.clone(), found.collect());
+        Ok(())
+    }
+
+    async fn compare_roles(&mut self, org: &Org) -> Result<(), StoreError> {
+        let roles = self.all::<CustomRole>(&keys::roles(self.org)).await?;
+        let roles: BTreeMap<RoleId, CustomRole> =
+            roles.into_iter().map(|(_, role)| (role.id, role)).collect();
+        self.compare("role", org.roles.clone(), roles);
+
+        let redirects = self.all::<RoleRef>(&keys::role_redirects(self.org)).await?;
+        let redirects: BTreeMap<RoleId, RoleRef> = redirects
+            .into_iter()
+            .filter_map(|(key, target)| Some((RoleId(keys::last_id(&key)?), target)))
+            .collect();
+        let followed = |mut role: RoleRef| {
+            while let RoleRef::Custom(id) = role
+                && let Some(target) = redirects.get(&id)
+            {
+                role = *target;
+            }
+            role.to_string()
+        };
+        let members = self.all::<Member>(&keys::members(self.org)).await?;
+        let found: BTreeMap<MemberId, String> = members
+            .into_iter()
+            .map(|(_, member)| (member.id, followed(member.role)))
+            .collect();
+        let wanted = org.members.iter();
+        let wanted = wanted.map(|(id, member)| (*id, member.role.to_string()));
+        self.compare("role of member", wanted.collect(), found);
+
+        let nobody = keys::workspace_role(
+            self.org,
+            MemberId(uuid::Uuid::nil()),
+            WorkspaceId(uuid::Uuid::nil()),
+        );
+        let overrides = self.all::<RoleRef>(&self.family(&nobody)).await?;
+        let found = overrides.into_iter().filter_map(|(key, role)| {
+            let place = (
+                MemberId(keys::second_last_id(&key)?),
+                WorkspaceId(keys::last_id(&key)?),
+            );
+            Some((place, followed(role)))
+        });
+        let found = found.collect();
+        let wanted = org.overrides.iter();
+        let wanted = wanted.map(|(place, role)| (*place, role.to_string()));
+        self.compare("role in a workspace", wanted.collect(), found);
+        Ok(())
+    }
+
+    async fn compare_workspaces(&mut self, org: &Org) -> Result<(), StoreError> {
+        let (mut connectors, mut chats, mut mcp_keys) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        for workspace in org.workspaces.keys() {
+            let here = keys::connectors(self.org, *workspace);
+            for (_, connector) in self.all::<Connector>(&here).await? {
+                connectors.insert(connector.id, connector);
+            }
+            let here = keys::mcp_keys(self.org, *workspace);
+            for found in self.store.scan_all(&here).await? {
+                mcp_keys.insert(keys::last_id(&found.key));
+            }
+            let here = keys::chat(
+                self.org,
+                *workspace,
+                knowledge_core::model::ChatId(uuid::Uuid::nil()),
+            );
+            for (_, chat) in self.all::<Chat>(&self.family(&here)).await? {
+                chats.insert(chat.id, chat);
+            }
+        }
+        let wanted = org.connectors.iter();
+        let wanted = wanted.map(|(id, facts)| (*id, facts.connector.clone()));
+        self.compare("connector", wanted.collect(), connectors);
+        let wanted = org.chats.iter();
+        let wanted = wanted.map(|(id, (chat, _))| (*id, chat.clone()));
+        self.compare("chat", wanted.collect(), chats);
+        // Those that expired may be swept; those that did not are on the dashboards.
+        let wanted = org.mcp_keys.keys().map(|id| (Some(id.0), ()));
+        let wanted = wanted.filter(|(id, ())| mcp_keys.contains(id));
+        let wanted: BTreeMap<_, _> = wanted.collect();
+        let found = mcp_keys.into_iter().map(|id| (id, ()));
+        self.compare("MCP key", wanted, found.collect());
+        Ok(())
+    }
+
+    async fn compare_endpoints(&mut self, org: &Org) -> Result<(), StoreError> {
+        let recalls = self.all::<Recall>(&keys::recalls(self.org)).await?;
+        let found = recalls.into_iter().map(|(_, recall)| (recall.id, recall));
+        self.compare("recall", org.recalls.clone(), found.collect());
+
+        for family in ["subscription", "webhook", "inbound_webhook"] {
+            let wanted: BTreeSet<_> = match family {
+                "subscription" => org.subscriptions.keys().map(|id| id.0).collect(),
+                "webhook" => org.webhooks.keys().map(|id| id.0).collect(),
+                _ => org.inbound_webhooks.keys().map(|id| id.0).collect(),
+            };
+            let sample = Key::new(family).expect("a family has a name");
+            let found = self.store.scan_all(&self.family(&sample)).await?;
+            let found = found.iter().map(|found| (keys::last_id(&found.key), ()));
+            let wanted = wanted.into_iter().map(|id| (Some(id), ()));
+            self.compare(family, wanted.collect(), found.collect());
+        }
+        Ok(())
+    }
+
+    /// The outbox has an event for every change and no other.
+    async fn compare_events(&mut self, org: &Org, with_statuses: bool) -> Result<(), StoreError> {
+        let mut found = Vec::new();
+        for (_, event) in self.all::<Event>(&keys::outbox_events()).await? {
+            if event.org_id == self.org {
+                found.push((announcement(&event), event.endpoints));
+            }
+        }
+        let mut wanted = org.events.clone();
+        let is_kept = |(event, _): &(Announcement, i64)| {
+            with_statuses || !matches!(event, Announcement::Status(..))
+        };
+        found.retain(is_kept);
+        wanted.retain(is_kept);
+        for event in &wanted {
+            match found.iter().position(|found| found == event) {
+                Some(position) => drop(found.swap_remove(position)),
+                None => self.differences.push(format!("no event says {event:?}")),
+            }
+        }
+        for event in found {
+            self.differences
+                .push(format!("an event says {event:?}, which did not happen"));
+        }
+        Ok(())
+    }
+}
+
+/// What an event says.
+pub(super) fn announcement(event: &Event) -> Announcement {
+    let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
+    let count = |name: &str| field(name).as_u64().unwrap_or(u64::MAX) as usize;
+    match event.event_type {
+        EventType::IngestCompleted => {
+            Announcement::Ingest(event.workspace_id, count("created"), count("updated"))
+        }
+        EventType::ConnectorStatusChanged => {
+            let status = |name| serde_json::from_value(field(name)).ok();
+            let id = serde_json::from_value(field("service_account_id")).ok();
+            match (id, status("to")) {
+                (Some(id), Some(to)) => {
+                    Announcement::Status(event.workspace_id, id, status("from"), to)
+                }
+                _ => Announcement::Ingest(event.workspace_id, usize::MAX, usize::MAX),
+            }
+        }
+        event_type => {
+            let memories = serde_json::from_value(field("memory_ids")).unwrap_or_default();
+            Announcement::Memories(event_type, event.workspace_id, memories)
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What a dashboard shows, worked out from scratch: how connectors are, what is on the checklist, which chats are new.
+
+use std::time::Duration;
+
+use super::workspace::is_live;
+use super::{Announcement, Answer, Caller, Expected, Model, Org};
+use knowledge_core::access::Action;
+use knowledge_core::model::{
+    ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorStatus,
+    DashboardSummary, MemberKind, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+};
+use knowledge_core::service::{Connector, SyncOutcome, SyncReport};
+
+const HOUR_MILLIS: i64 = 60 * 60 * 1_000;
+
+/// A connector with every report that it ever got.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ConnectorFacts {
+    pub(super) connector: Connector,
+    pub(super) reports: Vec<(Timestamp, SyncReport)>,
+    pub(super) announced: ConnectorStatus,
+}
+
+impl ConnectorFacts {
+    /// The failures that still count: each for 24 hours from the end of the hour it fell into.
+    fn recent_errors(&self, now: Timestamp) -> u32 {
+        let counts = |at: Timestamp| {
+            let hour = at.as_millis().div_euclid(HOUR_MILLIS);
+            now.as_millis() < (hour + 25) * HOUR_MILLIS
+        };
+        let failures = self.reports.iter().filter(|(_, report)| is_failure(report));
+        failures.filter(|(at, _)| counts(*at)).count() as u32
+    }
+
+    pub(super) fn status(&self, now: Timestamp) -> ConnectorStatus {
+        let in_a_row = self.reports.iter().rev();
+        let in_a_row = in_a_row
+            .take_while(|(_, report)| is_failure(report))
+            .count();
+        let last_is_auth_error = self.reports.last().is_some_and(|(_, report)| {
+            matches!(
+                report.outcome,
+                SyncOutcome::Failure {
+                    is_authentication: true,
+                    ..
+                }
+            )
+        });
+        let patience = Duration::from_secs(2 * self.connector.sync_interval_seconds);
+        let since = self.last_success().unwrap_or(self.connector.created_at);
+        if self.connector.is_paused {
+            ConnectorStatus::Paused
+        } else if last_is_auth_error {
+            ConnectorStatus::AuthRequired
+        } else if self.reports.is_empty() {
+            ConnectorStatus::Pending
+        } else if in_a_row >= 3 {
+            ConnectorStatus::Failing
+        } else if now >= since.plus(patience) {
+            ConnectorStatus::Stale
+        } else if self.recent_errors(now) > 0 {
+            ConnectorStatus::Degraded
+        } else {
+            ConnectorStatus::Healthy
+        }
+    }
+
+    fn last_success(&self) -> Option<Timestamp> {
+        let mut newest_first = self.reports.iter().rev();
+        let success = newest_first.find(|(_, report)| !is_failure(report));
+        success.map(|(at, _)| *at)
+    }
+
+    fn health(&self, workspace_slug: &str, now: Timestamp) -> ConnectorHealth {
+        let last = self.reports.last();
+        let interval = Duration::from_secs(self.connector.sync_interval_seconds);
+        let last_error = last.and_then(|(_, report)| match &report.outcome {
+            SyncOutcome::Success => None,
+            SyncOutcome::Failure { error, .. } => Some(error.chars().take(500).collect()),
+        });
+        ConnectorHealth {
+            service_account_id: self.connector.id,
+            kind: self.connector.kind.clone(),
+            account_label: self.connector.account_label.clone(),
+            scope: self.connector.scope,
+            workspace_slug: workspace_slug.to_owned(),
+            status: self.status(now),
+            last_sync: last.map(|(at, _)| *at),
+            last_error,
+            last_success_at: self.last_success(),
+            next_sync_at: last
+                .map(|(at, report)| report.next_sync_at.unwrap_or_else(|| at.plus(interval))),
+            error_count_24h: self.recent_errors(now),
+        }
+    }
+}
+
+fn is_failure(report: &SyncReport) -> bool {
+    matches!(report.outcome, SyncOutcome::Failure { .. })
+}
+
+impl Org {
+    fn connectors_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = &ConnectorFacts> {
+        let all = self.connectors.values();
+        all.filter(move |facts| facts.connector.workspace_id == workspace)
+    }
+
+    fn recent_chats(&self, workspace: WorkspaceId) -> Vec<ChatSummary> {
+        let here = self.chats.values();
+        let mut here: Vec<_> = here
+            .filter(|(chat, _)| chat.workspace_id == workspace)
+            .map(|(chat, newest)| ChatSummary {
+                session_id: chat.id,
+                title: chat.title.clone(),
+                last_message_at: chat.last_message_at,
+                snippet: newest.chars().take(160).collect(),
+            })
+            .collect();
+        here.sort_by_key(|chat| std::cmp::Reverse((chat.last_message_at, chat.session_id)));
+        here.truncate(10);
+        here
+    }
+
+    fn checklist(&self, workspace: &Workspace, now: Timestamp) -> Checklist {
+        let step = |tier, step_id: &str, completed| ChecklistStep {
+            step_id: step_id.to_owned(),
+            label: String::new(),
+            cta_label: String::new(),
+            completed,
+            required: tier == ChecklistTier::Required,
+            tier,
+            workspace_slug: workspace.slug.clone(),
+        };
+        let required = |step_id, completed| step(ChecklistTier::Required, step_id, completed);
+        let suggested = |step_id, completed| step(ChecklistTier::Suggested, step_id, completed);
+        let here = workspace.id;
+        let has_memories = self
+            .memories
+            .values()
+            .any(|memory| memory.labels.workspace_id == here);
+        let mut keys = self.mcp_keys.values();
+        let has_mcp_key = keys.any(|key| key.workspace_id == here && is_live(key, now));
+        let is_user = |kind| kind == MemberKind::User;
+        let users = self
+            .members
+            .values()
+            .filter(|member| is_user(member.kind))
+            .count();
+        let has_chat = self
+            .chats
+            .values()
+            .any(|(chat, _)| chat.workspace_id == here);
+        let has_webhook = self.webhooks.values().any(|hook| hook.workspace_id == here);
+        Checklist {
+            required: vec![
+                required("connect_source", self.connectors_of(here).next().is_some()),
+                required("ingest_first_memory", has_memories),
+                required("create_mcp_key", has_mcp_key),
+            ],
+            suggested: vec![
+                suggested("invite_teammate", users > 1),
+                suggested("ask_first_question", has_chat),
+                suggested("add_webhook", has_webhook),
+                suggested(
+                    "clear_review_backlog",
+                    has_memories && self.backlog(here) == 0,
+                ),
+            ],
+        }
+    }
+
+    fn summary(&self, workspace: &Workspace, now: Timestamp) -> DashboardSummary {
+        let health = |facts: &ConnectorFacts| facts.health(&workspace.slug, now);
+        let keys = self.mcp_keys.values();
+        DashboardSummary {
+            workspace: WorkspaceSummary {
+                id: workspace.id,
+                name: workspace.name.clone(),
+                slug: workspace.slug.clone(),
+                audience: workspace.audience.clone(),
+                last_ingest_at: self.last_ingest.get(&workspace.id).copied(),
+            },
+            review_backlog_count: self.backlog(workspace.id),
+            first_value_checklist: self.checklist(workspace, now),
+            // Identifiers are in the order in which they were made.
+            connector_health: self.connectors_of(workspace.id).map(health).collect(),
+            mcp_keys: keys
+                .filter(|key| key.workspace_id == workspace.id && is_live(key, now))
+                .cloned()
+                .collect(),
+            recent_chats: self.recent_chats(workspace.id),
+        }
+    }
+
+    /// Announces the status of a connector if it is not the one announced last.
+    pub(super) fn announce_status(&mut self, facts: &mut ConnectorFacts, now: Timestamp) {
+        let status = facts.status(now);
+        if status != facts.announced {
+            let (workspace, id) = (facts.connector.workspace_id, facts.connector.id);
+            let from = Some(facts.announced);
+            self.announce(Announcement::Status(workspace, id, from, status));
+            facts.announced = status;
+        }
+    }
+}
+
+impl Model {
+    pub(super) fn dashboard(
+        &mut self,
+        by: &Caller,
+        workspace: WorkspaceId,
+        now: Timestamp,
+        learned: Option<&Answer>,
+    ) -> Expected {
+        let who = self.enter(by, workspace, Action::DashboardRead, now);
+        let who = who.map_err(|refusal| vec![refusal])?;
+        let org = self.org(who.org);
+        let summary = org.summary(&org.workspaces[&workspace], now);
+        let etag = self.dashboard_tag(&summary, learned);
+        Ok(Answer::Dashboard(Box::new(summary), etag))
+    }
+
+    /// The entity tag that the service told, if it never stood for another dashboard.
+    fn dashboard_tag(&mut self, summary: &DashboardSummary, learned: Option<&Answer>) -> String {
+        let Some(Answer::Dashboard(_, tag)) = learned else {
+            return String::new();
+        };
+        let known = self.dashboard_tags.entry(tag.clone());
+        let stands_for_it = known.or_insert_with(|| summary.clone()) == summary;
+        if stands_for_it && tag.starts_with("W/\"") {
+            tag.clone()
+        } else {
+            format!("not {tag}")
+        }
+    }
+
+    /// Nothing that can be seen changes but statuses that are announced.
+    pub(super) fn maintain(&mut self, now: Timestamp) -> Expected {
+        for org in self.orgs.values_mut() {
+            let mut connectors = std::mem::take(&mut org.connectors);
+            for facts in connectors.values_mut() {
+                org.announce_status(facts, now);
+            }
+            org.connectors = connectors;
+        }
+        Ok(Answer::Done)
+    }
+}

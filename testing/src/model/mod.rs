@@ -1,0 +1,440 @@
+//! The domain in plain maps: what the service has to answer, worked out in the simplest way.
+//!
+//! The [`Model`] runs on one thread, keeps everything in memory and shares no decision with the service: who may do
+//! what, how a connector is, who holds a role after another was deleted, what a key replays. It takes the types of
+//! the service for records and requests, and nothing else of it. Identifiers and secrets that the service makes are
+//! learned from its answers, and have to be new.
+//!
+//! ```
+//! use knowledge_core::limits::Limits;
+//! use knowledge_core::model::{Timestamp, WorkspaceId};
+//! use knowledge_testing::model::{Call, Caller, Model, Refusal};
+//! # use knowledge_core::access::Credential;
+//! # use knowledge_core::model::{MemberId, OrgId};
+//! # let nobody = Credential::Trusted { org: OrgId(uuid::Uuid::nil()), member: MemberId(uuid::Uuid::nil()) };
+//!
+//! let mut model = Model::new(Limits::default());
+//! let call = Call::Dashboard(
+//!     Caller { name: "nobody".to_owned(), credential: nobody },
+//!     WorkspaceId(uuid::Uuid::nil()),
+//! );
+//! let expected = model.apply(&call, Timestamp::UNIX_EPOCH, None);
+//! assert_eq!(expected, Err(vec![Refusal::Unauthenticated]));
+//! ```
+
+mod access;
+mod call;
+mod compare;
+mod dashboard;
+mod deliveries;
+mod endpoints;
+mod memories;
+mod roles;
+mod workspace;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use self::access::Token;
+pub use self::access::builtin_actions;
+pub use self::call::{Answer, Call, Caller, Expected, Outcome, Refusal, agrees};
+use self::dashboard::ConnectorFacts;
+use knowledge_core::access::{Narrowing, RoleRef, Secret};
+use knowledge_core::ProblemCode;
+use knowledge_core::limits::Limits;
+use knowledge_core::model::{
+    AuditLogId, BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, ConnectorStatus,
+    CredentialId, CustomRole, DashboardSummary, EndpointId, EventType, InboundWebhook,
+    InboundWebhookId, McpKeySummary, Member, MemberId, MemoryId, MemoryLabels, OrgId, Organization,
+    Recall, RecallId, RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId,
+    Workspace, WorkspaceId,
+};
+use knowledge_core::service::Chat;
+
+/// Everything that one store is about.
+#[derive(Clone, Debug)]
+pub struct Model {
+    limits: Limits,
+    orgs: BTreeMap<OrgId, Org>,
+    /// By the secret itself.
+    tokens: BTreeMap<String, Token>,
+    /// Every identifier that the service ever made.
+    made: BTreeSet<Uuid>,
+    /// Every secret that the service ever showed.
+    shown: BTreeSet<String>,
+    /// What each entity tag of a role stands for.
+    role_tags: BTreeMap<String, CustomRole>,
+    /// What each entity tag of a dashboard stands for.
+    dashboard_tags: BTreeMap<String, DashboardSummary>,
+    /// Whether an answer is made up from what was read, after the service's own was lost.
+    is_recovering: bool,
+    /// Whether maintenance failed on its way, so that nobody knows which statuses it announced.
+    lost_announcements: bool,
+}
+
+/// One organisation. Nothing in it refers to another.
+#[derive(Clone, Debug, PartialEq)]
+struct Org {
+    slug: String,
+    members: BTreeMap<MemberId, Member>,
+    /// The roles that replace a member's in a workspace.
+    overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
+    workspaces: BTreeMap<WorkspaceId, Workspace>,
+    roles: BTreeMap<RoleId, CustomRole>,
+    sources: BTreeMap<SourceId, Source>,
+    memories: BTreeMap<MemoryId, Memory>,
+    /// Which memory has a name at its source.
+    names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
+    last_ingest: BTreeMap<WorkspaceId, Timestamp>,
+    /// What a member's idempotency key stands for.
+    replays: BTreeMap<(MemberId, String), Replay>,
+    audit: BTreeMap<AuditLogId, (MemberId, MemoryId, bool)>,
+    connectors: BTreeMap<ConnectorId, ConnectorFacts>,
+    mcp_keys: BTreeMap<CredentialId, McpKeySummary>,
+    chats: BTreeMap<ChatId, (Chat, String)>,
+    recalls: BTreeMap<RecallId, Recall>,
+    subscriptions: BTreeMap<SubscriptionId, CitationSubscription>,
+    webhooks: BTreeMap<WebhookId, Webhook>,
+    inbound_webhooks: BTreeMap<InboundWebhookId, InboundWebhook>,
+    /// How many endpoints a workspace ever had, and the how-manieth each one was.
+    endpoints_made: BTreeMap<WorkspaceId, i64>,
+    endpoints: BTreeMap<EndpointId, i64>,
+    /// What was announced, with how many endpoints there had been.
+    events: Vec<(Announcement, i64)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Memory {
+    labels: MemoryLabels,
+    title: String,
+    content: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Replay {
+    request: BulkUpdate,
+    result: BulkResult,
+    expires_at: Timestamp,
+}
+
+/// An event that has to be in the outbox.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Announcement {
+    Memories(EventType, WorkspaceId, BTreeSet<MemoryId>),
+    Ingest(WorkspaceId, usize, usize),
+    Status(
+        WorkspaceId,
+        ConnectorId,
+        Option<ConnectorStatus>,
+        ConnectorStatus,
+    ),
+}
+
+impl Announcement {
+    fn workspace(&self) -> WorkspaceId {
+        let (Self::Memories(_, workspace, _)
+        | Self::Ingest(workspace, ..)
+        | Self::Status(workspace, ..)) = self;
+        *workspace
+    }
+}
+
+impl Org {
+    /// An endpoint was made: it hears of what happens from now on.
+    fn add_endpoint(&mut self, workspace: WorkspaceId, endpoint: EndpointId) {
+        let made = self.endpoints_made.entry(workspace).or_default();
+        *made += 1;
+        self.endpoints.insert(endpoint, *made);
+    }
+
+    /// Something happened. Where there never was an endpoint nothing is announced.
+    fn announce(&mut self, event: Announcement) {
+        if let Some(endpoints) = self.endpoints_made.get(&event.workspace()) {
+            self.events.push((event, *endpoints));
+        }
+    }
+}
+
+impl Model {
+    /// An empty store under these limits.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            orgs: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            made: BTreeSet::new(),
+            shown: BTreeSet::new(),
+            role_tags: BTreeMap::new(),
+            dashboard_tags: BTreeMap::new(),
+            is_recovering: false,
+            lost_announcements: false,
+        }
+    }
+
+    /// The operator made an organisation.
+    pub fn add_organization(&mut self, org: &Organization, owner: &Member) {
+        let empty = Org {
+            slug: org.slug.clone(),
+            members: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            workspaces: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            memories: BTreeMap::new(),
+            names: BTreeMap::new(),
+            last_ingest: BTreeMap::new(),
+            replays: BTreeMap::new(),
+            audit: BTreeMap::new(),
+            connectors: BTreeMap::new(),
+            mcp_keys: BTreeMap::new(),
+            chats: BTreeMap::new(),
+            recalls: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
+            inbound_webhooks: BTreeMap::new(),
+            endpoints_made: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            events: Vec::new(),
+        };
+        self.orgs.insert(org.id, empty);
+        self.add_member(org.id, owner);
+    }
+
+    /// The operator made a workspace.
+    ///
+    /// # Panics
+    /// Where the model does not have the organisation.
+    pub fn add_workspace(&mut self, org: OrgId, workspace: &Workspace) {
+        let workspaces = &mut self.org_mut(org).workspaces;
+        workspaces.insert(workspace.id, workspace.clone());
+    }
+
+    /// The operator added a member.
+    ///
+    /// # Panics
+    /// Where the model does not have the organisation.
+    pub fn add_member(&mut self, org: OrgId, member: &Member) {
+        self.org_mut(org).members.insert(member.id, member.clone());
+    }
+
+    /// The operator made a token or a session.
+    pub fn add_credential(&mut self, issued: &knowledge_core::service::Issued) {
+        let record = &issued.record;
+        self.add_token(
+            &issued.secret,
+            Token {
+                id: record.id,
+                kind: record.kind,
+                org: record.org_id,
+                member: record.member_id,
+                narrowing: record.narrowing.clone(),
+                expires_at: record.expires_at,
+                is_revoked: false,
+            },
+        );
+    }
+
+    fn add_token(&mut self, secret: &Secret, token: Token) {
+        self.tokens.insert(secret.expose().to_owned(), token);
+    }
+
+    /// Carries out a call and says what the service has to answer. `learned` is what it did answer: the model takes
+    /// the identifiers and secrets from it that the service made, and nothing else. A call that is refused changes
+    /// nothing.
+    pub fn apply(&mut self, call: &Call, now: Timestamp, learned: Option<&Answer>) -> Expected {
+        match call {
+            Call::BulkUpdate(by, key, request) => self.bulk_update(by, key, request, now, learned),
+            Call::Ingest(by, workspace, source, memories) => {
+                self.ingest(by, (*workspace, *source), memories, now, learned)
+            }
+            Call::CreateSource(by, new) => self.create_source(by, new, now, learned),
+            Call::ListRoles(by, org) => self.list_roles(by, org, now),
+            Call::ReadRole(by, org, role) => self.read_role(by, org, *role, now, learned),
+            Call::CreateRole(by, org, new) => self.create_role(by, org, new, now, learned),
+            Call::UpdateRole(by, org, role, update, if_match) => {
+                let conditions = (update, if_match.as_ref());
+                self.update_role(by, org, *role, conditions, now, learned)
+            }
+            Call::DeleteRole(by, org, role, target) => {
+                self.delete_role(by, org, *role, *target, now)
+            }
+            Call::AssignRole(by, org, member, assignment) => {
+                self.assign_role(by, org, *member, *assignment, now)
+            }
+            Call::Revoke(org, credential) => self.revoke(*org, *credential, now, learned),
+            Call::CreateWebhook(by, workspace, new) => {
+                self.create_webhook(by, *workspace, new, now, learned)
+            }
+            Call::CreateInboundWebhook(by, workspace, new) => {
+                self.create_inbound_webhook(by, *workspace, new, now, learned)
+            }
+            Call::CreateRecall(by, workspace, new) => {
+                self.create_recall(by, *workspace, new, now, learned)
+            }
+            Call::Subscribe(by, new) => self.subscribe(by, new, now, learned),
+            Call::CreateConnector(by, workspace, new) => {
+                self.create_connector(by, *workspace, new, now, learned)
+            }
+            Call::ReportSync(by, workspace, connector, report) => {
+                self.report_sync(by, (*workspace, *connector), report, now)
+            }
+            Call::PauseConnector(by, workspace, connector, is_paused) => {
+                self.pause_connector(by, (*workspace, *connector), *is_paused, now)
+            }
+            Call::CreateChat(by, workspace, title) => {
+                self.create_chat(by, *workspace, title, now, learned)
+            }
+            Call::PostMessage(by, workspace, chat, content) => {
+                self.post_message(by, (*workspace, *chat), content, now, learned)
+            }
+            Call::CreateMcpKey(by, workspace, new) => {
+                self.create_mcp_key(by, *workspace, new, now, learned)
+            }
+            Call::NoteMcpKeyUse(by, workspace) => self.note_mcp_key_use(by, *workspace, now),
+            Call::Dashboard(by, workspace) => self.dashboard(by, *workspace, now, learned),
+            Call::ReadAudit(by, id) => self.read_audit(by, *id, now),
+            Call::Maintain => self.maintain(now),
+        }
+    }
+
+    /// Carries out a call whose answer was lost and that is known to have been carried out. `learned` is made up from
+    /// what was read afterwards, without secrets.
+    pub fn recover(&mut self, call: &Call, now: Timestamp, learned: &Answer) -> Expected {
+        self.is_recovering = true;
+        let expected = self.apply(call, now, Some(learned));
+        self.is_recovering = false;
+        expected
+    }
+
+    /// Whether the same is stored, whatever was learned on the way.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.orgs == other.orgs && self.tokens == other.tokens
+    }
+
+    /// Maintenance failed on its way: some statuses may be announced, some not.
+    pub fn lose_announcements(&mut self) {
+        self.lost_announcements = true;
+    }
+
+    /// The memory that has a name at its source.
+    #[must_use]
+    pub fn named_memory(
+        &self,
+        org: OrgId,
+        workspace: WorkspaceId,
+        source: SourceId,
+        name: &str,
+    ) -> Option<MemoryId> {
+        let names = &self.orgs.get(&org)?.names;
+        names.get(&(workspace, source, name.to_owned())).copied()
+    }
+
+    fn org(&self, org: OrgId) -> &Org {
+        &self.orgs[&org]
+    }
+
+    fn org_mut(&mut self, org: OrgId) -> &mut Org {
+        self.orgs.get_mut(&org).expect("the organisation was added")
+    }
+
+    /// The identifier that the service made; the nil one, which no answer has, where it is missing or not new.
+    fn made(&mut self, learned: Option<&Answer>) -> Uuid {
+        match learned.and_then(Answer::made) {
+            Some(id) if self.made.insert(id) => id,
+            _ => Uuid::nil(),
+        }
+    }
+
+    /// The signing secret that the service made, if it is one and new.
+    fn signing_secret(&mut self, learned: Option<&String>) -> Option<String> {
+        if self.is_recovering {
+            return None;
+        }
+        let secret = learned.filter(|secret| secret.starts_with("whsec_"));
+        let secret = secret.filter(|secret| self.shown.insert(secret.to_string()));
+        Some(secret.map_or_else(|| "a new signing secret".to_owned(), String::clone))
+    }
+}
+
+impl Org {
+    fn narrowing_of(token: Option<&Token>) -> Narrowing {
+        token
+            .map(|token| token.narrowing.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// What is wrong with the form of a request, in the order in which refusals are compared.
+#[derive(Debug, Default)]
+struct Shape(Vec<(String, ProblemCode)>);
+
+impl Shape {
+    fn push(&mut self, path: impl Into<String>, code: ProblemCode) {
+        self.0.push((path.into(), code));
+    }
+
+    fn when(&mut self, is_wrong: bool, path: &str, code: ProblemCode) {
+        if is_wrong {
+            self.push(path, code);
+        }
+    }
+
+    /// A name or a title.
+    fn name(&mut self, path: &str, name: &str) {
+        if name.chars().count() > 128 {
+            self.push(path, ProblemCode::TooLarge);
+        } else if name.chars().all(char::is_whitespace) {
+            self.push(path, ProblemCode::TooSmall);
+        } else if name.chars().any(char::is_control) {
+            self.push(path, ProblemCode::InvalidValue);
+        }
+    }
+
+    fn slug(&mut self, path: &str, slug: &str) {
+        let is_slug = (1..=64).contains(&slug.len())
+            && slug
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c));
+        self.when(!is_slug, path, ProblemCode::InvalidValue);
+    }
+
+    fn count(&mut self, path: &str, count: usize, max: usize) {
+        self.when(count == 0, path, ProblemCode::TooSmall);
+        self.when(count > max, path, ProblemCode::TooLarge);
+    }
+
+    /// The text of a memory or a message.
+    fn text(&mut self, path: &str, text: &str, bytes_max: usize) {
+        let escaped = text.chars().map(|c| match c {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            other => other.len_utf8(),
+        });
+        let is_too_large = text.len() > bytes_max || escaped.sum::<usize>() + 2 > 60 * 1024;
+        self.when(text.is_empty(), path, ProblemCode::TooSmall);
+        self.when(is_too_large, path, ProblemCode::TooLarge);
+    }
+
+    /// Goes on with what the caller may do, if the form is right. Where both are wrong, either may be told.
+    fn then<T>(mut self, authorised: Result<T, Refusal>) -> Result<T, Vec<Refusal>> {
+        self.0.sort();
+        match authorised {
+            Ok(authorised) if self.0.is_empty() => Ok(authorised),
+            Ok(_) => Err(vec![Refusal::Invalid(self.0)]),
+            Err(refusal) if self.0.is_empty() => Err(vec![refusal]),
+            Err(refusal) => Err(vec![refusal, Refusal::Invalid(self.0)]),
+        }
+    }
+}
+
+/// Nothing, or every refusal that applies.
+fn none_of(refusals: Vec<Refusal>) -> Result<(), Vec<Refusal>> {
+    if refusals.is_empty() {
+        Ok(())
+    } else {
+        Err(refusals)
+    }
+}

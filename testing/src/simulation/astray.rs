@@ -1,0 +1,94 @@
+//! A world whose members take things of another organisation for their own: what tenancy is tested with.
+
+use uuid::Uuid;
+
+use super::world::{Cast, World};
+use knowledge_core::model::{
+    AuditLogId, ChatId, ConnectorId, CredentialId, MemberId, MemoryId, RecallId, RoleId, SourceId,
+    WorkspaceId,
+};
+
+impl World {
+    /// The same world gone astray: members of the first or the second organisation take things of the other one for
+    /// their own, those of the kinds that `kinds` has a bit for. Each identifier of the other organisation goes through
+    /// `stranger` first, so that a twin of this world can name, in the same places, things that nobody has.
+    #[must_use]
+    pub fn astray(&self, is_second_org: bool, kinds: u16, stranger: impl Fn(Uuid) -> Uuid) -> Self {
+        let mut world = self.clone();
+        world.sent.clear();
+        let [first, second] = &self.orgs;
+        world.orgs = if is_second_org {
+            [
+                first.mixed_up(first, u16::MAX, &stranger),
+                second.mixed_up(first, kinds, &stranger),
+            ]
+        } else {
+            [
+                first.mixed_up(second, kinds, &stranger),
+                second.mixed_up(second, u16::MAX, &stranger),
+            ]
+        };
+        world
+    }
+
+    /// The identifiers of everything that an organisation has: of the first or the second one.
+    #[must_use]
+    pub fn identifiers(&self, is_second_org: bool) -> Vec<Uuid> {
+        let cast = &self.orgs[usize::from(is_second_org)];
+        let ids = std::cell::RefCell::new(vec![cast.id.0]);
+        let note = |id| {
+            ids.borrow_mut().push(id);
+            id
+        };
+        cast.mixed_up(cast, u16::MAX, &note);
+        ids.into_inner()
+    }
+}
+
+impl Cast {
+    /// This organisation with things of another for some of its own.
+    fn mixed_up(&self, other: &Self, kinds: u16, stranger: &impl Fn(Uuid) -> Uuid) -> Self {
+        /// The things of a kind: one's own, or the other's under other identifiers.
+        fn kind<T: Clone>(is_other: bool, own: &[T], other: &[T], map: impl Fn(&T) -> T) -> Vec<T> {
+            if is_other {
+                other.iter().map(map).collect()
+            } else {
+                own.to_vec()
+            }
+        }
+        macro_rules! ids {
+            ($bit:literal, $field:ident, $type:ident) => {
+                kind(
+                    kinds & (1 << $bit) != 0,
+                    &self.$field,
+                    &other.$field,
+                    |id| $type(stranger(id.0)),
+                )
+            };
+        }
+        macro_rules! placed {
+            ($bit:literal, $field:ident, $type:ident) => {
+                kind(
+                    kinds & (1 << $bit) != 0,
+                    &self.$field,
+                    &other.$field,
+                    |(id, place)| ($type(stranger(id.0)), WorkspaceId(stranger(place.0))),
+                )
+            };
+        }
+        Self {
+            workspaces: ids!(0, workspaces, WorkspaceId),
+            memories: placed!(1, memories, MemoryId),
+            sources: ids!(2, sources, SourceId),
+            roles: ids!(3, roles, RoleId),
+            deleted_roles: ids!(3, deleted_roles, RoleId),
+            members: ids!(4, members, MemberId),
+            connectors: placed!(5, connectors, ConnectorId),
+            chats: placed!(6, chats, ChatId),
+            recalls: ids!(7, recalls, RecallId),
+            credentials: ids!(8, credentials, CredentialId),
+            audit: ids!(9, audit, AuditLogId),
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The whole service over a store, compared with the plain model: property tests in one call.
+//!
+//! [`check_store`] generates sequences of operations, carries each out through the service over a new store and on
+//! the [model](super::model), and compares every answer, every refusal and in the end all that is stored; every
+//! counter and every index is compared with a recount. With faults, the store conflicts and fails on the way, and loses
+//! answers. What fails is made as short as possible and shown with its seed.
+//!
+//! It needs no runtime of its own: it is a future, and awaits what the store awaits.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use knowledge_core::store::{MemoryStore, Store};
+//! use knowledge_testing::simulation::{self, Config};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! // Your own store here: each case gets an empty one.
+//! let make_store = || async { Arc::new(MemoryStore::new()) as Arc<dyn Store> };
+//! simulation::check_store(&Config::new(4), make_store).await;
+//! simulation::check_store(&Config::new(4).with_faults(), make_store).await;
+//! # }
+//! ```
+
+mod astray;
+mod crowd;
+mod env;
+mod execute;
+mod lost;
+mod resolve;
+mod run;
+mod world;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use proptest::prelude::any;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, RngSeed, TestRng, TestRunner};
+
+pub use self::crowd::Crowd;
+pub use self::env::SimulatedTime;
+pub use self::execute::execute;
+pub use self::resolve::Step;
+pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
+pub use self::world::World;
+use knowledge_core::store::Store;
+use knowledge_store::conformance::Task;
+use knowledge_store::faults::FaultRates;
+use crate::strategies::{Op, crowds, operations};
+
+/// How many shorter sequences are tried after one has failed.
+const SHRINK_TRIES_MAX: usize = 3_000;
+/// How many callers act at once.
+const CALLERS: usize = 4;
+
+/// How much [`check_store`] tries.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// How many sequences.
+    pub cases: u32,
+    /// How many operations the longest has.
+    pub operations: usize,
+    /// How often the store fails.
+    pub faults: FaultRates,
+    /// The seed of the first case; each further one has the next. Without one it is proptest's: random, or
+    /// `PROPTEST_RNG_SEED` of the environment.
+    pub seed: Option<u64>,
+}
+
+impl Config {
+    /// So many cases of up to 120 operations, without faults.
+    #[must_use]
+    pub fn new(cases: u32) -> Self {
+        Self {
+            cases,
+            operations: 120,
+            faults: FaultRates::default(),
+            seed: None,
+        }
+    }
+
+    /// With conflicts, refusals and lost answers of every kind.
+    #[must_use]
+    pub fn with_faults(mut self) -> Self {
+        self.faults = FaultRates {
+            conflict: 0.15,
+            unavailable: 0.03,
+            full: 0.01,
+            lost_applied: 0.05,
+            lost_not_applied: 0.05,
+            lost_applied_later: 0.05,
+            read: 0.004,
+        };
+        self
+    }
+
+    /// From this seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}
+
+/// Runs the property tests over stores of one kind. `make_store` gives an empty one for each case.
+///
+/// # Panics
+/// Where the service over such a store does not do what the model says: with the shortest sequence of operations
+/// found that shows it, the calls that they became, and the seed.
+pub async fn check_store<F, R>(config: &Config, make_store: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    let make_store = &make_store;
+    check_cases(config, operations(config.operations), |seed, ops| async move {
+        check_operations(make_store().await, seed, config.faults, &ops).await
+    })
+    .await;
+}
+
+/// Runs the property tests with several callers at once over stores of one kind. There has to be one order of all
+/// calls, by the versions of their commits, in which the model gives the same answers.
+///
+/// `run` runs all tasks at the same time. On threads it shows races inside a store; taking turns on one, as in the
+/// example, a seed always gives the same run.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use knowledge_core::store::{MemoryStore, Store};
+/// # use knowledge_testing::simulation::{self, Config};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let make_store = || async { Arc::new(MemoryStore::new()) as Arc<dyn Store> };
+/// let take_turns = |tasks| async { drop(futures::future::join_all(tasks).await) };
+/// simulation::check_callers(&Config::new(4), make_store, take_turns).await;
+/// # }
+/// ```
+///
+/// # Panics
+/// As [`check_store`].
+pub async fn check_callers<F, R, G, T>(config: &Config, make_store: F, run: G)
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+    G: Fn(Vec<Task<'static>>) -> T,
+    T: Future<Output = ()>,
+{
+    let (make_store, run) = (&make_store, &run);
+    check_cases(
+        config,
+        crowds(CALLERS, config.operations / CALLERS),
+        |seed, callers| async move {
+            let crowd = Crowd::begin(make_store().await, seed).await?;
+            run(crowd.tasks(seed, &callers)).await;
+            crowd.check().await
+        },
+    )
+    .await;
+}
+
+/// Runs a property of one's own on what a strategy gives, each time with a seed: as often, and with such reports, as
+/// [`check_store`] does.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use knowledge_core::store::MemoryStore;
+/// # use knowledge_store::faults::FaultRates;
+/// use knowledge_testing::simulation::{Config, Simulation, check_cases};
+/// use knowledge_testing::strategies::operations;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // Whatever happens on the way, the store is whole after each step.
+/// check_cases(&Config::new(2), operations(10), |seed, ops| async move {
+///     let store = Arc::new(MemoryStore::new());
+///     let mut simulation = Simulation::begin(store, seed, FaultRates::default()).await?;
+///     for op in &ops {
+///         simulation.step(op).await?;
+///         assert_eq!(simulation.service().verify().await.unwrap().differences, []);
+///     }
+///     Ok(())
+/// })
+/// .await;
+/// # }
+/// ```
+///
+/// # Panics
+/// Where `run` fails or panics, with the simplest value found that makes it.
+pub async fn check_cases<T, S, F, R>(config: &Config, strategy: S, run: F)
+where
+    T: std::fmt::Debug,
+    S: Strategy<Value = T>,
+    F: Fn(u64, T) -> R,
+    R: Future<Output = Result<(), Divergence>>,
+{
+    let first = config.seed.unwrap_or_else(seed_of_proptest);
+    for case in 0..config.cases {
+        let seed = first.wrapping_add(u64::from(case));
+        let tree = strategy.new_tree(&mut runner(seed));
+        let mut tree = tree.expect("no strategy rejects anything");
+        if let Err(divergence) = without_panic(run(seed, tree.current())).await {
+            let simplest = simplify(&mut tree, divergence, |value| run(seed, value)).await;
+            panic!(
+                "case {} of {} fails; run it again with PROPTEST_RNG_SEED={seed}\n{simplest}",
+                case + 1,
+                config.cases,
+            );
+        }
+    }
+}
+
+/// Runs one sequence of operations over an empty store.
+///
+/// # Errors
+/// A [`Divergence`] where the service does not do what the model says.
+pub async fn check_operations(
+    store: Arc<dyn Store>,
+    seed: u64,
+    faults: FaultRates,
+    ops: &[Op],
+) -> Result<(), Divergence> {
+    let mut simulation = Simulation::begin(store, seed, faults).await?;
+    for op in ops {
+        simulation.step(op).await?;
+    }
+    simulation.finish().await
+}
+
+async fn without_panic(
+    run: impl Future<Output = Result<(), Divergence>>,
+) -> Result<(), Divergence> {
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(panic) => Err(Divergence {
+            trace: Vec::new(),
+            problem: format!("a panic: {}", panic_message(&*panic)),
+        }),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
+}
+
+/// How the simplest value found fails.
+async fn simplify<T, F, R>(
+    tree: &mut impl ValueTree<Value = T>,
+    mut divergence: Divergence,
+    run: F,
+) -> Divergence
+where
+    F: Fn(T) -> R,
+    R: Future<Output = Result<(), Divergence>>,
+{
+    let mut goes_on = tree.simplify();
+    for _ in 0..SHRINK_TRIES_MAX {
+        if !goes_on {
+            break;
+        }
+        goes_on = match without_panic(run(tree.current())).await {
+            Ok(()) => tree.complicate(),
+            Err(simpler) => {
+                divergence = simpler;
+                tree.simplify()
+            }
+        };
+    }
+    divergence
+}
+
+/// A runner whose values follow from the seed.
+fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    TestRunner::new_with_rng(ProptestConfig::default(), rng)
+}
+
+fn seed_of_proptest() -> u64 {
+    match ProptestConfig::default().rng_seed {
+        RngSeed::Fixed(seed) => seed,
+        // Short enough to be read out.
+        RngSeed::Random => {
+            let number = any::<u32>().new_tree(&mut TestRunner::default());
+            u64::from(number.expect("a number is never rejected").current())
+        }
+    }
+}

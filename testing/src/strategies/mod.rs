@@ -1,0 +1,328 @@
+//! Proptest strategies for the wire types, and for sequences of operations.
+//!
+//! Values come from small pools, so that what has to meet in a test meets: the same key twice, a slug that is taken, a
+//! label that covers somebody. Most of what they give is right and some of it is wrong in one way.
+//!
+//! ```
+//! use knowledge_core::limits::Limits;
+//! use knowledge_testing::strategies;
+//! use proptest::prelude::*;
+//!
+//! proptest!(|(update in strategies::bulk_update(), key in strategies::idempotency_key())| {
+//!     // What the service takes has no duplicates and sets something.
+//!     if update.validate(&Limits::default()).is_ok() {
+//!         prop_assert!(!update.change.is_empty());
+//!     }
+//!     prop_assert!(!key.as_str().is_empty());
+//! });
+//! ```
+
+mod operations;
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option::{of, weighted};
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use uuid::Uuid;
+
+pub use self::operations::{
+    By, CastMember, Op, Pick, RolePick, TagPick, Through, crowds, operation, operations,
+};
+use knowledge_core::access::{Action, ActionSet, BaseRole};
+use knowledge_core::model::{
+    AudienceLabel, BulkUpdate, ConnectorScope, CustomRoleUpdate, EventType, McpClient,
+    MemoryChange, MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook,
+    RecallId, ReviewStatus, RoleActions, RoleActionsUpdate, SensitivityLabel, SourceId, WebhookUrl,
+};
+use knowledge_core::service::{
+    IdempotencyKey, NewConnector, NewMcpKey, NewMemory, NewRecall, NewSource, SyncOutcome,
+    SyncReport,
+};
+
+/// How many different identifiers [`id`] gives.
+const IDS: u128 = 6;
+/// One character more than a name may have.
+const NAME_CHARS_TOO_MANY: usize = knowledge_core::limits::NAME_CHARS_MAX + 1;
+
+/// Identifiers of any type from a pool of six: `id(MemoryId)`.
+pub fn id<T: std::fmt::Debug>(make: fn(Uuid) -> T) -> impl Strategy<Value = T> {
+    (1..=IDS).prop_map(move |number| make(Uuid::from_u128(number)))
+}
+
+/// Sensitivity labels.
+pub fn sensitivity_label() -> impl Strategy<Value = SensitivityLabel> {
+    select(SensitivityLabel::ALL)
+}
+
+/// Review statuses.
+pub fn review_status() -> impl Strategy<Value = ReviewStatus> {
+    select(ReviewStatus::ALL)
+}
+
+/// Audience labels of a small organisation: itself, its workspaces, a team, members, and some that nobody has.
+pub fn audience_label() -> impl Strategy<Value = AudienceLabel> {
+    const LABELS: &[&str] = &[
+        "workspace:alpha",
+        "workspace:beta",
+        "org:acme",
+        "org:globex",
+        "team:platform",
+        "team:sales",
+        "user:clara",
+        "user:mia",
+    ];
+    select(LABELS).prop_map(|label| label.parse().expect("a label"))
+}
+
+/// Idempotency keys from a pool of four.
+pub fn idempotency_key() -> impl Strategy<Value = IdempotencyKey> {
+    select(&["k1", "k2", "k3", "k4"][..]).prop_map(|key| key.parse().expect("a key"))
+}
+
+/// Changes of memories, a few of them empty.
+pub fn memory_change() -> impl Strategy<Value = MemoryChange> {
+    (
+        weighted(0.4, audience_label()),
+        weighted(0.4, sensitivity_label()),
+        weighted(0.15, id(SourceId)),
+        weighted(0.4, review_status()),
+    )
+        .prop_map(
+            |(audience_tag, sensitivity_label, source_id, review_status)| MemoryChange {
+                audience_tag,
+                sensitivity_label,
+                source_id,
+                review_status,
+            },
+        )
+}
+
+/// Bulk updates of memories from a pool, a few of them with none, with a duplicate or without a change.
+pub fn bulk_update() -> impl Strategy<Value = BulkUpdate> {
+    (vec(id(MemoryId), 0..6), memory_change())
+        .prop_map(|(memory_ids, change)| BulkUpdate { memory_ids, change })
+}
+
+/// Names and titles, a few of them too long, empty or with a control character.
+pub fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        80 => "[a-zA-Zäß中🦀]{1,8}( [a-z]{1,5})?",
+        1 => Just("n".repeat(NAME_CHARS_TOO_MANY)),
+        1 => select(&["", " \t", "a\u{7}b"][..]).prop_map(str::to_owned),
+    ]
+}
+
+/// Slugs from a small pool, a few of them wrong.
+pub fn slug() -> impl Strategy<Value = String> {
+    prop_oneof![
+        40 => select(&["ops", "audit-1", "x.y_z", "desk", "night"][..]),
+        1 => select(&["", "Not A Slug", "ä"][..]),
+    ]
+    .prop_map(str::to_owned)
+}
+
+/// Sets of up to four actions.
+pub fn action_set() -> impl Strategy<Value = ActionSet> {
+    subsequence(Action::ALL, 0..4).prop_map(ActionSet::from_iter)
+}
+
+/// What a custom role adds and takes, a few with an action in both lists.
+pub fn role_actions() -> impl Strategy<Value = RoleActions> {
+    const GOVERNS: ActionSet = ActionSet::of(&[Action::RoleManage, Action::MemberManage]);
+    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.95));
+    (action_set(), action_set(), flags).prop_map(|(allow, deny, (governs, is_right))| {
+        let allow = if governs { allow | GOVERNS } else { allow };
+        let deny = if is_right { deny - allow } else { deny };
+        RoleActions { allow, deny }
+    })
+}
+
+fn base_role() -> impl Strategy<Value = BaseRole> {
+    select(BaseRole::ALL)
+}
+
+/// Descriptions, a few of them too long.
+pub fn description() -> impl Strategy<Value = String> {
+    prop_oneof![60 => "[a-z ]{0,12}", 1 => Just("d".repeat(1_025))]
+}
+
+/// New custom roles of the whole organisation.
+pub fn new_custom_role() -> impl Strategy<Value = NewCustomRole> {
+    (name(), slug(), base_role(), description(), role_actions()).prop_map(
+        |(name, slug, base_role, description, actions)| NewCustomRole {
+            name,
+            slug,
+            base_role,
+            description,
+            workspace_id: None,
+            actions,
+        },
+    )
+}
+
+/// New lists of actions, often only one of them.
+pub fn role_actions_update() -> impl Strategy<Value = RoleActionsUpdate> {
+    let is_there = || prop::bool::weighted(0.7);
+    (role_actions(), is_there(), is_there()).prop_map(|(actions, allow, deny)| RoleActionsUpdate {
+        allow: allow.then_some(actions.allow),
+        deny: deny.then_some(actions.deny),
+    })
+}
+
+/// Changes of custom roles; many set nothing or one thing.
+pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
+    (
+        weighted(0.2, name()),
+        weighted(0.3, slug()),
+        weighted(0.1, description()),
+        weighted(0.2, base_role()),
+        weighted(0.3, any::<bool>()),
+        weighted(0.3, role_actions_update()),
+    )
+        .prop_map(|(name, slug, description, base_role, is_active, actions)| {
+            CustomRoleUpdate {
+                name,
+                slug,
+                description,
+                base_role,
+                is_active,
+                actions,
+            }
+        })
+}
+
+/// Addresses of webhooks, a few of them such as deliveries may not go to.
+pub fn webhook_url() -> impl Strategy<Value = WebhookUrl> {
+    const URLS: &[&str] = &[
+        "https://example.com/hooks",
+        "https://example.com:8443/a?b=c",
+        "https://hooks.example.org/",
+        "https://example.com/hooks/2",
+        "http://example.com/plain",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:10.0.0.1]/",
+    ];
+    select(URLS).prop_map(|url| url.parse().expect("a URL"))
+}
+
+/// New outbound webhooks.
+pub fn new_webhook() -> impl Strategy<Value = NewWebhook> {
+    (select(EventType::ALL), webhook_url())
+        .prop_map(|(event_type, url)| NewWebhook { event_type, url })
+}
+
+/// New inbound webhooks.
+pub fn new_inbound_webhook() -> impl Strategy<Value = NewInboundWebhook> {
+    name().prop_map(|name| NewInboundWebhook { name })
+}
+
+/// New subscriptions to recalls from a pool.
+pub fn new_citation_subscription() -> impl Strategy<Value = NewCitationSubscription> {
+    (id(RecallId), webhook_url()).prop_map(|(recall_id, webhook_url)| NewCitationSubscription {
+        recall_id,
+        webhook_url,
+    })
+}
+
+/// New recalls of memories from a pool.
+pub fn new_recall() -> impl Strategy<Value = NewRecall> {
+    ("[a-z ]{0,12}", vec(id(MemoryId), 0..5))
+        .prop_map(|(query, memory_ids)| NewRecall { query, memory_ids })
+}
+
+/// Texts: mostly short; some with characters that JSON escapes, some of the largest size, a few empty or too large.
+pub fn text() -> impl Strategy<Value = String> {
+    let bytes_max = knowledge_core::limits::CONTENT_BYTES_MAX;
+    prop_oneof![
+        60 => "[a-zA-Z0-9 .ü🦀]{1,24}",
+        4 => "[a-z\n\t\"\\\\]{150,170}",
+        1 => Just("x".repeat(bytes_max)),
+        1 => select(&["\n", "\u{1}", "\"", "🦀"][..])
+            .prop_map(move |piece| piece.repeat(bytes_max / piece.len())),
+        1 => Just("x".repeat(bytes_max + 1)),
+        1 => Just(String::new()),
+    ]
+}
+
+/// Memories that come in, with names at their source from a small pool.
+pub fn new_memory() -> impl Strategy<Value = NewMemory> {
+    let source_key = prop_oneof![
+        60 => select(&["page-1", "page-2", "page-3", "page-4"][..]).prop_map(str::to_owned),
+        1 => Just(String::new()),
+        1 => Just("k".repeat(513)),
+    ];
+    (
+        name(),
+        text(),
+        weighted(0.8, source_key),
+        of(audience_label()),
+        of(sensitivity_label()),
+    )
+        .prop_map(
+            |(title, content, source_key, audience_tag, sensitivity_label)| NewMemory {
+                title,
+                content,
+                source_key,
+                audience_tag,
+                sensitivity_label,
+            },
+        )
+}
+
+/// New sources.
+pub fn new_source() -> impl Strategy<Value = NewSource> {
+    (name(), name()).prop_map(|(name, kind)| NewSource { name, kind })
+}
+
+/// New connectors that sync every minute to every month, a few too often.
+pub fn new_connector() -> impl Strategy<Value = NewConnector> {
+    let seconds = select(&[60_u64, 3_600, 3_600, 86_400, 31 * 86_400, 59][..]);
+    (name(), name(), select(ConnectorScope::ALL), seconds).prop_map(
+        |(kind, account_label, scope, seconds)| NewConnector {
+            kind,
+            account_label,
+            scope,
+            sync_interval: Duration::from_secs(seconds),
+        },
+    )
+}
+
+/// Reports of syncs: successes, failures and refused accounts.
+pub fn sync_report() -> impl Strategy<Value = SyncReport> {
+    let failure = |weight| prop::bool::weighted(weight);
+    let failed = ("[a-zä ]{1,12}", failure(0.2), failure(0.1)).prop_map(
+        |(error, is_authentication, is_long)| SyncOutcome::Failure {
+            error: if is_long { error.repeat(90) } else { error },
+            is_authentication,
+        },
+    );
+    prop_oneof![Just(SyncOutcome::Success), failed].prop_map(|outcome| SyncReport {
+        outcome,
+        next_sync_at: None,
+    })
+}
+
+/// New MCP keys, a few for an audience that hardly anybody has or for too long.
+pub fn new_mcp_key() -> impl Strategy<Value = NewMcpKey> {
+    let day = Duration::from_secs(24 * 60 * 60);
+    let rotation = prop_oneof![
+        20 => select(vec![day, 90 * day]),
+        1 => select(vec![Duration::ZERO, 400 * day]),
+    ];
+    let label = prop_oneof![
+        8 => select(&["workspace:alpha", "workspace:beta"][..])
+            .prop_map(|label| label.parse().expect("a label")),
+        1 => audience_label(),
+    ];
+    let audience = prop_oneof![20 => vec(label, 1..3), 1 => Just(Vec::new())];
+    (name(), select(McpClient::ALL), audience, rotation).prop_map(
+        |(name, client, audience, rotation)| NewMcpKey {
+            name,
+            client,
+            audience,
+            rotation,
+        },
+    )
+}
