@@ -1,4 +1,4 @@
-//! An atomic write as data: checks and mutations.
+//! Atomic writes as data: checks and mutations.
 
 use std::collections::HashSet;
 
@@ -6,50 +6,53 @@ use bytes::Bytes;
 
 use super::{Key, StoreError, StoreErrorKind, Version};
 
-/// The largest value a store has to take, in bytes.
+/// Maximum size of a value in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
-/// The most mutations of one commit.
+/// Maximum number of mutations in a commit.
 pub const COMMIT_MUTATIONS_MAX: usize = 4_096;
-/// The most bytes of keys and values in the checks and mutations of one commit.
+/// Maximum size in bytes of the keys and values of a commit, checks included.
 pub const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A condition of a commit: `key` still stands at the version it was read at, or is still absent.
+/// Condition of a commit: `key` still has the version that was read, or is still absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The key that was read.
+    /// Key that was read.
     pub key: Key,
-    /// The version it was read at; `None` where nothing stood.
+    /// Version that was read; `None` if the key was absent.
     pub version: Option<Version>,
 }
 
-/// One change of a commit.
+/// Change of one key by a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// Writes a value, whatever stood there.
+    /// Writes a value, replacing any other.
     Put {
-        /// Where to write.
+        /// Key to write.
         key: Key,
-        /// At most [`VALUE_BYTES_MAX`] bytes.
+        /// Value of at most [`VALUE_BYTES_MAX`] bytes.
         value: Bytes,
     },
-    /// Removes the entry, if there is one.
+    /// Removes the entry, if it exists.
     Delete {
-        /// What to remove.
+        /// Key to remove.
         key: Key,
     },
-    /// Adds to a signed 64-bit counter, which begins at 0. The stored value is the sum in decimal digits, `-` before
-    /// it where it is negative, so that it reads as JSON and sums alike in every backend. A counter that reaches 0
-    /// stays as `0`. The commit fails as [`StoreErrorKind::Invalid`] where the value is no counter or the sum leaves 64 bits.
+    /// Adds to a signed 64-bit counter, which begins at 0.
+    ///
+    /// The stored value is the sum in decimal digits, with a leading `-` if it is negative: it is
+    /// valid JSON, and the same in every backend. A counter that reaches 0 remains as `0`. The
+    /// commit fails as [`StoreErrorKind::Invalid`] if the value is not a counter or the sum exceeds
+    /// 64 bits.
     Add {
-        /// The counter.
+        /// Key of the counter.
         key: Key,
-        /// What to add.
+        /// Summand.
         delta: i64,
     },
 }
 
 impl Mutation {
-    /// The key that is changed.
+    /// Returns the key that is changed.
     #[must_use]
     pub fn key(&self) -> &Key {
         match self {
@@ -57,11 +60,12 @@ impl Mutation {
         }
     }
 
-    /// The value of a counter after `delta` was added to what stands there: the one definition of
-    /// [`Mutation::Add`] for all backends written in Rust.
+    /// Returns the value of a counter after `delta` has been added to `current`.
+    ///
+    /// This is the single definition of [`Mutation::Add`] for all backends in Rust.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Invalid`] where `current` is no counter or the sum leaves 64 bits.
+    /// [`StoreErrorKind::Invalid`] if `current` is not a counter or the sum exceeds 64 bits.
     pub fn add_to(current: Option<&[u8]>, delta: i64) -> Result<Bytes, StoreError> {
         let current = match current {
             None => 0,
@@ -71,21 +75,21 @@ impl Mutation {
                 .ok_or_else(|| {
                     StoreError::new(
                         StoreErrorKind::Invalid,
-                        "add to a value that is not a counter",
+                        "cannot add to a value that is not a counter",
                     )
                 })?,
         };
         let sum = current.checked_add(delta).ok_or_else(|| {
             StoreError::new(
                 StoreErrorKind::Invalid,
-                "the sum of a counter leaves 64 bits",
+                "the sum of a counter exceeds 64 bits",
             )
         })?;
         Ok(Bytes::from(sum.to_string()))
     }
 }
 
-/// Checks and mutations that are applied together or not at all, within the limits that every backend can hold.
+/// Checks and mutations, applied together or not at all, within the limits of every backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commit {
     checks: Vec<Check>,
@@ -93,93 +97,93 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Begins an empty commit.
+    /// Returns a builder of an empty commit.
     #[must_use]
     pub fn builder() -> CommitBuilder {
         CommitBuilder::default()
     }
 
-    /// The conditions, all of which have to hold.
+    /// Returns the conditions, all of which must hold.
     #[must_use]
     pub fn checks(&self) -> &[Check] {
         &self.checks
     }
 
-    /// The changes; no key is changed by more than one of them.
+    /// Returns the changes; no key is changed by more than one of them.
     #[must_use]
     pub fn mutations(&self) -> &[Mutation] {
         &self.mutations
     }
 
-    /// The parts of the commit, for a backend that keeps them.
+    /// Splits the commit into its checks and mutations.
     #[must_use]
     pub fn into_parts(self) -> (Vec<Check>, Vec<Mutation>) {
         (self.checks, self.mutations)
     }
 }
 
-/// What became of a commit.
+/// Outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// Applied and durable; the entries written carry this version.
+    /// Applied and durable; the written entries have this version.
     Committed(Version),
-    /// A check did not hold; nothing was applied.
+    /// Not applied, because a check failed.
     Conflict,
 }
 
-/// A commit that no backend has to take.
+/// Error of a commit that exceeds the limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidCommit {
     /// Two mutations of one key.
     #[error("the commit changes the key {key} twice")]
     KeyChangedTwice {
-        /// The key.
+        /// Key of the mutation.
         key: Key,
     },
-    /// A value over [`VALUE_BYTES_MAX`].
-    #[error("the value under {key} has {bytes} bytes, at most {VALUE_BYTES_MAX} are allowed")]
+    /// Value of more than [`VALUE_BYTES_MAX`] bytes.
+    #[error("the value under {key} has {bytes} bytes; the maximum is {VALUE_BYTES_MAX}")]
     ValueTooLarge {
-        /// The key.
+        /// Key of the mutation.
         key: Key,
-        /// The size of the value in bytes.
+        /// Size of the value in bytes.
         bytes: usize,
     },
     /// More than [`COMMIT_MUTATIONS_MAX`] mutations.
-    #[error("the commit has {mutations} mutations, at most {COMMIT_MUTATIONS_MAX} are allowed")]
+    #[error("the commit has {mutations} mutations; the maximum is {COMMIT_MUTATIONS_MAX}")]
     TooManyMutations {
-        /// How many there were.
+        /// Number of mutations.
         mutations: usize,
     },
     /// More than [`COMMIT_BYTES_MAX`] bytes.
-    #[error("the commit has {bytes} bytes, at most {COMMIT_BYTES_MAX} are allowed")]
+    #[error("the commit has {bytes} bytes; the maximum is {COMMIT_BYTES_MAX}")]
     TooLarge {
-        /// The size of keys and values in bytes.
+        /// Size of the keys and values in bytes.
         bytes: usize,
     },
-    /// A key that only a scan's bound may have.
-    #[error("the key {key} is longer than {} bytes", super::KEY_BYTES_MAX)]
+    /// Key of a length that is valid only as a bound of a range.
+    #[error("the key {key} has more than {} bytes", super::KEY_BYTES_MAX)]
     KeyTooLong {
-        /// The key.
+        /// Key of the mutation.
         key: Key,
     },
 }
 
-/// Collects the parts of a [`Commit`] and checks the limits once, for every backend.
+/// Builder of a [`Commit`], which checks the limits once for every backend.
 #[derive(Clone, Debug, Default)]
 pub struct CommitBuilder {
     commit: Commit,
 }
 
 impl CommitBuilder {
-    /// Adds a condition.
+    /// Adds a check.
     #[must_use]
     pub fn check(mut self, key: Key, version: Option<Version>) -> Self {
         self.commit.checks.push(Check { key, version });
         self
     }
 
-    /// Adds a change.
+    /// Adds a mutation.
     #[must_use]
     pub fn mutate(mut self, mutation: Mutation) -> Self {
         self.commit.mutations.push(mutation);
@@ -207,10 +211,10 @@ impl CommitBuilder {
         self.mutate(Mutation::Add { key, delta })
     }
 
-    /// The commit, if every backend can take it.
+    /// Returns the commit if it is within the limits.
     ///
     /// # Errors
-    /// [`InvalidCommit`] names the limit that it passes.
+    /// [`InvalidCommit`], with the limit that is exceeded.
     pub fn build(self) -> Result<Commit, InvalidCommit> {
         let commit = self.commit;
         if commit.mutations.len() > COMMIT_MUTATIONS_MAX {
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_changed_once() {
+    fn commit_rejects_second_change_of_a_key() {
         let twice = Commit::builder()
             .put(key("a"), "1")
             .add(key("a"), 1)
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_checked_at_their_edges() {
+    fn commit_limits_are_inclusive() {
         assert!(
             Commit::builder()
                 .put(key("a"), vec![0; VALUE_BYTES_MAX])
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_decimal_and_refuse_to_overflow() {
+    fn counter_is_decimal_and_rejects_overflow() {
         assert_eq!(Mutation::add_to(None, 5).unwrap(), "5");
         assert_eq!(Mutation::add_to(Some(b"5"), -7).unwrap(), "-2");
         assert!(Mutation::add_to(Some(b"{}"), 1).is_err());

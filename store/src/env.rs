@@ -1,7 +1,7 @@
-//! Time and randomness, given from outside.
+//! Clock and randomness, supplied by the application.
 //!
-//! Core has no clock and no source of entropy of its own: an application passes both in an [`Env`], so that the same
-//! seed gives the same run, and so that core builds where neither exists.
+//! The service has neither of its own: the application passes both in an [`Env`]. The same seed
+//! therefore gives the same run, and the code builds on targets that have neither.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,16 @@ use uuid::Uuid;
 
 use crate::{MaybeSendSync, Timestamp};
 
-/// Tells the time and waits.
+/// Source of the current time and of delays.
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 pub trait Clock: MaybeSendSync + 'static {
-    /// The time now. It may jump in either direction; nothing is decided by the order of two readings.
+    /// Returns the current time.
+    ///
+    /// It may jump in either direction; no decision depends on the order of two readings.
     fn now(&self) -> Timestamp;
 
-    /// Waits before a transaction is tried again. Without a timer it gives other tasks one turn.
+    /// Waits before a transaction is retried. Without a timer it only yields to other tasks.
     async fn sleep(&self, duration: Duration) {
         let _ = duration;
         let mut yielded = false;
@@ -34,8 +36,9 @@ pub trait Clock: MaybeSendSync + 'static {
     }
 }
 
-/// Fills buffers with random bytes. Tokens and secrets are made of them: outside tests they come from the operating
-/// system.
+/// Source of random bytes.
+///
+/// Tokens and secrets are derived from it: outside tests, use that of the operating system.
 pub trait Randomness: MaybeSendSync + 'static {
     /// Overwrites the whole buffer.
     fn fill(&self, buffer: &mut [u8]);
@@ -53,7 +56,7 @@ impl<F: Fn(&mut [u8]) + MaybeSendSync + 'static> Randomness for F {
     }
 }
 
-/// The clock and the randomness of a service.
+/// Clock and randomness of a service.
 ///
 /// ```
 /// use knowledge_store::env::Env;
@@ -76,7 +79,7 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// An environment of this clock and this randomness.
+    /// Creates an environment from a clock and a source of randomness.
     pub fn new(clock: impl Clock, randomness: impl Randomness) -> Self {
         Self {
             clock: Arc::new(clock),
@@ -84,7 +87,7 @@ impl Env {
         }
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -95,7 +98,7 @@ impl Env {
         self.clock.sleep(duration).await;
     }
 
-    /// `N` random bytes.
+    /// Returns `N` random bytes.
     #[must_use]
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
@@ -103,20 +106,20 @@ impl Env {
         bytes
     }
 
-    /// A time-ordered identifier (UUID version 7, RFC 9562) of the present millisecond.
+    /// Creates a time-ordered identifier (UUID version 7, RFC 9562) of the current millisecond.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.uuid_at(self.now())
     }
 
-    /// A time-ordered identifier (UUID version 7, RFC 9562) of the given millisecond.
+    /// Creates a time-ordered identifier (UUID version 7, RFC 9562) of the given millisecond.
     #[must_use]
     pub fn uuid_at(&self, at: Timestamp) -> Uuid {
         let millis = u64::try_from(at.as_millis()).unwrap_or(0);
         uuid::Builder::from_unix_timestamp_millis(millis, &self.random()).into_uuid()
     }
 
-    /// A random duration between nothing and `longest`.
+    /// Returns a random duration from zero to `longest`.
     #[must_use]
     pub fn jitter(&self, longest: Duration) -> Duration {
         let fraction = u32::from_be_bytes(self.random());

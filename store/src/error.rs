@@ -1,27 +1,28 @@
-//! What a store answers when it cannot do what was asked.
+//! Errors of a store.
 
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the caller has to know about a failure of the store.
+/// Kind of a store error, as far as callers must distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The store cannot work now: closed after a failure, overloaded, not reachable. Nothing was applied.
+    /// The store cannot work now: closed after a failure, overloaded or unreachable. Nothing was
+    /// applied.
     Unavailable,
-    /// There is no room left. Nothing was applied.
+    /// No space is left. Nothing was applied.
     Full,
-    /// What is stored is not what this program wrote. Nothing was applied.
+    /// Stored data is damaged or not in a known format. Nothing was applied.
     Corrupt,
-    /// The commit cannot be applied as it stands: an `add` to a value that is no counter, or past its 64 bits.
+    /// The commit cannot be applied: it adds to a value that is not a counter, or beyond 64 bits.
     /// Nothing was applied.
     Invalid,
-    /// The answer to a commit was lost: it may have been applied, as a whole.
+    /// The outcome of a commit is indeterminate: it may have been applied, as a whole.
     Unknown,
 }
 
-/// A failure of a [`Store`](super::Store).
+/// Error of a [`Store`](super::Store).
 #[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -30,7 +31,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// A failure of this kind, with a message for operators.
+    /// Creates an error of this kind, with a message for operators.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -39,20 +40,20 @@ impl StoreError {
         }
     }
 
-    /// The same with the engine's own error as its source.
+    /// Adds the error of the engine as the source.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// What the caller has to know.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether it is certain that nothing was applied.
+    /// Returns true if it is certain that nothing was applied.
     #[must_use]
     pub fn is_not_applied(&self) -> bool {
         self.kind != StoreErrorKind::Unknown

@@ -9,23 +9,20 @@ use super::{
     StoreErrorKind, Version,
 };
 
-/// How many entries one page of [`StoreExt::scan_all`] asks for.
+/// Number of entries per page of [`StoreExt::scan_all`].
 const SCAN_PAGE_ENTRIES: usize = 512;
 
-/// A value read as its type, with the version it was read at.
+/// Decoded value with the version that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned<T> {
-    /// What was read.
+    /// Decoded value.
     pub value: T,
-    /// The version that a check has to name.
+    /// Version for a check.
     pub version: Version,
 }
 
-/// Reads an entry's JSON as `T`.
-pub fn decode<T: DeserializeOwned>(
-    key: &Key,
-    entry: &Entry,
-) -> Result<Versioned<T>, StoreError> {
+/// Decodes the JSON of an entry as a `T`.
+pub fn decode<T: DeserializeOwned>(key: &Key, entry: &Entry) -> Result<Versioned<T>, StoreError> {
     match serde_json::from_slice(&entry.value) {
         Ok(value) => Ok(Versioned {
             value,
@@ -35,27 +32,27 @@ pub fn decode<T: DeserializeOwned>(
     }
 }
 
-/// Apart from [`decode`], of which there is one for each type.
+/// Separate from [`decode`], which is compiled once per type.
 #[cold]
 fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
-    let message = format!("the value under {key} is not what this program writes: {error}");
+    let message = format!("the value under {key} is not in the expected format: {error}");
     StoreError::new(StoreErrorKind::Corrupt, message).with_source(error)
 }
 
-/// Reads the JSON of an entry that a scan found.
+/// Decodes the JSON of an entry that a scan found.
 pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
     decode(&found.key, &found.entry).map(|found| found.value)
 }
 
-/// Conveniences over the two methods of a backend. Every [`Store`] has them.
+/// Convenience methods of every [`Store`].
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 pub trait StoreExt: Store {
-    /// Answers a fixed number of reads as of one point in time: [`Store::read`] whose answer can be taken apart by
-    /// a pattern.
+    /// Performs a fixed number of reads at one point in time, for destructuring by a pattern.
     ///
     /// # Errors
-    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend gives another number of answers.
+    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend returns a different
+    /// number of results.
     async fn read_array<const N: usize>(
         &self,
         reads: [Read<'_>; N],
@@ -64,7 +61,7 @@ pub trait StoreExt: Store {
         found.try_into().map_err(|_| mismatch())
     }
 
-    /// Reads some keys at one point in time: one place per key, in the order of `keys`.
+    /// Reads keys at one point in time and returns one place per key, in the order of `keys`.
     ///
     /// # Errors
     /// Those of [`Store::read`].
@@ -73,8 +70,9 @@ pub trait StoreExt: Store {
         found.into_keys()
     }
 
-    /// Reads the first `limit` entries of `range` in the given direction, at one point in time. Fewer than `limit`
-    /// are returned only if the range holds no more.
+    /// Reads the first `limit` entries of `range` in the given direction, at one point in time.
+    ///
+    /// Returns fewer than `limit` only if the range contains no more.
     ///
     /// # Errors
     /// Those of [`Store::read`].
@@ -139,7 +137,7 @@ pub trait StoreExt: Store {
             .collect()
     }
 
-    /// Every key of a range, read in pages: each page is a point in time of its own.
+    /// Reads all entries of a range, page by page; each page is a separate point in time.
     ///
     /// # Errors
     /// Those of [`Store::read`].
@@ -159,7 +157,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// The value of a counter; 0 where it was never added to.
+    /// Reads a counter; 0 if it does not exist.
     ///
     /// # Errors
     /// As [`StoreExt::get_as`].

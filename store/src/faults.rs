@@ -1,5 +1,4 @@
-//! A store that fails on purpose: the seam through which tests show what core does when a backend does not answer
-//! as hoped.
+//! A store that injects faults, to test callers against failures of a backend.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,48 +6,49 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::{
-    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind, Version,
-};
+use crate::{Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind, Version};
 
-/// What becomes of a commit instead of a plain answer.
+/// Fault injected into a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CommitFault {
-    /// Answers [`CommitOutcome::Conflict`]; nothing is applied.
+    /// Returns [`CommitOutcome::Conflict`]; nothing is applied.
     Conflict,
     /// Fails as [`StoreErrorKind::Unavailable`]; nothing is applied.
     Unavailable,
     /// Fails as [`StoreErrorKind::Full`]; nothing is applied.
     Full,
-    /// Applies the commit and loses the answer: [`StoreErrorKind::Unknown`].
+    /// Applies the commit and loses the response: [`StoreErrorKind::Unknown`].
     LostApplied,
-    /// Loses the commit, and says no more than [`StoreErrorKind::Unknown`].
+    /// Loses the commit itself: [`StoreErrorKind::Unknown`].
     LostNotApplied,
-    /// Answers [`StoreErrorKind::Unknown`] and applies the commit, if its checks then hold, right after the next
-    /// call of any kind: whoever looks once too early does not find it.
+    /// Returns [`StoreErrorKind::Unknown`] and applies the commit, if its checks hold, after the
+    /// next call.
+    ///
+    /// A caller that looks once, too early, does not find it.
     LostAppliedLater,
-    /// Closes the store for good, as [`FaultStore::close`] does; nothing is applied.
+    /// Closes the store permanently, as [`FaultStore::close`] does; nothing is applied.
     Close,
 }
 
-/// How often each fault strikes, as a probability from 0 to 1. The faults of commits exclude each other: their sum
-/// is at most 1.
+/// Probability of each fault, from 0 to 1.
+///
+/// The faults of commits are mutually exclusive: their sum is at most 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultRates {
-    /// Of [`CommitFault::Conflict`].
+    /// Probability of [`CommitFault::Conflict`].
     pub conflict: f64,
-    /// Of [`CommitFault::Unavailable`].
+    /// Probability of [`CommitFault::Unavailable`].
     pub unavailable: f64,
-    /// Of [`CommitFault::Full`].
+    /// Probability of [`CommitFault::Full`].
     pub full: f64,
-    /// Of [`CommitFault::LostApplied`].
+    /// Probability of [`CommitFault::LostApplied`].
     pub lost_applied: f64,
-    /// Of [`CommitFault::LostNotApplied`].
+    /// Probability of [`CommitFault::LostNotApplied`].
     pub lost_not_applied: f64,
-    /// Of [`CommitFault::LostAppliedLater`].
+    /// Probability of [`CommitFault::LostAppliedLater`].
     pub lost_applied_later: f64,
-    /// Of a read that fails as [`StoreErrorKind::Unavailable`].
+    /// Probability of a read that fails as [`StoreErrorKind::Unavailable`].
     pub read: f64,
 }
 
@@ -65,7 +65,7 @@ impl FaultRates {
     }
 }
 
-/// Which calls fail, and how. Two stores with one plan, called alike, fail alike.
+/// Plan of the faults. Two stores with the same plan and the same calls fail alike.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     scripted: BTreeMap<u64, CommitFault>,
@@ -73,13 +73,13 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// No faults: the store only counts.
+    /// Creates a plan without faults: the store only counts.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Faults at random, from a seed.
+    /// Creates a plan of random faults from a seed.
     #[must_use]
     pub fn seeded(seed: u64, rates: FaultRates) -> Self {
         Self {
@@ -88,7 +88,8 @@ impl FaultPlan {
         }
     }
 
-    /// Lets the commit with this number meet a fault, and leaves chance out of it. The first commit is number 1.
+    /// Injects a fault into the commit with this number, regardless of chance. The first commit is
+    /// number 1.
     #[must_use]
     pub fn at_commit(mut self, number: u64, fault: CommitFault) -> Self {
         self.scripted.insert(number, fault);
@@ -117,20 +118,20 @@ impl FaultPlan {
     }
 }
 
-/// What was asked of a store so far. Calls that failed by plan are counted too.
+/// Counts of the calls of a store, including those that failed by plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts {
     /// Calls of [`Store::read`].
     pub reads: u64,
-    /// Keys requested by them.
+    /// Keys that they requested.
     pub keys_read: u64,
-    /// Ranges requested by them.
+    /// Ranges that they requested.
     pub ranges_read: u64,
     /// Entries of ranges that they returned.
     pub entries_scanned: u64,
     /// Calls of [`Store::commit`].
     pub commits: u64,
-    /// Faults that were injected, into reads and commits together.
+    /// Injected faults, in reads and commits together.
     pub faults: u64,
 }
 
@@ -154,7 +155,7 @@ impl CallCounts {
     }
 }
 
-/// A [`Store`] over another one that injects faults, counts the calls and, if asked, records what was applied.
+/// [`Store`] over another one that injects faults, counts calls and can record applied commits.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -191,7 +192,7 @@ struct State {
 impl State {
     fn refuse_if_closed(&self) -> Result<(), StoreError> {
         match self.is_closed {
-            true => Err(unavailable("the store was closed by a test")),
+            true => Err(unavailable("a test closed the store")),
             false => Ok(()),
         }
     }
@@ -201,7 +202,7 @@ impl State {
         let fails = !self.is_healed && (self.fails_reads || self.plan.fails_read());
         if fails {
             self.counts.faults += 1;
-            return Err(unavailable("a read was made to fail by a test"));
+            return Err(unavailable("a test made a read fail"));
         }
         Ok(())
     }
@@ -209,7 +210,7 @@ impl State {
     fn begin_commit(&mut self) -> Result<Option<CommitFault>, StoreError> {
         self.counts.commits += 1;
         self.refuse_if_closed()?;
-        // Drawn also while healed, so that healing does not shift what the seed gives afterwards.
+        // Drawn while disabled too, so that the sequence of a seed does not shift.
         let fault = self.plan.of_commit(self.counts.commits);
         let fault = fault.filter(|_| !self.is_healed);
         self.counts.faults += u64::from(fault.is_some());
@@ -226,7 +227,7 @@ impl fmt::Debug for FaultStore {
 }
 
 impl FaultStore {
-    /// Puts the faults of `plan` before `inner`.
+    /// Creates a store that injects the faults of `plan` into calls of `inner`.
     pub fn new(inner: Arc<dyn Store>, plan: FaultPlan) -> Self {
         Self {
             inner,
@@ -237,51 +238,57 @@ impl FaultStore {
         }
     }
 
-    /// Begins to record what is applied, see [`FaultStore::history`].
+    /// Starts to record applied commits, see [`FaultStore::history`].
     #[must_use]
     pub fn recording(self) -> Self {
         self.state().history = Some(Vec::new());
         self
     }
 
-    /// The store behind, where nothing fails and nothing is counted.
+    /// Returns the inner store, which neither fails nor counts.
     #[must_use]
     pub fn inner(&self) -> &Arc<dyn Store> {
         &self.inner
     }
 
-    /// Injects nothing from now on. Commits that are still to be applied later will be; a closed store stays closed.
-    pub fn heal(&self) {
+    /// Disables the injection of faults.
+    ///
+    /// Delayed commits are still applied; a closed store stays closed.
+    pub fn disable_faults(&self) {
         self.state().is_healed = true;
     }
 
-    /// Injects faults again after [`FaultStore::heal`].
-    pub fn relapse(&self) {
+    /// Injects faults again after [`FaultStore::disable_faults`].
+    pub fn enable_faults(&self) {
         self.state().is_healed = false;
     }
 
-    /// Lets every read fail as [`StoreErrorKind::Unavailable`], until it is called with `false` or the
-    /// store is healed.
+    /// Makes every read fail as [`StoreErrorKind::Unavailable`], or ends that.
+    ///
+    /// [`FaultStore::disable_faults`] suspends it.
     pub fn fail_reads(&self, fails: bool) {
         self.state().fails_reads = fails;
     }
 
-    /// Refuses every call from now on as [`StoreErrorKind::Unavailable`], as a store does after a failed write.
-    /// Commits that were to be applied later never are.
+    /// Rejects every call from now on as [`StoreErrorKind::Unavailable`], as after a failed write.
+    ///
+    /// Delayed commits are discarded.
     pub fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         state.late.clear();
     }
 
-    /// What was asked of the store so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         self.state().counts
     }
 
-    /// Every commit that was applied since [`FaultStore::recording`], whatever its caller was told, ordered by version: replayed one
-    /// by one into an empty store they must give the same contents. Empty where nothing was recorded.
+    /// Returns every commit applied since [`FaultStore::recording`], ordered by version.
+    ///
+    /// Responses make no difference. Replayed into an empty store, the commits must produce the
+    /// same contents. Empty if nothing was recorded.
     #[must_use]
     pub fn history(&self) -> Vec<(Version, Commit)> {
         let mut history = self.state().history.clone().unwrap_or_default();
@@ -304,10 +311,11 @@ impl FaultStore {
         outcome
     }
 
-    /// Applies what was to be applied after the call that just ended.
+    /// Applies the delayed commits after the current call.
     async fn apply_late(&self, late: Vec<Commit>) {
         for commit in late {
-            // Nobody waits for the answer any more; a conflict means that it was lost after all.
+            // No caller waits for the result any more; after a conflict the commit is lost after
+            // all.
             let _ = self.apply(commit).await;
         }
     }
@@ -322,25 +330,25 @@ impl FaultStore {
         };
         match fault {
             CommitFault::Conflict => return Ok(CommitOutcome::Conflict),
-            CommitFault::Unavailable => return Err(unavailable("a commit was refused by a test")),
+            CommitFault::Unavailable => return Err(unavailable("a test rejected a commit")),
             CommitFault::Full => {
                 return Err(StoreError::new(
                     StoreErrorKind::Full,
-                    "the store was made full by a test",
+                    "a test made the store full",
                 ));
             }
             CommitFault::Close => {
                 self.close();
-                return Err(unavailable("the store was closed by a test"));
+                return Err(unavailable("a test closed the store"));
             }
             CommitFault::LostNotApplied => {}
-            // A conflict or a failure of the store behind gets lost like any other answer.
+            // A conflict or a failure of the inner store is lost like any other response.
             CommitFault::LostApplied => drop(self.apply(commit).await),
             CommitFault::LostAppliedLater => self.state().late.push(commit),
         }
         Err(StoreError::new(
             StoreErrorKind::Unknown,
-            "the answer to a commit was lost by a test",
+            "a test lost the response to a commit",
         ))
     }
 }

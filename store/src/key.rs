@@ -4,26 +4,26 @@ use std::fmt;
 
 use bytes::Bytes;
 
-/// The longest key a store has to take, in bytes.
+/// Maximum size of a key in bytes.
 pub const KEY_BYTES_MAX: usize = 512;
 
-/// A key of 1 to [`KEY_BYTES_MAX`] bytes, ordered byte by byte.
+/// Key of 1 to [`KEY_BYTES_MAX`] bytes, ordered byte by byte.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Bytes);
 
-/// Bytes that cannot be a [`Key`].
+/// Error of bytes that are not a valid [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key has 1 to {KEY_BYTES_MAX} bytes, this one has {bytes}")]
+#[error("a key must have 1 to {KEY_BYTES_MAX} bytes; this one has {bytes}")]
 pub struct InvalidKey {
-    /// How many bytes were given.
+    /// Number of bytes given.
     pub bytes: usize,
 }
 
 impl Key {
-    /// A key of these bytes.
+    /// Creates a key from bytes.
     ///
     /// # Errors
-    /// [`InvalidKey`] for no bytes or more than [`KEY_BYTES_MAX`].
+    /// [`InvalidKey`] if there are no bytes, or more than [`KEY_BYTES_MAX`].
     pub fn new(bytes: impl Into<Bytes>) -> Result<Self, InvalidKey> {
         let bytes = bytes.into();
         if bytes.is_empty() || bytes.len() > KEY_BYTES_MAX {
@@ -32,14 +32,15 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// The bytes of the key.
+    /// Returns the bytes of the key.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The first key that sorts behind this one, for paging: the bounds of a scan may be one byte longer than a key
-    /// that is stored.
+    /// Returns the next key in order, for paging.
+    ///
+    /// It may be one byte longer than a stored key, which only the bounds of a range allow.
     #[must_use]
     pub fn successor(&self) -> Self {
         let mut bytes = Vec::with_capacity(self.0.len() + 1);
@@ -67,17 +68,17 @@ impl fmt::Display for Key {
     }
 }
 
-/// The keys from `start` (inside) to `end` (outside); without an `end`, to the last key there is.
+/// Keys from `start` (inclusive) to `end` (exclusive), or to the last key if there is no `end`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The first key inside the range.
+    /// First key of the range.
     pub start: Key,
-    /// The first key behind the range, where it has an end.
+    /// First key after the range, if it has an end.
     pub end: Option<Key>,
 }
 
 impl KeyRange {
-    /// Every key of a store.
+    /// Returns the range of all keys.
     #[must_use]
     pub fn all() -> Self {
         Self {
@@ -86,7 +87,8 @@ impl KeyRange {
         }
     }
 
-    /// The keys from `start` (inside) to `end` (outside). Empty where `end` does not sort behind `start`.
+    /// Returns the range from `start` (inclusive) to `end` (exclusive); empty if `end` is not after
+    /// `start`.
     #[must_use]
     pub fn new(start: Key, end: Key) -> Self {
         Self {
@@ -95,7 +97,7 @@ impl KeyRange {
         }
     }
 
-    /// The keys that begin with `prefix`, the prefix itself included.
+    /// Returns the range of the keys that begin with `prefix`, including the prefix itself.
     #[must_use]
     pub fn prefix(prefix: &Key) -> Self {
         let mut end = prefix.0.to_vec();
@@ -111,7 +113,7 @@ impl KeyRange {
         }
     }
 
-    /// The part of the range behind `key`: the next page of a forward scan that ended with it.
+    /// Returns the part of the range after `key`: the next page of a forward scan.
     #[must_use]
     pub fn after(&self, key: &Key) -> Self {
         Self {
@@ -120,7 +122,7 @@ impl KeyRange {
         }
     }
 
-    /// The part of the range before `key`: the next page of a reverse scan that ended with it.
+    /// Returns the part of the range before `key`: the next page of a reverse scan.
     #[must_use]
     pub fn before(&self, key: &Key) -> Self {
         let end = match &self.end {
@@ -133,13 +135,13 @@ impl KeyRange {
         }
     }
 
-    /// Whether no key can stand in the range.
+    /// Returns true if no key can be in the range.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 
-    /// Whether `key` stands in the range.
+    /// Returns true if `key` is in the range.
     #[must_use]
     pub fn contains(&self, key: &Key) -> bool {
         self.start <= *key && self.end.as_ref().is_none_or(|end| key < end)
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_between_one_and_512_bytes() {
+    fn key_has_1_to_512_bytes() {
         assert_eq!(Key::new(Vec::new()), Err(InvalidKey { bytes: 0 }));
         assert!(Key::new(vec![1; KEY_BYTES_MAX]).is_ok());
         assert_eq!(
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_range_ends_where_the_prefix_ends() {
+    fn prefix_range_ends_after_last_key_with_prefix() {
         let range = KeyRange::prefix(&key(b"a/"));
         assert!(range.contains(&key(b"a/")));
         assert!(range.contains(&key(b"a/\xff\xff")));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_meet_without_overlap() {
+    fn consecutive_ranges_do_not_overlap() {
         let range = KeyRange::prefix(&key(b"p"));
         let middle = key(b"pm");
         assert!(!range.after(&middle).contains(&middle));

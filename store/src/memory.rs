@@ -1,4 +1,4 @@
-//! The store that lives in memory: for tests, for trials and as the reference for other backends.
+//! In-memory store: for tests and trials, and the reference for other backends.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use super::{
     StoreError, Version,
 };
 
-/// A [`Store`] in an ordered map. It keeps every promise but durability: its contents go with it.
+/// [`Store`] in an ordered map, which keeps every promise except durability.
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -70,13 +70,13 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The present contents as a store of their own, which later commits do not change.
+    /// Copies the current contents into a separate store.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         Self {
@@ -84,20 +84,21 @@ impl MemoryStore {
         }
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state().entries.len()
     }
 
-    /// True if there is no entry.
+    /// Returns true if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A commit changes the map only after everything that can fail, so that a panic leaves it whole.
+        // A commit changes the map only after everything that can fail, so a panic leaves it
+        // consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,34 +1,34 @@
-//! Reads as data: one call of [`Store::read`](super::Store::read) takes any number of them.
+//! Reads as data: one call of [`Store::read`](super::Store::read) performs any number of them.
 
 use super::{Entry, Key, KeyEntry, KeyRange, StoreError, StoreErrorKind};
 
-/// The order in which the entries of a range are returned.
+/// Order of the entries of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the first key to the last, by byte order.
+    /// First key to last, in byte order.
     Forward,
-    /// From the last key to the first.
+    /// Last key to first.
     Reverse,
 }
 
-/// One part of a [`Store::read`](super::Store::read).
+/// Part of a call of [`Store::read`](super::Store::read).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read<'r> {
-    /// Some keys, answered by [`Found::Keys`]. A key may occur more than once.
+    /// List of keys, with the result [`Found::Keys`]. A key may occur more than once.
     Keys(&'r [Key]),
-    /// The first entries of a range, answered by [`Found::Range`].
+    /// First entries of a range, with the result [`Found::Range`].
     Range {
-        /// The keys to read.
+        /// Keys to read.
         range: &'r KeyRange,
-        /// The largest number of entries to return; `usize::MAX` for all of them.
+        /// Maximum number of entries to return; `usize::MAX` for all of them.
         limit: usize,
-        /// The end of the range at which reading begins.
+        /// Order of reading.
         direction: Direction,
     },
 }
 
 impl<'r> Read<'r> {
-    /// Every entry of a range, in byte order: for ranges that are known to be short.
+    /// Reads all entries of a range in byte order, for ranges that are known to be short.
     #[must_use]
     pub fn all(range: &'r KeyRange) -> Self {
         Self::Range {
@@ -39,20 +39,20 @@ impl<'r> Read<'r> {
     }
 }
 
-/// The answer to one [`Read`].
+/// Result of one [`Read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// One place per key, in the order asked for; `None` for an absent key.
+    /// One place per key, in the requested order; `None` for an absent key.
     Keys(Vec<Option<Entry>>),
-    /// The entries of the range, in the direction asked for. Fewer than `limit` only if the range holds no more.
+    /// Entries of the range in the requested order; fewer than `limit` only if there are no more.
     Range(Vec<KeyEntry>),
 }
 
 impl Found {
-    /// The entries of a [`Read::Keys`].
+    /// Returns the entries of a [`Read::Keys`].
     ///
     /// # Errors
-    /// [`StoreErrorKind::Corrupt`] if this answers a range: a defect of the backend.
+    /// [`StoreErrorKind::Corrupt`] if this is the result for a range, a defect of the backend.
     pub fn into_keys(self) -> Result<Vec<Option<Entry>>, StoreError> {
         match self {
             Self::Keys(entries) => Ok(entries),
@@ -60,10 +60,11 @@ impl Found {
         }
     }
 
-    /// The entries of a [`Read::Range`].
+    /// Returns the entries of a [`Read::Range`].
     ///
     /// # Errors
-    /// [`StoreErrorKind::Corrupt`] if this answers a list of keys: a defect of the backend.
+    /// [`StoreErrorKind::Corrupt`] if this is the result for a list of keys, a defect of the
+    /// backend.
     pub fn into_range(self) -> Result<Vec<KeyEntry>, StoreError> {
         match self {
             Self::Range(entries) => Ok(entries),
@@ -74,6 +75,6 @@ impl Found {
 
 #[cold]
 pub(super) fn mismatch() -> StoreError {
-    let message = "the store answered with another kind of read than the one asked for";
+    let message = "the store returned results that do not match the reads";
     StoreError::new(StoreErrorKind::Corrupt, message)
 }

@@ -7,58 +7,61 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A point in time, to the millisecond, written as RFC 3339 in UTC: `2026-01-31T09:30:00.000Z`.
+/// A point in time with millisecond precision, written as RFC 3339 in UTC.
+///
+/// An example is `2026-01-31T09:30:00.000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
-/// A text that is not an RFC 3339 timestamp between the years 0 and 9999.
+/// Error of a text that is not an RFC 3339 timestamp between the years 0 and 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an RFC 3339 timestamp, for example 2026-01-31T09:30:00.000Z")]
+#[error("must be an RFC 3339 timestamp, for example 2026-01-31T09:30:00.000Z")]
 pub struct InvalidTimestamp;
 
-/// The first millisecond of the year 0 and the last of the year 9999: what RFC 3339 can write.
+/// First millisecond of the year 0 and last of the year 9999, the range of RFC 3339.
 const MILLIS_MIN: i64 = -62_167_219_200_000;
 const MILLIS_MAX: i64 = 253_402_300_799_999;
 
 impl Timestamp {
     /// 1970-01-01T00:00:00.000Z.
     pub const UNIX_EPOCH: Self = Self(0);
-    /// The last moment that RFC 3339 can write.
+    /// Last millisecond of the year 9999, the end of the range of RFC 3339.
     pub const MAX: Self = Self(MILLIS_MAX);
 
-    /// The point in time this many milliseconds after the Unix epoch, held to the years 0 to 9999.
+    /// Creates the time this many milliseconds after the Unix epoch, clamped to the years 0 to
+    /// 9999.
     #[must_use]
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(MILLIS_MIN, MILLIS_MAX))
     }
 
-    /// Milliseconds since the Unix epoch, negative before it.
+    /// Returns the milliseconds since the Unix epoch, negative before it.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the Unix epoch.
+    /// Returns the whole seconds since the Unix epoch.
     #[must_use]
     pub const fn as_seconds(self) -> i64 {
         self.0.div_euclid(1_000)
     }
 
-    /// This much later; the last moment there is where that lies beyond it.
+    /// Returns the time this much later, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.0.saturating_add(millis))
     }
 
-    /// This much earlier.
+    /// Returns the time this much earlier.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.0.saturating_sub(millis))
     }
 
-    /// The time from `earlier` to this; nothing where `earlier` is later.
+    /// Returns the time elapsed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_with_milliseconds_in_utc() {
+    fn timestamp_is_written_in_utc_with_milliseconds() {
         let time: Timestamp = "2026-01-31T10:30:00.5+01:00".parse().unwrap();
         assert_eq!(time.to_string(), "2026-01-31T09:30:00.500Z");
         assert_eq!(
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_moment() {
+    fn timestamp_parser_rejects_incomplete_and_invalid_times() {
         for text in [
             "",
             "yesterday",
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_stops_at_what_can_be_written() {
+    fn timestamp_arithmetic_saturates() {
         assert_eq!(Timestamp::MAX.plus(Duration::from_secs(1)), Timestamp::MAX);
         assert_eq!(Timestamp::MAX.to_string(), "9999-12-31T23:59:59.999Z");
         assert_eq!(Timestamp::UNIX_EPOCH.since(Timestamp::MAX), Duration::ZERO);

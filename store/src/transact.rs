@@ -1,4 +1,4 @@
-//! Attempts at a transaction, until one stands.
+//! Optimistic transactions: attempts until one commits.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -9,135 +9,135 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use uuid::Uuid;
 
-use super::transaction::{Decided, Reads, Transaction, TransactionError, Witness};
+use super::transaction::{CommitProof, Prepared, ReadSet, Transaction, TransactionError};
 use super::{CommitOutcome, Entry, Key, MaybeSend, Store, StoreError, StoreErrorKind, StoreExt};
 use crate::env::Env;
 
-/// How often a transaction is decided before it gives up.
+/// Maximum number of attempts of a transaction.
 pub const RETRIES_MAX: u32 = 16;
-/// The longest first wait after a conflict; each further one may be twice as long.
+/// Maximum delay after the first conflict; it doubles with each further one.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(2);
-/// The longest wait between two attempts.
+/// Maximum delay between two attempts.
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(250);
 
-/// Reads, decides and commits; decides anew, after a random wait, where others changed meanwhile what was read.
+/// Reads, decides and commits, and retries after a random delay if what was read has changed.
 ///
-/// `decide` gets a fresh [`Transaction`] for every attempt and ends with [`Transaction::done`]. Its output is
-/// returned once the commit is durable. Where the answer to a commit is lost, the key written by
-/// [`Transaction::create_unique`] tells whether it was applied, and keeps it from being applied twice; without such a
-/// key the error is passed on.
+/// `decide` receives a fresh [`Transaction`] for every attempt and ends with [`Transaction::done`].
+/// Its output is returned once the commit is durable. If the outcome of a commit is unknown, the
+/// key written by [`Transaction::create_unique`] tells whether it was applied, and prevents a
+/// second application; without such a key the error is returned.
 ///
 /// # Errors
-/// Those of `decide`, and [`TransactionError`] as its error type takes it.
+/// Those of `decide`, and [`TransactionError`], converted into its error type.
 pub async fn transact<T, E, F, D>(store: &Arc<dyn Store>, env: &Env, decide: F) -> Result<T, E>
 where
     T: MaybeSend,
     E: From<TransactionError> + MaybeSend,
     F: FnMut(Transaction) -> D + MaybeSend,
-    D: Future<Output = Result<Decided<T>, E>> + MaybeSend,
+    D: Future<Output = Result<Prepared<T>, E>> + MaybeSend,
 {
-    let mut decision = Typed {
+    let mut attempt = TypedAttempt {
         decide,
-        deciding: PhantomData,
-        told: Vec::new(),
+        future: PhantomData,
+        results: Vec::new(),
     };
-    let place = run(&mut decision, store, env).await?;
-    decision.told.swap_remove(place)
+    let index = run(&mut attempt, store, env).await?;
+    attempt.results.swap_remove(index)
 }
 
-/// A decision on its way; there is no transaction where it was refused.
+/// Decision in progress; it has no transaction if it ended in an error.
 #[cfg(not(target_arch = "wasm32"))]
-type Deciding<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + Send + 'd>>;
+type AttemptFuture<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + Send + 'd>>;
 #[cfg(target_arch = "wasm32")]
-type Deciding<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + 'd>>;
+type AttemptFuture<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + 'd>>;
 
-/// What [`run`] has to know of a decision: not its types, so that all that surrounds one is compiled once.
-trait Decide: MaybeSend {
-    /// Decides, and keeps what its caller would be told.
-    fn decide(&mut self, transaction: Transaction) -> Deciding<'_>;
+/// Decision without its types, so that the code around it is compiled only once.
+trait ErasedAttempt: MaybeSend {
+    /// Decides, and stores the result for the caller.
+    fn decide(&mut self, transaction: Transaction) -> AttemptFuture<'_>;
 
-    /// Forgets what the last decision would tell.
+    /// Discards the result of the last decision.
     fn forget(&mut self);
 }
 
-/// A decision with its types.
-struct Typed<T, E, F, D> {
+/// Decision with its types.
+struct TypedAttempt<T, E, F, D> {
     decide: F,
-    /// What `decide` makes, so that it is known to live as long as this.
-    deciding: PhantomData<fn() -> D>,
-    /// What is told where the last attempt stands, after what is told where one does whose answer was lost.
-    told: Vec<Result<T, E>>,
+    /// Type of the future of `decide`, so that it is known to outlive this.
+    future: PhantomData<fn() -> D>,
+    /// Results of the indeterminate attempts, followed by that of the last attempt.
+    results: Vec<Result<T, E>>,
 }
 
-impl<T, E, F, D> Decide for Typed<T, E, F, D>
+impl<T, E, F, D> ErasedAttempt for TypedAttempt<T, E, F, D>
 where
     T: MaybeSend,
     E: MaybeSend,
     F: FnMut(Transaction) -> D + MaybeSend,
-    D: Future<Output = Result<Decided<T>, E>> + MaybeSend,
+    D: Future<Output = Result<Prepared<T>, E>> + MaybeSend,
 {
-    fn decide(&mut self, transaction: Transaction) -> Deciding<'_> {
-        let told = &mut self.told;
-        Box::pin((self.decide)(transaction).map(move |decided| {
-            let (transaction, output) = match decided {
-                Ok(decided) => (Some(decided.transaction), Ok(decided.output)),
+    fn decide(&mut self, transaction: Transaction) -> AttemptFuture<'_> {
+        let results = &mut self.results;
+        Box::pin((self.decide)(transaction).map(move |prepared| {
+            let (transaction, output) = match prepared {
+                Ok(prepared) => (Some(prepared.transaction), Ok(prepared.output)),
                 Err(refusal) => (None, Err(refusal)),
             };
-            told.push(output);
+            results.push(output);
             transaction
         }))
     }
 
     fn forget(&mut self) {
-        self.told.pop();
+        self.results.pop();
     }
 }
 
-/// Makes attempts until one stands; the place of what it tells.
+/// Makes attempts until one commits, and returns the index of its result.
 async fn run(
-    decision: &mut dyn Decide,
+    attempt: &mut dyn ErasedAttempt,
     store: &Arc<dyn Store>,
     env: &Env,
 ) -> Result<usize, TransactionError> {
     let mut attempts = Attempts::new(store, env);
     loop {
-        let transaction = decision.decide(attempts.begin()).await;
-        let last = attempts.lost.len();
+        let transaction = attempt.decide(attempts.begin()).await;
+        let last = attempts.indeterminate.len();
         match attempts.end(transaction).await? {
-            Next::Tell => return Ok(last),
-            Next::TellLost(place) => return Ok(place),
+            Next::Return => return Ok(last),
+            Next::ReturnIndeterminate(index) => return Ok(index),
             Next::Keep => {}
-            Next::Again => decision.forget(),
+            Next::Retry => attempt.forget(),
         }
-        if let Some(place) = attempts.wait().await? {
-            return Ok(place);
+        if let Some(index) = attempts.wait().await? {
+            return Ok(index);
         }
     }
 }
 
-/// What follows an attempt.
+/// Next step after an attempt.
 enum Next {
-    /// What it came to is told.
-    Tell,
-    /// An earlier attempt, whose answer was lost, is committed: what that came to is told.
-    TellLost(usize),
-    /// Its answer was lost: what it came to is kept, and it is decided anew.
+    /// Return the result of this attempt.
+    Return,
+    /// Return the result of this indeterminate attempt, which turned out to be committed.
+    ReturnIndeterminate(usize),
+    /// Keep the result of this indeterminate attempt, and retry.
     Keep,
-    /// It is decided anew.
-    Again,
+    /// Retry.
+    Retry,
 }
 
-/// The attempts of one [`transact`]: all of it that does not depend on what is decided, so that it is compiled once.
+/// Attempts of one [`transact`]: the part that does not depend on the decision, compiled only once.
 struct Attempts<'t> {
     store: &'t Arc<dyn Store>,
     env: &'t Env,
     unique: Uuid,
-    made: u32,
+    count: u32,
     delay_max: Duration,
-    /// What the present attempt has read.
-    reads: Reads,
-    /// The witnesses of the attempts whose answers were lost.
-    lost: Vec<Witness>,
+    /// Entries read by the current attempt.
+    reads: ReadSet,
+    /// Proofs of the indeterminate attempts.
+    indeterminate: Vec<CommitProof>,
 }
 
 impl<'t> Attempts<'t> {
@@ -146,10 +146,10 @@ impl<'t> Attempts<'t> {
             store,
             env,
             unique: env.uuid(),
-            made: 0,
+            count: 0,
             delay_max: RETRY_DELAY_MIN,
-            reads: Reads::default(),
-            lost: Vec::new(),
+            reads: ReadSet::default(),
+            indeterminate: Vec::new(),
         }
     }
 
@@ -160,11 +160,12 @@ impl<'t> Attempts<'t> {
         transaction
     }
 
-    /// Ends an attempt; there is no transaction where it was refused.
+    /// Ends an attempt; `transaction` is `None` if the decision ended in an error.
     async fn end(&mut self, transaction: Option<Transaction>) -> Result<Next, TransactionError> {
-        // Asked after the decision: it may have seen, and refused, what an earlier attempt of its own had written.
-        if let Some(place) = self.arrived().await? {
-            return Ok(Next::TellLost(place));
+        // After the decision, because it may have seen, and rejected, the writes of an earlier
+        // attempt.
+        if let Some(index) = self.find_committed().await? {
+            return Ok(Next::ReturnIndeterminate(index));
         }
         let is_refused = transaction.is_none();
         if let Some(transaction) = transaction
@@ -172,84 +173,88 @@ impl<'t> Attempts<'t> {
         {
             return self.commit(transaction).await;
         }
-        // Nothing to commit, so nothing has checked yet what was read.
-        match self.reads.still_hold(&**self.store).await {
-            Ok(false) => Ok(Next::Again),
-            // A refusal says that nothing was changed: an attempt that may still arrive forbids to say so.
-            Ok(true) if is_refused && !self.lost.is_empty() => Err(unknown()),
-            Ok(true) => Ok(Next::Tell),
-            // Whatever made the decision fail: it is not for this failure to hide it.
-            Err(_) if is_refused => Ok(Next::Tell),
-            Err(error) => Err(failure(error, &self.lost)),
+        // Without a commit, nothing has checked yet what was read.
+        match self.reads.is_current(&**self.store).await {
+            Ok(false) => Ok(Next::Retry),
+            // An error asserts that nothing was changed, which an attempt still under way could
+            // refute.
+            Ok(true) if is_refused && !self.indeterminate.is_empty() => Err(unknown()),
+            Ok(true) => Ok(Next::Return),
+            // The error of the decision takes precedence over the failure of this check.
+            Err(_) if is_refused => Ok(Next::Return),
+            Err(error) => Err(failure(error, &self.indeterminate)),
         }
     }
 
     async fn commit(&mut self, mut transaction: Transaction) -> Result<Next, TransactionError> {
-        for witness in &self.lost {
-            transaction.check(witness.key.clone(), None);
+        for proof in &self.indeterminate {
+            transaction.check(proof.key.clone(), None);
         }
-        let (commit, witness) = transaction.into_commit()?;
+        let (commit, proof) = transaction.into_commit()?;
         match self.store.commit(commit).await {
-            Ok(CommitOutcome::Committed(_)) => Ok(Next::Tell),
-            Ok(CommitOutcome::Conflict) => Ok(Next::Again),
-            Err(error) => match witness {
-                Some(witness) if error.kind() == StoreErrorKind::Unknown => {
-                    self.lost.push(witness);
+            Ok(CommitOutcome::Committed(_)) => Ok(Next::Return),
+            Ok(CommitOutcome::Conflict) => Ok(Next::Retry),
+            Err(error) => match proof {
+                Some(proof) if error.kind() == StoreErrorKind::Unknown => {
+                    self.indeterminate.push(proof);
                     Ok(Next::Keep)
                 }
-                _ => Err(failure(error, &self.lost)),
+                _ => Err(failure(error, &self.indeterminate)),
             },
         }
     }
 
-    /// Waits before the next attempt. After the last one it gives up, unless a lost one turns out to be committed.
+    /// Waits before the next attempt.
+    ///
+    /// After the last one it gives up, unless an indeterminate attempt turns out to be committed.
     async fn wait(&mut self) -> Result<Option<usize>, TransactionError> {
         self.env.sleep(self.env.jitter(self.delay_max)).await;
         self.delay_max = (self.delay_max * 2).min(RETRY_DELAY_MAX);
-        self.made += 1;
-        if self.made < RETRIES_MAX {
+        self.count += 1;
+        if self.count < RETRIES_MAX {
             return Ok(None);
         }
-        match self.arrived().await? {
-            Some(place) => Ok(Some(place)),
-            None if self.lost.is_empty() => Err(TransactionError::Contended),
+        match self.find_committed().await? {
+            Some(index) => Ok(Some(index)),
+            None if self.indeterminate.is_empty() => Err(TransactionError::Contended),
             None => Err(unknown()),
         }
     }
 
-    /// The lost attempt that turns out to be committed, if one does.
-    async fn arrived(&self) -> Result<Option<usize>, TransactionError> {
-        if self.lost.is_empty() {
+    /// Returns the indeterminate attempt that turns out to be committed, if any.
+    async fn find_committed(&self) -> Result<Option<usize>, TransactionError> {
+        if self.indeterminate.is_empty() {
             return Ok(None);
         }
         let keys: Vec<Key> = self
-            .lost
+            .indeterminate
             .iter()
-            .map(|witness| witness.key.clone())
+            .map(|proof| proof.key.clone())
             .collect();
         let found = self.store.get(&keys).await;
-        let found = found.map_err(|error| failure(error, &self.lost))?;
-        let is_there = |(entry, witness): (&Option<Entry>, &Witness)| {
+        let found = found.map_err(|error| failure(error, &self.indeterminate))?;
+        let is_there = |(entry, proof): (&Option<Entry>, &CommitProof)| {
             entry
                 .as_ref()
-                .is_some_and(|entry| entry.value == witness.value)
+                .is_some_and(|entry| entry.value == proof.value)
         };
-        Ok(found.iter().zip(&self.lost).position(is_there))
+        Ok(found.iter().zip(&self.indeterminate).position(is_there))
     }
 }
 
 fn unknown() -> TransactionError {
-    let message = "it could not be found out whether a commit was applied";
+    let message = "the outcome of a commit is unknown";
     StoreError::new(StoreErrorKind::Unknown, message).into()
 }
 
-/// What a failure of the store means. Most say that nothing was applied: that is no longer known where the answer to
-/// an earlier attempt was lost.
-fn failure(error: StoreError, lost: &[Witness]) -> TransactionError {
-    if lost.is_empty() {
+/// Converts an error of the store.
+///
+/// Most errors assert that nothing was applied: after an indeterminate attempt, that is uncertain.
+fn failure(error: StoreError, indeterminate: &[CommitProof]) -> TransactionError {
+    if indeterminate.is_empty() {
         return error.into();
     }
-    let message = format!("it could not be found out whether a commit was applied: {error}");
+    let message = format!("the outcome of a commit is unknown: {error}");
     StoreError::new(StoreErrorKind::Unknown, message)
         .with_source(error)
         .into()

@@ -1,4 +1,4 @@
-//! Optimistic transactions over any [`Store`]: what is read, and what is to be committed.
+//! Transactions over any [`Store`]: reads that become checks, and writes that become a commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,56 +14,60 @@ use super::{
     Version,
 };
 
-/// A transaction that could not be brought to an end.
+/// Error of a transaction.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
-    /// The store failed.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was decided does not fit into one commit.
+    /// Commit that exceeds the limits.
     #[error(transparent)]
     Invalid(#[from] InvalidCommit),
-    /// Others changed what was read, [`RETRIES_MAX`](super::RETRIES_MAX) times in a row.
-    #[error("others kept changing the same entries")]
+    /// Conflict in each of [`RETRIES_MAX`](super::RETRIES_MAX) attempts.
+    #[error("concurrent modification of the same entries")]
     Contended,
 }
 
 /// Reads that become checks, and writes that become one commit.
 ///
-/// Every entry read through [`Transaction::read`] and its siblings is checked by the commit: what was decided holds
-/// of what is stored, or the decision is made again. A decision that commits nothing, a refusal too, is checked by one
-/// more reading. Reads do not see the transaction's own writes.
+/// The commit checks every entry read through [`Transaction::read`] and its siblings: the decision
+/// is based on the stored data, or it is repeated. A decision that commits nothing, errors
+/// included, is checked by one more read. Reads do not see the transaction's own writes.
 #[derive(Debug)]
 pub struct Transaction {
     store: StoreHandle,
-    pub(super) reads: Reads,
+    pub(super) reads: ReadSet,
     mutations: Vec<Mutation>,
-    /// Several additions to one counter become one: a commit changes each key once.
+    /// Sums of the additions per counter, because a commit changes each key once.
     adds: BTreeMap<Key, i64>,
     pub(super) unique: Uuid,
-    witness: Option<Witness>,
+    proof: Option<CommitProof>,
 }
 
-/// A key that one attempt of a transaction at most ever writes, and what this attempt would write there.
+/// Key that at most one attempt of a transaction writes, with the value that this attempt writes.
 #[derive(Clone, Debug)]
-pub(super) struct Witness {
+pub(super) struct CommitProof {
     pub(super) key: Key,
     pub(super) value: Bytes,
 }
 
-/// What a transaction has read, shared with [`transact`](super::transact), which outlives a decision that ends in a refusal. In the order
-/// of keys, so that the same decision makes the same commit.
+/// Entries that a transaction has read, in the order of their keys.
+///
+/// It is shared with [`transact`](super::transact), because it outlives a decision that ends in an
+/// error. The order makes equal decisions produce equal commits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reads(Arc<Mutex<BTreeMap<Key, Option<Version>>>>);
+pub(super) struct ReadSet(Arc<Mutex<BTreeMap<Key, Option<Version>>>>);
 
-impl Reads {
+impl ReadSet {
     fn versions(&self) -> MutexGuard<'_, BTreeMap<Key, Option<Version>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether everything is still as it was read, and so was all of it at one moment. A single key always was.
-    pub(super) async fn still_hold(&self, store: &dyn Store) -> Result<bool, StoreError> {
+    /// Returns true if all entries are unchanged and were therefore read at one point in time.
+    ///
+    /// A single key always was.
+    pub(super) async fn is_current(&self, store: &dyn Store) -> Result<bool, StoreError> {
         let (keys, versions): (Vec<Key>, Vec<Option<Version>>) =
             self.versions().clone().into_iter().unzip();
         if keys.len() < 2 {
@@ -76,7 +80,7 @@ impl Reads {
     }
 }
 
-/// The store of a transaction; a type of its own for the sake of `Debug`.
+/// Store of a transaction, a separate type to implement `Debug`.
 struct StoreHandle(Arc<dyn Store>);
 
 impl std::fmt::Debug for StoreHandle {
@@ -94,40 +98,42 @@ fn value<T: DeserializeOwned>(key: &Key, entry: &Entry) -> Result<T, StoreError>
     decode(key, entry).map(|found| found.value)
 }
 
-/// A transaction whose decision is made, with what its caller is told once it is durable.
+/// Decided transaction, with the output to return once it is durable.
 #[derive(Debug)]
-pub struct Decided<T> {
+pub struct Prepared<T> {
     pub(super) transaction: Transaction,
     pub(super) output: T,
 }
 
 impl Transaction {
-    /// Begins to read. Outside [`transact`](super::transact) it is a way to read, whose writes are never committed.
+    /// Begins a transaction. Outside [`transact`](super::transact) it can only read.
     #[must_use]
     pub fn begin(store: Arc<dyn Store>) -> Self {
         Self {
             store: StoreHandle(store),
-            reads: Reads::default(),
+            reads: ReadSet::default(),
             mutations: Vec::new(),
             adds: BTreeMap::new(),
             unique: Uuid::nil(),
-            witness: None,
+            proof: None,
         }
     }
 
-    /// A new time-ordered identifier, the same one in each attempt of [`transact`](super::transact); the nil one outside.
+    /// Returns a new time-ordered identifier, the same in each attempt of one transaction.
+    ///
+    /// Outside [`transact`](super::transact) it is the nil identifier.
     #[must_use]
     pub fn unique(&self) -> Uuid {
         self.unique
     }
 
-    /// The store, for reads that the commit does not have to check.
+    /// Returns the store, for reads that the commit does not check.
     #[must_use]
     pub fn unchecked(&self) -> &Arc<dyn Store> {
         &self.store.0
     }
 
-    /// Reads one JSON value and checks at the commit that it did not change.
+    /// Reads one JSON value; the commit checks that it is unchanged.
     ///
     /// # Errors
     /// As [`StoreExt::get_as`].
@@ -139,7 +145,7 @@ impl Transaction {
         found.map(|entry| value(key, &entry)).transpose()
     }
 
-    /// The same, with the version.
+    /// Reads one JSON value with its version; the commit checks that it is unchanged.
     ///
     /// # Errors
     /// As [`StoreExt::get_as`].
@@ -151,7 +157,7 @@ impl Transaction {
         found.map(|entry| decode(key, &entry)).transpose()
     }
 
-    /// Reads many JSON values of one type at one point in time; each is checked at the commit.
+    /// Reads many JSON values of one type at one point in time; the commit checks each of them.
     ///
     /// # Errors
     /// As [`StoreExt::get_as`].
@@ -170,7 +176,7 @@ impl Transaction {
         Ok(found.into_iter().next().flatten())
     }
 
-    /// Reads many entries as they are, of whatever types, at one point in time; each is checked at the commit.
+    /// Reads entries of any types at one point in time; the commit checks each of them.
     ///
     /// # Errors
     /// Those of [`Store::read`].
@@ -182,8 +188,10 @@ impl Transaction {
         Ok(found)
     }
 
-    /// The value of a counter, checked at the commit: any change of it is a conflict. For guards; a counter that is
-    /// only shown is read through [`Transaction::unchecked`].
+    /// Reads a counter; any change of it is a conflict.
+    ///
+    /// It is meant for guards; read a counter that is only displayed through
+    /// [`Transaction::unchecked`].
     ///
     /// # Errors
     /// As [`StoreExt::get_as`].
@@ -191,11 +199,11 @@ impl Transaction {
         Ok(self.read(key).await?.unwrap_or(0))
     }
 
-    /// Reads one JSON value without checking at the commit that it stayed the same: for what is only shown.
+    /// Reads one JSON value that the commit does not check, for values that are only displayed.
     ///
     /// # Errors
     /// As [`StoreExt::get_as`].
-    pub async fn peek<T: DeserializeOwned + MaybeSend>(
+    pub async fn read_unchecked<T: DeserializeOwned + MaybeSend>(
         &self,
         key: &Key,
     ) -> Result<Option<T>, StoreError> {
@@ -204,7 +212,9 @@ impl Transaction {
         entry.map(|entry| value(key, &entry)).transpose()
     }
 
-    /// Every entry of a short range, without a check: a decision over a range needs a guard as well.
+    /// Reads all entries of a short range without a check.
+    ///
+    /// A decision over a range also needs a guard.
     ///
     /// # Errors
     /// Those of [`Store::read`].
@@ -212,14 +222,15 @@ impl Transaction {
         self.store.0.scan_all(range).await
     }
 
-    /// What this transaction adds to a counter so far.
+    /// Returns the sum that this transaction adds to a counter so far.
     #[must_use]
     pub fn added(&self, key: &Key) -> i64 {
         self.adds.get(key).copied().unwrap_or(0)
     }
 
-    /// Adds a check of a version that was read elsewhere. The first one stands: a later reading that differs makes
-    /// the commit a conflict, as it must be.
+    /// Adds a check of a version that was read elsewhere.
+    ///
+    /// The first version of a key is kept: a later read that differs makes the commit a conflict.
     pub fn check(&mut self, key: Key, version: Option<Version>) {
         self.reads.versions().entry(key).or_insert(version);
     }
@@ -236,13 +247,15 @@ impl Transaction {
         self.put(key, value);
     }
 
-    /// Writes a JSON value under a key made of [`Transaction::unique`]: of all attempts one at most is ever applied, also
-    /// where one whose answer was lost arrives after another was made instead. What stands there tells which one. The
-    /// values of two attempts that differ in anything have to differ.
+    /// Writes a JSON value under a key derived from [`Transaction::unique`]: proof of the commit.
+    ///
+    /// At most one of all attempts is ever applied, even if an indeterminate one arrives after
+    /// another attempt has replaced it. The stored value identifies the attempt: the values of two
+    /// attempts that differ in anything must differ.
     pub fn create_unique<T: Serialize>(&mut self, key: Key, value: &T) {
         let value = json(value);
         self.check(key.clone(), None);
-        self.witness.get_or_insert_with(|| Witness {
+        self.proof.get_or_insert_with(|| CommitProof {
             key: key.clone(),
             value: value.clone(),
         });
@@ -254,7 +267,7 @@ impl Transaction {
         self.mutations.push(Mutation::Delete { key });
     }
 
-    /// Adds to a counter, without a check. Adding nothing changes nothing.
+    /// Adds to a counter, without a check; adding 0 changes nothing.
     pub fn add(&mut self, key: Key, delta: i64) {
         *self.adds.entry(key).or_default() += delta;
     }
@@ -263,8 +276,8 @@ impl Transaction {
     ///
     /// # Errors
     /// None; the type is that of the functions that end with it.
-    pub fn done<T, E>(self, output: T) -> Result<Decided<T>, E> {
-        Ok(Decided {
+    pub fn done<T, E>(self, output: T) -> Result<Prepared<T>, E> {
+        Ok(Prepared {
             transaction: self,
             output,
         })
@@ -274,7 +287,7 @@ impl Transaction {
         self.mutations.is_empty() && self.adds.values().all(|delta| *delta == 0)
     }
 
-    pub(super) fn into_commit(self) -> Result<(Commit, Option<Witness>), InvalidCommit> {
+    pub(super) fn into_commit(self) -> Result<(Commit, Option<CommitProof>), InvalidCommit> {
         let mut builder = Commit::builder();
         for (key, version) in std::mem::take(&mut *self.reads.versions()) {
             builder = builder.check(key, version);
@@ -285,6 +298,6 @@ impl Transaction {
         for (key, delta) in self.adds.into_iter().filter(|(_, delta)| *delta != 0) {
             builder = builder.add(key, delta);
         }
-        Ok((builder.build()?, self.witness))
+        Ok((builder.build()?, self.proof))
     }
 }

@@ -1,4 +1,4 @@
-//! The conformance suite over the in-memory store, and over stores that are broken on purpose: each must be caught.
+//! The conformance suite over the in-memory store, and over broken stores that it must detect.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use knowledge_store::conformance::{self, Harness, Lifetime, Report, Task};
 use knowledge_store::{
     Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, MemoryStore, Mutation,
     Read, Store, StoreError, Version,
 };
-use knowledge_store::conformance::{self, Harness, Lifetime, Report, Task};
 
 /// Runs tasks on the threads of a Tokio runtime.
 async fn on_threads(tasks: Vec<Task<'static>>) {
@@ -44,22 +44,22 @@ impl Harness for Memory {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_memory_store_passes() {
+async fn memory_store_passes_conformance() {
     let report = conformance::run(&Memory { has_threads: true }).await;
-    let ran = report.passed.iter().chain(&report.excused).copied();
+    let ran = report.passed.iter().chain(&report.skipped).copied();
     let all: BTreeSet<_> = conformance::case_names().collect();
     assert_eq!(ran.collect::<BTreeSet<_>>(), all);
     let is_about_reopening = |name: &&str| name.starts_with("durability::");
-    assert!(report.excused.iter().all(is_about_reopening));
+    assert!(report.skipped.iter().all(is_about_reopening));
 }
 
-/// As on wasm32, where there are no threads.
+/// A run as on wasm32, which has no threads.
 #[tokio::test]
-async fn the_memory_store_passes_on_one_thread() {
+async fn memory_store_passes_conformance_on_one_thread() {
     conformance::run(&Memory { has_threads: false }).await;
 }
 
-/// What is wrong with a [`Broken`] store.
+/// The defect of a [`Broken`] store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Defect {
     None,
@@ -99,7 +99,7 @@ enum Defect {
     ReopenForgetsDeletes,
 }
 
-/// Every defect, and a case that has to catch it.
+/// Each defect, with a case that must catch it.
 const CAUGHT_BY: &[(Defect, &str)] = &[
     (
         Defect::AnswersGetSorted,
@@ -313,7 +313,7 @@ impl State {
     }
 }
 
-/// Where another thread may come between.
+/// Yields, so that another thread may run in between.
 fn turn() {
     std::thread::yield_now();
 }
@@ -359,7 +359,7 @@ impl Broken {
         })
     }
 
-    /// What a mutation leaves under its key.
+    /// Returns the entry that a mutation leaves under its key.
     fn left_by(
         &self,
         mutation: &Mutation,
@@ -468,7 +468,7 @@ impl Broken {
 }
 
 impl Broken {
-    /// The entries under some keys, read in two steps by a store that is broken so.
+    /// Reads some keys; a store with that defect does so in two steps.
     async fn get(&self, keys: &[Key]) -> Vec<Option<Entry>> {
         let (first, second) = keys.split_at(keys.len() / 2);
         let mut found = self.state.lock().unwrap().under(first, self.defect);
@@ -480,12 +480,12 @@ impl Broken {
     }
 }
 
-/// Lasts long enough for a writer to come in between, also where there are more threads than cores.
+/// Waits long enough for a writer to run in between, even with more threads than cores.
 async fn between_two_reads() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// The keys of a read as a store with this defect asks for them.
+/// Returns the keys that a store with this defect reads instead of the given ones.
 fn asked(keys: &[Key], defect: Defect) -> Vec<Key> {
     let mut keys = keys.to_vec();
     match defect {
@@ -550,7 +550,7 @@ impl Store for Broken {
     }
 }
 
-/// Hands out broken stores, and remembers them so that it can open them again.
+/// A harness that creates broken stores, and keeps them so that it can reopen them.
 struct BrokenHarness {
     defect: Defect,
     last_opened: Mutex<Option<Arc<Broken>>>,
@@ -585,7 +585,7 @@ impl Harness for BrokenHarness {
 
     async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         drop(store);
-        // A case has one store at a time: the last one opened is the one handed in.
+        // A case uses one store at a time, so this is the last one opened.
         let closed = self.last_opened.lock().unwrap().take().unwrap();
         assert_eq!(
             Arc::strong_count(&closed),
@@ -609,14 +609,14 @@ async fn survey(defect: Defect) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_to_be_broken_passes_without_a_defect() {
+async fn broken_store_without_defect_passes_conformance() {
     let report = survey(Defect::None).await;
     let all: Vec<_> = conformance::case_names().collect();
     assert_eq!(report.passed, all, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_defect_is_caught_by_its_case() {
+async fn store_defect_is_caught_by_its_case() {
     let mut missed = Vec::new();
     for (defect, case) in CAUGHT_BY {
         let report = survey(*defect).await;
@@ -624,7 +624,7 @@ async fn every_defect_is_caught_by_its_case() {
         if !failed.contains(case) {
             missed.push(format!("{defect:?}: not by {case}, but by {failed:?}"));
         }
-        // Every case ran although some failed.
+        // A failure does not prevent the remaining cases.
         let ran = report.passed.len() + failed.len();
         assert_eq!(ran, conformance::case_names().count());
     }
@@ -635,6 +635,6 @@ async fn every_defect_is_caught_by_its_case() {
 #[should_panic(
     expected = "counters::a_counter_is_decimal_text: the value under a: expected \"-999999983\""
 )]
-async fn a_failure_names_its_case_and_what_was_expected() {
+async fn conformance_failure_names_case_and_expectation() {
     conformance::run(&BrokenHarness::new(Defect::AddLosesTheSign)).await;
 }

@@ -1,16 +1,16 @@
-//! The transaction layer over stores that conflict, lose answers and fail.
+//! Tests of the transaction layer over stores that conflict, fail or leave an outcome unknown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use futures::future::BoxFuture;
-use knowledge_store::env::Env;
 use knowledge_store::Timestamp;
+use knowledge_store::env::Env;
+use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 use knowledge_store::{
-    Commit, Decided, Key, MemoryStore, RETRIES_MAX, Store, StoreErrorKind, StoreExt, Transaction,
+    Commit, Key, MemoryStore, Prepared, RETRIES_MAX, Store, StoreErrorKind, StoreExt, Transaction,
     TransactionError, VALUE_BYTES_MAX, transact,
 };
-use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 
 fn env() -> Env {
     Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7))
@@ -25,7 +25,7 @@ fn faulty(plan: FaultPlan) -> (Arc<FaultStore>, Arc<dyn Store>) {
     (Arc::clone(&faults), faults)
 }
 
-/// The plan that meets the first `count` commits with one fault.
+/// Returns a plan that injects one fault into each of the first `count` commits.
 fn first(count: u32, fault: CommitFault) -> FaultPlan {
     (1..=u64::from(count)).fold(FaultPlan::none(), |plan, number| {
         plan.at_commit(number, fault)
@@ -34,7 +34,7 @@ fn first(count: u32, fault: CommitFault) -> FaultPlan {
 
 type Outcome<T> = Result<T, TransactionError>;
 
-/// A step that notes itself under a key of its own: each attempt under another.
+/// A decision that records each attempt under a key of its own.
 struct Step {
     attempts: AtomicU32,
     has_witness: bool,
@@ -48,7 +48,7 @@ impl Step {
         }
     }
 
-    /// Counts itself in the counter `total`. Its output is the number of the attempt.
+    /// Increments the counter `total` and returns the number of the attempt.
     async fn run(&self, store: &Arc<dyn Store>) -> Outcome<u32> {
         transact(store, &env(), |mut transaction| async move {
             let attempt = self.attempts.fetch_add(1, Ordering::SeqCst) + 1;
@@ -83,7 +83,7 @@ async fn put(store: &dyn Store, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn a_conflict_is_decided_anew_on_fresh_reads() {
+async fn conflict_is_retried_with_fresh_reads() {
     let (faults, store) = faulty(FaultPlan::none());
     put(&*store, "n", "1").await;
     let attempts = AtomicU32::new(0);
@@ -103,7 +103,7 @@ async fn a_conflict_is_decided_anew_on_fresh_reads() {
 }
 
 #[tokio::test]
-async fn conflicts_are_borne_so_often_and_no_oftener() {
+async fn conflict_retries_are_bounded() {
     let (faults, store) = faulty(first(RETRIES_MAX - 1, CommitFault::Conflict));
     let step = Step::new(true);
     assert_eq!(step.run(&store).await.unwrap(), RETRIES_MAX);
@@ -117,7 +117,7 @@ async fn conflicts_are_borne_so_often_and_no_oftener() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_of_an_applied_commit_is_found_out() {
+async fn indeterminate_commit_that_was_applied_is_detected() {
     let (faults, store) = faulty(first(1, CommitFault::LostApplied));
     let step = Step::new(true);
     assert_eq!(
@@ -130,7 +130,7 @@ async fn a_lost_answer_of_an_applied_commit_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_lost_commit_is_made_again() {
+async fn indeterminate_commit_that_was_not_applied_is_retried() {
     let (faults, store) = faulty(first(1, CommitFault::LostNotApplied));
     let step = Step::new(true);
     assert_eq!(step.run(&store).await.unwrap(), 2);
@@ -138,25 +138,25 @@ async fn a_lost_commit_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_commit_that_arrives_late_is_not_made_twice() {
+async fn delayed_commit_is_not_applied_twice() {
     for lost in 1..4 {
         let (faults, store) = faulty(first(lost, CommitFault::LostAppliedLater));
         let step = Step::new(true);
         step.run(&store).await.unwrap();
-        // Whatever is still on its way arrives with these calls.
+        // Delayed commits arrive with these calls.
         for _ in 0..lost {
             store.get(&[]).await.unwrap();
         }
-        assert_eq!(total(&faults).await, 1, "after {lost} lost answers");
+        assert_eq!(total(&faults).await, 1, "after {lost} lost responses");
     }
 }
 
 #[tokio::test]
-async fn an_applied_commit_succeeds_although_the_next_attempt_is_refused() {
+async fn applied_commit_succeeds_although_next_attempt_is_rejected() {
     let (faults, store) = faulty(first(1, CommitFault::LostApplied));
     let slug_is_taken = || TransactionError::Contended;
     let outcome = transact(&store, &env(), |mut transaction| async move {
-        // The second attempt finds what the first one wrote.
+        // The second attempt finds the key that the first one wrote.
         if transaction.read::<u32>(&key("slug")).await?.is_some() {
             return Err(slug_is_taken());
         }
@@ -169,7 +169,7 @@ async fn an_applied_commit_succeeds_although_the_next_attempt_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_without_a_witness_is_an_error() {
+async fn indeterminate_commit_without_proof_is_an_error() {
     for fault in [CommitFault::LostApplied, CommitFault::LostNotApplied] {
         let (faults, store) = faulty(first(1, fault));
         let step = Step::new(false);
@@ -179,7 +179,7 @@ async fn a_lost_answer_without_a_witness_is_an_error() {
 }
 
 #[tokio::test]
-async fn answers_lost_for_good_are_an_error_that_says_so() {
+async fn indeterminate_commits_beyond_retries_are_reported_as_such() {
     let (faults, store) = faulty(first(RETRIES_MAX, CommitFault::LostNotApplied));
     let step = Step::new(true);
     assert_eq!(store_error(step.run(&store).await), StoreErrorKind::Unknown);
@@ -187,8 +187,8 @@ async fn answers_lost_for_good_are_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_failure_after_a_lost_answer_does_not_claim_that_nothing_was_applied() {
-    // The second commit fails, and with `Close` every read after it too.
+async fn failure_after_indeterminate_commit_is_indeterminate() {
+    // The second commit fails, and with `Close` every later read does too.
     for second in [
         CommitFault::Unavailable,
         CommitFault::Full,
@@ -215,7 +215,7 @@ async fn a_failure_after_a_lost_answer_does_not_claim_that_nothing_was_applied()
 }
 
 #[tokio::test]
-async fn a_failure_is_passed_on_at_once() {
+async fn store_failure_is_returned_without_retry() {
     for (fault, kind) in [
         (CommitFault::Unavailable, StoreErrorKind::Unavailable),
         (CommitFault::Full, StoreErrorKind::Full),
@@ -228,7 +228,7 @@ async fn a_failure_is_passed_on_at_once() {
 }
 
 #[tokio::test]
-async fn a_refused_decision_writes_nothing() {
+async fn rejected_decision_writes_nothing() {
     let (faults, store) = faulty(FaultPlan::none());
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
         transaction.put(key("k"), &1);
@@ -241,7 +241,7 @@ async fn a_refused_decision_writes_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_is_committed_without_a_write() {
+async fn transaction_without_writes_commits_nothing() {
     let (faults, store) = faulty(FaultPlan::none());
     let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
         transaction.add(key("total"), 1);
@@ -255,7 +255,7 @@ async fn nothing_is_committed_without_a_write() {
 }
 
 #[tokio::test]
-async fn additions_to_one_counter_are_one() {
+async fn additions_to_one_counter_are_merged() {
     let faults = FaultStore::new(Arc::new(MemoryStore::new()), FaultPlan::none()).recording();
     let faults = Arc::new(faults);
     let store: Arc<dyn Store> = Arc::clone(&faults) as _;
@@ -273,7 +273,7 @@ async fn additions_to_one_counter_are_one() {
 
 type Reading = for<'t> fn(&'t mut Transaction) -> BoxFuture<'t, Outcome<()>>;
 
-/// Whether a transaction that reads by `read` and then meets `change` is decided a second time.
+/// Returns true if a transaction that uses `read` is retried after `change`.
 async fn conflicts_with(change: Commit, read: Reading) -> bool {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     put(&*store, "a", "1").await;
@@ -297,7 +297,7 @@ fn commit(builder: knowledge_store::CommitBuilder) -> Commit {
 }
 
 #[tokio::test]
-async fn what_was_read_is_checked_present_or_absent() {
+async fn commit_checks_present_and_absent_reads() {
     let read_both: Reading = |transaction| {
         Box::pin(async move {
             transaction
@@ -316,7 +316,7 @@ async fn what_was_read_is_checked_present_or_absent() {
 }
 
 #[tokio::test]
-async fn a_guard_conflicts_with_an_addition_and_a_peek_with_nothing() {
+async fn guarded_read_conflicts_with_addition_and_unchecked_does_not() {
     let addition = commit(Commit::builder().add(key("count"), 1));
     let guard: Reading = |transaction| {
         Box::pin(async move {
@@ -325,17 +325,17 @@ async fn a_guard_conflicts_with_an_addition_and_a_peek_with_nothing() {
         })
     };
     assert!(conflicts_with(addition.clone(), guard).await);
-    let peek: Reading = |transaction| {
+    let read_unchecked: Reading = |transaction| {
         Box::pin(async move {
-            transaction.peek::<i64>(&key("count")).await?;
+            transaction.read_unchecked::<i64>(&key("count")).await?;
             Ok(())
         })
     };
-    assert!(!conflicts_with(addition, peek).await);
+    assert!(!conflicts_with(addition, read_unchecked).await);
 }
 
 #[tokio::test]
-async fn two_readings_that_differ_are_a_conflict() {
+async fn differing_reads_of_one_key_are_a_conflict() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     put(&*store, "a", "1").await;
     let attempts = AtomicU32::new(0);
@@ -353,12 +353,12 @@ async fn two_readings_that_differ_are_a_conflict() {
     assert_eq!(
         outcome.unwrap(),
         (2, 2),
-        "no decision on a torn reading stands"
+        "no decision on an inconsistent read is committed"
     );
 }
 
 #[tokio::test]
-async fn what_is_created_is_not_there_before() {
+async fn created_key_must_not_exist() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     put(&*store, "taken", "1").await;
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
@@ -371,7 +371,7 @@ async fn what_is_created_is_not_there_before() {
 }
 
 #[tokio::test]
-async fn what_fits_into_no_commit_is_an_error_of_its_own() {
+async fn oversized_commit_has_its_own_error() {
     let (faults, store) = faulty(FaultPlan::none());
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
         transaction.put(key("k"), &"x".repeat(VALUE_BYTES_MAX));
@@ -383,7 +383,7 @@ async fn what_fits_into_no_commit_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_value_of_another_kind_is_an_error_and_no_panic() {
+async fn value_of_unexpected_type_is_an_error() {
     let (_, store) = faulty(FaultPlan::none());
     put(&*store, "k", "\"text\"").await;
     let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
@@ -394,7 +394,7 @@ async fn a_value_of_another_kind_is_an_error_and_no_panic() {
     assert_eq!(store_error(outcome), StoreErrorKind::Corrupt);
 }
 
-/// An environment whose randomness differs from call to call, so that waits do.
+/// Returns an environment whose random bytes, and so its delays, differ from call to call.
 fn jittery() -> Env {
     let state = AtomicU64::new(1);
     let fill = move |buffer: &mut [u8]| {
@@ -416,7 +416,7 @@ async fn increment(store: &Arc<dyn Store>, env: &Env) -> Outcome<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_increments_lose_nothing() {
+async fn concurrent_increments_are_all_applied() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let env = jittery();
     let tasks: Vec<_> = (0..8)
@@ -445,13 +445,13 @@ async fn concurrent_increments_lose_nothing() {
     assert_eq!(store.counter(&key("n")).await.unwrap(), all.len() as i64);
 }
 
-/// A transaction outside `transact` only reads.
+/// Reads only, since a transaction outside `transact` never commits.
 #[tokio::test]
-async fn a_transaction_alone_changes_nothing() {
+async fn transaction_outside_transact_changes_nothing() {
     let (faults, store) = faulty(FaultPlan::none());
     let mut transaction = Transaction::begin(store);
     transaction.put(key("k"), &1);
-    let decided: Outcome<Decided<()>> = transaction.done(());
-    drop(decided);
+    let prepared: Outcome<Prepared<()>> = transaction.done(());
+    drop(prepared);
     assert_eq!(faults.counts().commits, 0);
 }

@@ -1,7 +1,8 @@
-//! Random requests and their answers, and what goes on behind them, in full: to be compared with the same conversation elsewhere.
+//! Random requests and their responses as text, for comparison between targets.
 //!
-//! The strategies of proptest cannot do this: from one seed they make other values where words have 32 bits. What is drawn
-//! here has the same width everywhere, and so the same seed gives the same text, on every target and over every store.
+//! The strategies of proptest are not suitable: a seed yields different values on targets with
+//! words of 32 bits. The values drawn here have the same width everywhere, so the same seed gives
+//! the same text on every target and over every store.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,82 +20,84 @@ use knowledge_core::api::{Api, Authentication, OPERATIONS, Operation, OperationS
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode, Timestamp};
 use knowledge_core::service::{
-    Attempt, DeliveryAnswer, InFlight, KnowledgeService, Options, SealingKey, SigningSecret,
+    Attempt, DeliveryResponse, InFlight, KnowledgeService, Options, SealingKey, SigningSecret,
 };
 use knowledge_core::store::Store;
 
-/// How many requests a conversation has.
+/// Number of requests in a conversation.
 const REQUESTS: u32 = 300;
-/// How many organisations take part.
+/// Number of organisations.
 const ORGS: usize = 2;
-/// What time goes by between two requests, at most.
+/// Maximum time between two requests.
 const PAUSE_MAX_MS: u32 = 60_000;
-/// How many deliveries are attempted in a row, at most.
+/// Maximum number of delivery attempts in a row.
 const CLAIMED_MAX: usize = 10;
-/// What the paths of inbound webhooks begin with.
+/// Prefix of the paths of inbound webhooks.
 const INBOUND: &str = "/v1/inbound/";
-/// A chance of one in so many.
+/// Denominator of the probability of unusual choices.
 const SELDOM: u32 = 12;
 
-/// Fills an empty store, asks random things over the HTTP interface, and tells everything that came of it: each request
-/// with its answer, what was swept and what was delivered in between, then each key that is stored with its value.
+/// Fills an empty store, sends random requests, and returns the transcript.
+///
+/// It contains each request with its response, the maintenance and deliveries in between, and
+/// finally each stored key with its value.
 ///
 /// # Panics
-/// Where the store cannot be filled or read.
-pub async fn hold(store: Arc<dyn Store>, seed: u64) -> String {
+/// If the store cannot be filled or read.
+pub async fn run(store: Arc<dyn Store>, seed: u64) -> String {
     let time = SimulatedTime::new();
     let options = Options::new(SealingKey::new([7; 32]));
     let opened = KnowledgeService::open(Arc::clone(&store), time.env(seed), options);
-    let service = opened.await.expect("an empty store is opened");
+    let service = opened.await.expect("an empty store opens");
     let seeded = fixture::seed_orgs(&service, ORGS).await;
-    let mut speaker = Speaker::new(seed, &seeded.expect("an empty store is filled"));
+    let mut generator = RequestGenerator::new(seed, &seeded.expect("an empty store can be filled"));
     let api = Api::new(service.clone());
     let mut text = String::new();
     for _ in 0..REQUESTS {
-        match speaker.below(SELDOM) {
+        match generator.below(SELDOM) {
             0 => maintain(&mut text, &service, time.now()).await,
-            1..=3 => deliver(&mut text, &service, &mut speaker, time.now()).await,
+            1..=3 => deliver(&mut text, &service, &mut generator, time.now()).await,
             _ => {}
         }
-        let (collection, request) = speaker.request(time.now());
+        let (collection, request) = generator.request(time.now());
         note_request(&mut text, &request);
         let response = api.handle(request).await;
-        speaker.listen(&collection, &response);
+        generator.listen(&collection, &response);
         note_response(&mut text, &response);
-        let pause = speaker.below(PAUSE_MAX_MS);
+        let pause = generator.below(PAUSE_MAX_MS);
         time.advance(Duration::from_millis(pause.into()));
     }
-    let stored = contents(&*store).await.expect("the store answers");
+    let stored = contents(&*store).await.expect("the store works");
     for (key, value) in stored {
         let _ = writeln!(text, "{key} {}", value.escape_ascii());
     }
     text
 }
 
-/// Sweeps what has expired.
+/// Purges expired entries.
 async fn maintain(text: &mut String, service: &KnowledgeService, now: Timestamp) {
-    let done = service.maintain(now).await.expect("the store answers");
-    // Writing to a string does not fail, here and below.
+    let done = service.maintain(now).await.expect("the store works");
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(text, "maintain {done:?}");
 }
 
-/// Makes deliveries of events, and attempts some that are due; whatever comes of it.
+/// Fans out events, and attempts some of the deliveries that are due, with any outcome.
 async fn deliver(
     text: &mut String,
     service: &KnowledgeService,
-    speaker: &mut Speaker,
+    generator: &mut RequestGenerator,
     now: Timestamp,
 ) {
-    let expanded = service.expand_events(now).await.expect("the store answers");
+    let expanded = service.fan_out(now).await.expect("the store works");
     let _ = writeln!(text, "expand {expanded:?}");
     let in_flight = InFlight::default();
     let claimed = service.claim_deliveries(now, CLAIMED_MAX, &in_flight);
-    for delivery in claimed.await.expect("the store answers").deliveries {
+    for delivery in claimed.await.expect("the store works").deliveries {
         let request = &delivery.request;
         let _ = writeln!(text, "POST {}", request.url.as_url());
         note_headers(text, &request.headers());
         let _ = writeln!(text, "  {}", request.body.escape_ascii());
-        let attempt = speaker.attempt();
+        let attempt = generator.attempt();
         let finished = service
             .finish_delivery(now, &delivery.lease, &attempt)
             .await;
@@ -119,25 +122,25 @@ fn note_response(text: &mut String, response: &Response<Bytes>) {
     let _ = writeln!(text, "  {}", response.body().escape_ascii());
 }
 
-/// Who asks, and what is known of what there is.
-struct Speaker {
+/// Generator of requests, with the entities it knows.
+struct RequestGenerator {
     random: fastrand::Rng,
-    /// A body for each operation that takes one.
+    /// Example body of each operation that has one.
     bodies: BTreeMap<String, Value>,
     orgs: Vec<Known>,
-    /// Which of them this request is about.
+    /// Index of the organisation of the current request.
     org: usize,
 }
 
-/// What is known of an organisation.
+/// Known entities of an organisation.
 #[derive(Default)]
 struct Known {
     slug: String,
     tokens: Vec<String>,
     sessions: Vec<String>,
-    /// The paths of inbound webhooks, and what is signed with there.
+    /// Paths of inbound webhooks, with their signing secrets.
     inbound: Vec<(String, SigningSecret)>,
-    /// Identifiers, by the collection that they are of.
+    /// Identifiers by collection.
     ids: BTreeMap<String, Vec<String>>,
 }
 
@@ -182,7 +185,7 @@ impl Known {
     }
 }
 
-impl Speaker {
+impl RequestGenerator {
     fn new(seed: u64, fixture: &Fixture) -> Self {
         Self {
             random: fastrand::Rng::with_seed(seed),
@@ -192,7 +195,7 @@ impl Speaker {
         }
     }
 
-    /// A number below another, of 32 bits everywhere.
+    /// Returns a number below another, drawn from 32 bits on every target.
     fn below(&mut self, end: u32) -> u32 {
         self.random.u32(..end)
     }
@@ -206,7 +209,7 @@ impl Speaker {
         self.below(length) as usize
     }
 
-    /// The organisation that is asked about; seldom another.
+    /// Returns the organisation of the request; rarely another.
     fn some_org(&mut self) -> usize {
         match self.seldom() {
             true => self.place(self.orgs.len()),
@@ -214,7 +217,7 @@ impl Speaker {
         }
     }
 
-    /// An identifier of a collection; seldom one of another, or of nothing.
+    /// Returns an identifier of a collection; rarely of another, or an unknown one.
     fn id(&mut self, collection: &str) -> String {
         if self.seldom() {
             return Uuid::from_u128(self.random.u64(..).into()).to_string();
@@ -228,13 +231,13 @@ impl Speaker {
         known[self.place(known.len())].clone()
     }
 
-    /// What came of an attempt to deliver.
+    /// Returns the outcome of a delivery attempt.
     fn attempt(&mut self) -> Attempt {
         let status = [200, 204, 307, 410, 429, 500][self.place(6)];
         let retry_after = (status == 429).then(|| Duration::from_secs(self.below(90).into()));
         let duration = Duration::from_millis(self.below(15_000).into());
         let outcome = match self.seldom() {
-            false => Ok(DeliveryAnswer {
+            false => Ok(DeliveryResponse {
                 status,
                 retry_after,
             }),
@@ -246,7 +249,7 @@ impl Speaker {
         Attempt { duration, outcome }
     }
 
-    /// A request, and the collection that what it makes is of.
+    /// Returns a request, and the collection of the entity that it creates.
     fn request(&mut self, now: Timestamp) -> (String, Request<Bytes>) {
         self.org = self.place(self.orgs.len());
         let spec = if self.seldom() {
@@ -288,14 +291,14 @@ impl Speaker {
         (collection, request)
     }
 
-    /// A message to an inbound webhook, or, where there is none yet, making one.
+    /// Returns the operation that posts to an inbound webhook, or creates one if there is none yet.
     fn spec_of_inbound_webhooks(&self) -> &'static OperationSpec {
         let wanted = match self.orgs[self.org].inbound.is_empty() {
             true => Operation::CreateInboundWebhook,
             false => Operation::PostToInboundWebhook,
         };
         let found = OPERATIONS.iter().find(|spec| spec.operation == wanted);
-        found.expect("every operation is there")
+        found.expect("the table has every operation")
     }
 
     fn body(&mut self, spec: &OperationSpec) -> Bytes {
@@ -306,8 +309,9 @@ impl Speaker {
         Bytes::from(body.to_string())
     }
 
-    /// Signs a message to an inbound webhook: mostly rightly, seldom for another time, and some of them repeated. The
-    /// path that it goes to.
+    /// Signs a message to an inbound webhook and returns its path.
+    ///
+    /// Most signatures are valid, a few have another time, and some messages are repeated.
     fn sign(&mut self, headers: &mut HeaderMap, body: &Bytes, now: Timestamp) -> String {
         let place = self.place(self.orgs[self.org].inbound.len());
         let id = format!("msg-{}", self.below(20));
@@ -320,7 +324,7 @@ impl Speaker {
         path.clone()
     }
 
-    /// A path with something for each of its parameters; the last segment that is none.
+    /// Returns a path with its parameters filled in, and its last segment that is not a parameter.
     fn path(&mut self, spec: &OperationSpec) -> (String, String) {
         let mut path = String::new();
         let mut collection = "";
@@ -341,7 +345,7 @@ impl Speaker {
         (path, collection.to_owned())
     }
 
-    /// Puts what there is into a body that is an example, and seldom something that is wrong.
+    /// Replaces values of an example body by existing entities, and rarely by invalid values.
     fn vary(&mut self, value: &mut Value, name: &str) {
         match value {
             Value::Object(fields) => {
@@ -372,7 +376,7 @@ impl Speaker {
         }
     }
 
-    /// Remembers what was made.
+    /// Records the entities that a response contains.
     fn listen(&mut self, collection: &str, response: &Response<Bytes>) {
         let Ok(body) = serde_json::from_slice::<Value>(response.body()) else {
             return;
@@ -395,7 +399,7 @@ fn value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("visible ASCII")
 }
 
-/// The collection that a field of a body names something of.
+/// Returns the collection that a field of a body refers to.
 fn collection_of(field: &str) -> &'static str {
     match field {
         "memoryIds" | "memory_ids" => "memories",
@@ -407,7 +411,7 @@ fn collection_of(field: &str) -> &'static str {
     }
 }
 
-/// The body of each operation that takes one, as its description shows it.
+/// Returns the example bodies of the operations, from their description.
 fn examples() -> BTreeMap<String, Value> {
     let document = openapi::document(&Limits::default());
     let methods = document["paths"].as_object().into_iter().flatten();

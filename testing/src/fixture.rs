@@ -1,11 +1,11 @@
-//! A world to test against: organisations of one shape, made through the service's own operations.
+//! Test data: organisations of one shape, created through the service's own operations.
 //!
-//! What a black-box test needs to know of it (identifiers, tokens, sessions) is a [`Fixture`], which can be written as
-//! JSON, so that a suite can be put under any front end over any store: seed a store, serve it, add the address, and
-//! hand the file to the suite.
+//! A black-box test learns identifiers, tokens and sessions from a [`Fixture`]. It can be written
+//! as JSON, so that a suite runs against any front end over any store: seed a store, serve it, set
+//! the address, and pass the file to the suite.
 //!
-//! Nothing reaches from one organisation to another. So a test that changes something takes an organisation of its
-//! own and disturbs no other.
+//! Organisations are independent: a test that changes something uses one of its own and affects no
+//! other.
 
 mod complete;
 mod seed;
@@ -19,151 +19,155 @@ use knowledge_core::model::{
     WorkspaceId,
 };
 
-/// How many organisations a fixture has.
+/// Number of organisations in a fixture.
 pub const ORGS: usize = 96;
 
-/// A seeded store, as those who call the service over it see it.
+/// Seeded store from the perspective of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Fixture {
-    /// Where the service is reached, without a slash at the end. Added by whoever serves it.
+    /// Base URL of the service, without a trailing slash; set by the program that serves it.
     pub base_url: Option<String>,
-    /// The organisations, [`ORGS`] of them unless told otherwise. They differ in their identifiers, secrets and slugs, `org-00` and so on;
-    /// the slugs and handles inside are the same everywhere.
+    /// Organisations, [`ORGS`] of them by default.
+    ///
+    /// They differ in their identifiers, secrets and slugs, `org-00` and so on; the slugs and
+    /// handles inside are the same in each.
     pub orgs: Vec<OrgFixture>,
 }
 
-/// One organisation.
+/// Organisation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OrgFixture {
-    /// The identifier.
+    /// Identifier.
     pub id: OrgId,
-    /// The slug.
+    /// Slug.
     pub slug: String,
-    /// The workspace that has everything: `handbook`.
+    /// Workspace with all kinds of entities: `handbook`.
     pub main: WorkspaceFixture,
-    /// Another one: `support`, with twenty internal memories.
+    /// Workspace with twenty internal memories: `support`.
     pub side: WorkspaceFixture,
-    /// A workspace without anything in it: `empty`.
+    /// Workspace without entities: `empty`.
     pub empty: WorkspaceFixture,
-    /// The members.
+    /// Members.
     pub members: MembersFixture,
-    /// Bearer tokens that are not as those of the members.
+    /// Bearer tokens other than those of the members.
     pub tokens: TokensFixture,
-    /// Sessions that are taken no more.
+    /// Sessions that are no longer valid.
     pub dead_sessions: DeadFixture,
-    /// The custom roles.
+    /// Custom roles.
     pub roles: RolesFixture,
-    /// The source of all memories, and two without any.
+    /// Source of all memories, and two without any.
     pub sources: Vec<SourceId>,
-    /// A recall in `main` that cites its first three internal memories.
+    /// Recall in `main` that cites its first three internal memories.
     pub recall: RecallId,
-    /// The connectors of `main`: pending, healthy, degraded, failing, in want of authentication, paused.
+    /// Connectors of `main`: pending, healthy, degraded, failing, awaiting authentication, paused.
     pub connectors: Vec<ConnectorId>,
-    /// The chats of `main`, oldest first.
+    /// Chats of `main`, oldest first.
     pub chats: Vec<ChatId>,
-    /// The MCP key of `main`.
+    /// MCP key of `main`.
     pub mcp_key_id: CredentialId,
 }
 
-/// One workspace.
+/// Workspace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkspaceFixture {
-    /// The identifier.
+    /// Identifier.
     pub id: WorkspaceId,
-    /// The slug.
+    /// Slug.
     pub slug: String,
-    /// Its memories. All but the last twenty internal ones of `main`, which are approved, wait for review.
+    /// Memories.
+    ///
+    /// All await review, except the last twenty internal ones of `main`, which are approved.
     pub memories: MemoriesFixture,
 }
 
-/// The memories of a workspace, by their labels.
+/// Memories of a workspace, by their labels.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MemoriesFixture {
-    /// For the workspace, `internal`: eighty in `main`.
+    /// Memories for the workspace, `internal`: eighty in `main`.
     pub internal: Vec<MemoryId>,
-    /// For the workspace, `confidential`: eight in `main`.
+    /// Memories for the workspace, `confidential`: eight in `main`.
     pub confidential: Vec<MemoryId>,
-    /// For the workspace, `restricted`: eight in `main`.
+    /// Memories for the workspace, `restricted`: eight in `main`.
     pub restricted: Vec<MemoryId>,
-    /// For the owner alone, `internal`: four in `main`.
+    /// Memories for the owner only, `internal`: four in `main`.
     pub private: Vec<MemoryId>,
 }
 
-/// The members of an organisation. The handle of each is the name of its field.
+/// Members of an organisation, with the name of the field as handle.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MembersFixture {
-    /// Owns the organisation.
+    /// Owner.
     pub owner: MemberFixture,
-    /// An administrator.
+    /// Administrator.
     pub admin: MemberFixture,
-    /// A member.
+    /// Member.
     pub member: MemberFixture,
-    /// A viewer.
+    /// Viewer.
     pub viewer: MemberFixture,
-    /// A service account that may do what a member may.
+    /// Service account with the built-in role of a member.
     pub robot: MemberFixture,
-    /// Holds [`RolesFixture::reviewer`].
+    /// Member with the role [`RolesFixture::reviewer`].
     pub reviewer: MemberFixture,
-    /// Holds it too.
+    /// Another member with that role.
     pub second_reviewer: MemberFixture,
-    /// Holds [`RolesFixture::inactive`].
+    /// Member with the role [`RolesFixture::inactive`].
     pub deputy: MemberFixture,
-    /// Holds [`RolesFixture::restrained`].
+    /// Member with the role [`RolesFixture::restrained`].
     pub restrained: MemberFixture,
-    /// Holds [`RolesFixture::keeper`].
+    /// Member with the role [`RolesFixture::keeper`].
     pub keeper: MemberFixture,
-    /// A viewer in the organisation that holds [`RolesFixture::guest`] in `main`.
+    /// Viewer in the organisation with the role [`RolesFixture::guest`] in `main`.
     pub guest: MemberFixture,
 }
 
-/// One member, with what it is recognised by.
+/// Member with its credentials.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberFixture {
-    /// The identifier.
+    /// Identifier.
     pub id: MemberId,
-    /// A bearer token that is not narrowed.
+    /// Bearer token of full scope.
     pub token: String,
-    /// Another one, as after a rotation.
+    /// Second token, as after a rotation.
     pub second_token: String,
-    /// A session.
+    /// Session.
     pub session: String,
 }
 
-/// Bearer tokens of the administrator that are narrowed or dead.
+/// Bearer tokens of the administrator that are restricted or invalid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokensFixture {
-    /// Works in `side` alone.
+    /// Token valid in `side` only.
     pub side_only: String,
-    /// Only for reading memories and dashboards.
+    /// Token for reading memories and dashboards only.
     pub reading_only: String,
-    /// An MCP key of `main`.
+    /// MCP key of `main`.
     pub mcp_key: String,
-    /// Those that are taken no more.
+    /// Tokens that are no longer valid.
     pub dead: DeadFixture,
 }
 
-/// Credentials that were taken once.
+/// Credentials that are no longer valid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeadFixture {
-    /// One whose time is over.
+    /// Expired credential.
     pub expired: String,
-    /// One that was revoked.
+    /// Revoked credential.
     pub revoked: String,
 }
 
-/// The custom roles of an organisation. The slug of each is the name of its field.
+/// Custom roles of an organisation, with the name of the field as slug.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RolesFixture {
-    /// A viewer that also relabels and reviews memories; held by two members.
+    /// Viewer that also relabels and reviews memories; assigned to two members.
     pub reviewer: RoleId,
-    /// A viewer that also reads the audit log; held by nobody.
+    /// Viewer that also reads the audit log; assigned to nobody.
     pub unheld: RoleId,
-    /// A viewer that also relabels memories, switched off after the deputy was given it.
+    /// Viewer that also relabels memories; deactivated after its assignment to the deputy.
     pub inactive: RoleId,
-    /// A member that may neither relabel memories nor see the roles.
+    /// Member that may neither relabel memories nor list roles.
     pub restrained: RoleId,
-    /// A member that also manages roles and members.
+    /// Member that also manages roles and members.
     pub keeper: RoleId,
-    /// A member of `main` alone; held there by the guest.
+    /// Member of `main` only, assigned there to the guest.
     pub guest: RoleId,
 }

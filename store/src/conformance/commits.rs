@@ -1,13 +1,13 @@
-//! Checks, and all or nothing.
+//! Cases about checks and atomicity.
 
 use super::support::{
-    Outcome, Trial, commit, conflict, contents, delete, entry, expect_absent, expect_eq,
+    CaseContext, Outcome, commit, conflict, contents, delete, entry, expect_absent, expect_eq,
     expect_value, get, key, put,
 };
 use crate::{Commit, Version};
 
-pub(super) async fn a_commit_is_read_at_once(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_commit_is_read_at_once(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     for round in 0..20 {
         let value = round.to_string();
         put(&*store, &key("a"), &value).await?;
@@ -16,8 +16,8 @@ pub(super) async fn a_commit_is_read_at_once(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_failed_check_changes_nothing(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_failed_check_changes_nothing(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let stale = put(&*store, &key("checked"), "1").await?;
     put(&*store, &key("checked"), "2").await?;
     put(&*store, &key("deleted"), "1").await?;
@@ -29,12 +29,17 @@ pub(super) async fn a_failed_check_changes_nothing(trial: &Trial<'_>) -> Outcome
         .put(key("new"), "1")
         .delete(key("deleted"))
         .add(key("counted"), 1);
-    conflict(&*store, all_kinds, "the version checked is not the last").await?;
+    conflict(
+        &*store,
+        all_kinds,
+        "the checked version is not the current one",
+    )
+    .await?;
     expect_eq("the contents", &contents(&*store).await?, &before)
 }
 
-pub(super) async fn one_failed_check_of_many_is_a_conflict(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn one_failed_check_of_many_is_a_conflict(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = put(&*store, &key("a"), "1").await?;
     let b = put(&*store, &key("b"), "1").await?;
     put(&*store, &key("b"), "2").await?;
@@ -50,29 +55,29 @@ pub(super) async fn one_failed_check_of_many_is_a_conflict(trial: &Trial<'_>) ->
     expect_absent(&*store, &key("c")).await
 }
 
-pub(super) async fn checks_hold_for_what_stands(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn checks_hold_for_what_stands(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     let create = Commit::builder().check(a.clone(), None).put(a.clone(), "1");
     let first = commit(&*store, create.clone()).await?;
-    conflict(&*store, create, "created where it already stands").await?;
+    conflict(&*store, create, "creation of an existing key").await?;
 
     let update = Commit::builder()
         .check(a.clone(), Some(first))
         .put(a.clone(), "2");
     let second = commit(&*store, update.clone()).await?;
-    conflict(&*store, update, "updated from a version that passed").await?;
+    conflict(&*store, update, "update from an earlier version").await?;
     expect_value(&*store, &a, "2").await?;
 
     let never = Version::new(u64::MAX / 2);
     let ahead = Commit::builder()
         .check(a.clone(), never)
         .put(a.clone(), "3");
-    conflict(&*store, ahead, "checked at a version never given").await?;
+    conflict(&*store, ahead, "check of a version that was never assigned").await?;
     let absent = Commit::builder()
         .check(key("b"), Some(second))
         .delete(a.clone());
-    conflict(&*store, absent, "a version checked where nothing stands").await?;
+    conflict(&*store, absent, "check of a version of an absent key").await?;
 
     let twice = Commit::builder()
         .check(a.clone(), Some(second))
@@ -83,11 +88,16 @@ pub(super) async fn checks_hold_for_what_stands(trial: &Trial<'_>) -> Outcome {
         .check(a.clone(), Some(second))
         .check(a.clone(), None)
         .put(key("c"), "2");
-    conflict(&*store, torn, "one key checked at two versions").await
+    conflict(
+        &*store,
+        torn,
+        "two checks of one key with different versions",
+    )
+    .await
 }
 
-pub(super) async fn a_commit_may_check_and_not_change(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_commit_may_check_and_not_change(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let version = put(&*store, &key("a"), "1").await?;
     let before = contents(&*store).await?;
     let holds = Commit::builder()
@@ -95,12 +105,12 @@ pub(super) async fn a_commit_may_check_and_not_change(trial: &Trial<'_>) -> Outc
         .check(key("b"), None);
     commit(&*store, holds).await?;
     let fails = Commit::builder().check(key("a"), None);
-    conflict(&*store, fails, "checked as absent where something stands").await?;
+    conflict(&*store, fails, "check for absence of an existing key").await?;
     expect_eq("the contents", &contents(&*store).await?, &before)
 }
 
-pub(super) async fn a_commit_may_change_and_not_check(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_commit_may_change_and_not_check(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     put(&*store, &key("b"), "1").await?;
     let blind = Commit::builder()
@@ -115,8 +125,8 @@ pub(super) async fn a_commit_may_change_and_not_check(trial: &Trial<'_>) -> Outc
     expect_value(&*store, &key("d"), "4").await
 }
 
-pub(super) async fn an_empty_commit_is_committed(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn an_empty_commit_is_committed(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     commit(&*store, Commit::builder()).await?;
     put(&*store, &key("a"), "1").await?;
     let before = contents(&*store).await?;
@@ -124,8 +134,8 @@ pub(super) async fn an_empty_commit_is_committed(trial: &Trial<'_>) -> Outcome {
     expect_eq("the contents", &contents(&*store).await?, &before)
 }
 
-pub(super) async fn a_delete_removes(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_delete_removes(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     delete(&*store, &key("never")).await?;
     expect_absent(&*store, &key("never")).await?;
     put(&*store, &key("a"), "1").await?;
@@ -138,13 +148,13 @@ pub(super) async fn a_delete_removes(trial: &Trial<'_>) -> Outcome {
         .into_iter()
         .map(|(key, _)| key)
         .collect();
-    expect_eq("the keys left", &left, &vec![key("b")])?;
+    expect_eq("the remaining keys", &left, &vec![key("b")])?;
     put(&*store, &key("a"), "2").await?;
     expect_value(&*store, &key("a"), "2").await
 }
 
-pub(super) async fn a_stale_check_fails_after_a_delete(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_stale_check_fails_after_a_delete(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     put(&*store, &a, "1").await?;
     let stale = entry(&*store, &a).await?.version;
@@ -154,7 +164,7 @@ pub(super) async fn a_stale_check_fails_after_a_delete(trial: &Trial<'_>) -> Out
     delete(&*store, &a).await?;
     conflict(&*store, update.clone(), "the entry was deleted").await?;
     put(&*store, &a, "1").await?;
-    conflict(&*store, update, "the entry was deleted and made again").await?;
+    conflict(&*store, update, "the entry was deleted and created again").await?;
     let found = get(&*store, &a).await?.map(|entry| entry.value);
     expect_eq("the value", &found, &Some("1".into()))
 }

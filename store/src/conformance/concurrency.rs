@@ -1,4 +1,6 @@
-//! Many at the same time. The sizes are chosen so that a store which syncs every commit ends in seconds.
+//! Cases about concurrent callers.
+//!
+//! The sizes are such that a store that syncs every commit finishes within seconds.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Task;
 use super::support::{
-    Outcome, Trial, add, commit, delete, expect, expect_eq, expect_value, fail, get, key, numbered,
-    put, take_turns,
+    CaseContext, Outcome, add, commit, delete, expect, expect_eq, expect_value, fail, get, key,
+    numbered, put, take_turns,
 };
 use crate::{
     Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Read, Store, StoreExt,
@@ -15,7 +17,7 @@ use crate::{
 
 const TASKS: usize = 8;
 const ROUNDS: usize = 25;
-/// The keys that one commit writes while others read them.
+/// Number of keys that one commit writes while readers read them.
 const ROW_KEYS: usize = 48;
 
 fn number(value: &[u8]) -> Outcome<i64> {
@@ -31,10 +33,10 @@ fn number(value: &[u8]) -> Outcome<i64> {
     }
 }
 
-/// Adds 1 by read, check and put, until no other came between.
+/// Adds 1 by read, check and put, and retries on conflict.
 async fn increment(store: &dyn Store, counter: &Key) -> Outcome {
-    // Each conflict means that another task got ahead, so that honest stores need no more attempts than there are
-    // increments in all.
+    // Each conflict means that another task was first, so a correct store needs at most as many
+    // attempts as there are increments in total.
     for _ in 0..=TASKS * ROUNDS {
         let found = get(store, counter).await?;
         let current = found.as_ref().map_or(Ok(0), |entry| number(&entry.value))?;
@@ -43,16 +45,16 @@ async fn increment(store: &dyn Store, counter: &Key) -> Outcome {
             .check(counter.clone(), version)
             .put(counter.clone(), (current + 1).to_string())
             .build()?;
-        // The turn between reading and writing is where another one may come between on a single thread.
+        // On a single thread, this is the point where another task may run between read and write.
         take_turns().await;
         if let CommitOutcome::Committed(_) = store.commit(commit).await? {
             return Ok(());
         }
     }
-    fail("a commit that checks what was just read is a conflict every time")
+    fail("a commit that checks a version just read conflicts every time")
 }
 
-/// Held by a writer: while one is, readers go on. Let go also by a writer that panics.
+/// Guard of a running writer, released also on a panic: readers continue while one exists.
 struct Writing(Arc<AtomicUsize>);
 
 impl Writing {
@@ -68,8 +70,8 @@ impl Drop for Writing {
     }
 }
 
-pub(super) async fn no_update_is_lost(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn no_update_is_lost(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let tasks = (0..TASKS).map(|_| {
         let store = Arc::clone(&store);
         async move {
@@ -79,12 +81,12 @@ pub(super) async fn no_update_is_lost(trial: &Trial<'_>) -> Outcome {
             Ok(())
         }
     });
-    trial.concurrently(tasks).await?;
+    context.concurrently(tasks).await?;
     expect_value(&*store, &key("total"), &(TASKS * ROUNDS).to_string()).await
 }
 
-pub(super) async fn one_creator_wins(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn one_creator_wins(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let wins: Arc<Vec<AtomicUsize>> = Arc::new((0..ROUNDS).map(|_| AtomicUsize::new(0)).collect());
     let tasks = (0..TASKS).map(|task| {
         let (store, wins) = (Arc::clone(&store), Arc::clone(&wins));
@@ -103,7 +105,7 @@ pub(super) async fn one_creator_wins(trial: &Trial<'_>) -> Outcome {
             Ok(())
         }
     });
-    trial.concurrently(tasks).await?;
+    context.concurrently(tasks).await?;
     for (round, wins) in wins.iter().enumerate() {
         let wins = wins.load(Ordering::Relaxed);
         expect_eq(format_args!("creators that won round {round}"), &wins, &1)?;
@@ -118,8 +120,8 @@ pub(super) async fn one_creator_wins(trial: &Trial<'_>) -> Outcome {
     expect_eq("traces of the winners", &by.len(), &ROUNDS)
 }
 
-pub(super) async fn counters_take_adds_from_all_sides(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn counters_take_adds_from_all_sides(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let tasks = (0..TASKS).map(|task| {
         let store = Arc::clone(&store);
         async move {
@@ -128,13 +130,13 @@ pub(super) async fn counters_take_adds_from_all_sides(trial: &Trial<'_>) -> Outc
                     .add(key("up"), 3)
                     .add(key("down"), -1)
                     .add(numbered("own", task), 1);
-                // Without a check there is nothing to conflict with.
+                // Without a check there can be no conflict.
                 commit(&*store, builder).await?;
             }
             Ok(())
         }
     });
-    trial.concurrently(tasks).await?;
+    context.concurrently(tasks).await?;
     let commits = TASKS * ROUNDS;
     expect_value(&*store, &key("up"), &(3 * commits).to_string()).await?;
     expect_value(&*store, &key("down"), &format!("-{commits}")).await?;
@@ -148,7 +150,7 @@ fn row() -> Vec<Key> {
     (0..ROW_KEYS).map(|i| numbered("row", i)).collect()
 }
 
-/// The n-th state of the row: all keys with one value, or, every third time, none of them.
+/// Returns the n-th state of the row: all keys with one value, or, every third time, none of them.
 fn write_row(round: usize) -> CommitBuilder {
     row()
         .into_iter()
@@ -158,8 +160,12 @@ fn write_row(round: usize) -> CommitBuilder {
         })
 }
 
-/// Runs writers of the row beside readers that look at it until the writers are done.
-async fn read_beside_writers<R>(trial: &Trial<'_>, store: &Arc<dyn Store>, read: R) -> Outcome
+/// Runs writers of the row beside readers that read it until the writers are done.
+async fn read_beside_writers<R>(
+    context: &CaseContext<'_>,
+    store: &Arc<dyn Store>,
+    read: R,
+) -> Outcome
 where
     R: Fn(Arc<dyn Store>) -> Task<'static, Outcome> + crate::MaybeSendSync + Clone + 'static,
 {
@@ -189,30 +195,32 @@ where
             Ok(())
         }) as Task<'static, Outcome>
     });
-    trial.concurrently(writers.into_iter().chain(readers)).await
+    context
+        .concurrently(writers.into_iter().chain(readers))
+        .await
 }
 
-pub(super) async fn get_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
-    read_beside_writers(trial, &store, |store| {
+pub(super) async fn get_never_sees_half_a_commit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
+    read_beside_writers(context, &store, |store| {
         Box::pin(async move {
             let found = store.get(&row()).await?;
             expect(
                 found.iter().all(|entry| *entry == found[0]),
-                format_args!("a get shows one commit, came {found:?}"),
+                format_args!("a get shows one commit, got {found:?}"),
             )
         })
     })
     .await
 }
 
-pub(super) async fn scan_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
-    // Neighbours that never change: a scan must not lose them while the row comes and goes.
+pub(super) async fn scan_never_sees_half_a_commit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
+    // Neighbours that never change: a scan must not lose them while the row appears and disappears.
     for name in ["rov", "rox"] {
         put(&*store, &key(name), "still").await?;
     }
-    read_beside_writers(trial, &store, |store| {
+    read_beside_writers(context, &store, |store| {
         Box::pin(async move {
             for direction in [Direction::Forward, Direction::Reverse] {
                 let found = store.scan(&KeyRange::all(), usize::MAX, direction).await?;
@@ -224,7 +232,7 @@ pub(super) async fn scan_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome 
                 expect_eq("neighbours of the row", &(all - row.len()), &2)?;
                 expect(
                     row.is_empty() || row.len() == ROW_KEYS,
-                    format_args!("a scan shows all of the row or nothing, came {}", row.len()),
+                    format_args!("a scan shows all of the row or nothing, got {}", row.len()),
                 )?;
                 expect(
                     row.iter().all(|found| found.entry == row[0].entry),
@@ -241,7 +249,7 @@ pub(super) async fn scan_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome 
                     .await?;
                 expect(
                     limited.is_empty() || limited.len() == 7,
-                    format_args!("a scan of 7 finds 7 or none, came {}", limited.len()),
+                    format_args!("a scan of 7 finds 7 or none, got {}", limited.len()),
                 )?;
             }
             Ok(())
@@ -250,9 +258,9 @@ pub(super) async fn scan_never_sees_half_a_commit(trial: &Trial<'_>) -> Outcome 
     .await
 }
 
-pub(super) async fn mixed_reads_see_one_moment(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
-    read_beside_writers(trial, &store, |store| {
+pub(super) async fn mixed_reads_see_one_moment(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
+    read_beside_writers(context, &store, |store| {
         Box::pin(async move {
             let (row, range) = (row(), KeyRange::prefix(&key("row")));
             let whole = |direction| Read::Range {
@@ -282,8 +290,8 @@ pub(super) async fn mixed_reads_see_one_moment(trial: &Trial<'_>) -> Outcome {
     .await
 }
 
-pub(super) async fn readers_never_go_back_in_time(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn readers_never_go_back_in_time(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     add(&*store, &key("clock"), 1).await?;
     let writing = Arc::new(AtomicUsize::new(0));
     let writer = {
@@ -293,7 +301,7 @@ pub(super) async fn readers_never_go_back_in_time(trial: &Trial<'_>) -> Outcome 
             for round in 0..100 {
                 add(&*store, &key("clock"), 1).await?;
                 if round % 10 == 0 {
-                    // Comes and goes, so that pages split and merge under the readers.
+                    // Appears and disappears, so that pages split and merge under the readers.
                     put(&*store, &numbered("pad", round), "x").await?;
                     delete(&*store, &numbered("pad", round)).await?;
                 }
@@ -309,14 +317,14 @@ pub(super) async fn readers_never_go_back_in_time(trial: &Trial<'_>) -> Outcome 
             while writing.load(Ordering::Relaxed) > 0 {
                 let found = get(&*store, &key("clock")).await?;
                 let now = found.map_or(Ok(0), |entry| number(&entry.value))?;
-                expect(now >= last, format_args!("after {last} comes no {now}"))?;
+                expect(now >= last, format_args!("{now} does not follow {last}"))?;
                 last = now;
                 take_turns().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
     });
-    trial.concurrently(readers.chain([writer])).await?;
+    context.concurrently(readers.chain([writer])).await?;
     expect_value(&*store, &key("clock"), "101").await
 }
 
@@ -341,8 +349,8 @@ fn sum(balances: &[(Key, i64, crate::Version)]) -> i64 {
     balances.iter().map(|(_, balance, _)| balance).sum()
 }
 
-pub(super) async fn transfers_keep_their_sum(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn transfers_keep_their_sum(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     for account in 0..ACCOUNTS {
         put(&*store, &numbered("account", account), &DEPOSIT.to_string()).await?;
     }
@@ -367,13 +375,13 @@ pub(super) async fn transfers_keep_their_sum(trial: &Trial<'_>) -> Outcome {
                     },
                 );
                 take_turns().await;
-                // A conflict means that another transfer was first; this one is then given up.
+                // A conflict means that another transfer was first; this one is then abandoned.
                 store.commit(commit.build()?).await?;
             }
             Ok(())
         }
     });
-    trial.concurrently(tasks).await?;
+    context.concurrently(tasks).await?;
     expect_eq(
         "the sum at the end",
         &sum(&balances(&*store).await?),
@@ -381,14 +389,14 @@ pub(super) async fn transfers_keep_their_sum(trial: &Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) async fn versions_of_concurrent_commits_differ(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn versions_of_concurrent_commits_differ(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let versions = Arc::new(Mutex::new(Vec::new()));
     let tasks = (0..TASKS).map(|task| {
         let (store, versions) = (Arc::clone(&store), Arc::clone(&versions));
         async move {
             for round in 0..ROUNDS {
-                // Half of them meet on one key, half do not.
+                // Half of the writes are to the same key.
                 let name = match round % 2 {
                     0 => key("same"),
                     _ => numbered("own", task),
@@ -402,7 +410,7 @@ pub(super) async fn versions_of_concurrent_commits_differ(trial: &Trial<'_>) -> 
             Ok(())
         }
     });
-    trial.concurrently(tasks).await?;
+    context.concurrently(tasks).await?;
     let versions = versions.lock().unwrap_or_else(PoisonError::into_inner);
     let distinct: HashSet<_> = versions.iter().collect();
     expect_eq("distinct versions", &distinct.len(), &(TASKS * ROUNDS))

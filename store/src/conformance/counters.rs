@@ -1,13 +1,13 @@
-//! Counters.
+//! Cases about counters.
 
 use super::support::{
-    Outcome, Trial, add, commit, conflict, contents, delete, entry, expect, expect_eq,
+    CaseContext, Outcome, add, commit, conflict, contents, delete, entry, expect, expect_eq,
     expect_value, invalid, key, put,
 };
 use crate::Commit;
 
-pub(super) async fn a_counter_begins_at_zero(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_counter_begins_at_zero(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     add(&*store, &key("up"), 5).await?;
     add(&*store, &key("down"), -5).await?;
     add(&*store, &key("nothing"), 0).await?;
@@ -19,8 +19,8 @@ pub(super) async fn a_counter_begins_at_zero(trial: &Trial<'_>) -> Outcome {
     expect_value(&*store, &key("up"), "2").await
 }
 
-pub(super) async fn a_counter_is_decimal_text(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_counter_is_decimal_text(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     for (delta, sum) in [
         (9, "9"),
@@ -36,8 +36,10 @@ pub(super) async fn a_counter_is_decimal_text(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_counter_may_be_negative_and_stays_at_zero(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_counter_may_be_negative_and_stays_at_zero(
+    context: &CaseContext<'_>,
+) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     for (delta, sum) in [
         (3, "3"),
@@ -53,8 +55,8 @@ pub(super) async fn a_counter_may_be_negative_and_stays_at_zero(trial: &Trial<'_
     Ok(())
 }
 
-pub(super) async fn a_put_number_is_a_counter(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_put_number_is_a_counter(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     put(&*store, &a, "-41").await?;
     add(&*store, &a, -1).await?;
@@ -63,8 +65,8 @@ pub(super) async fn a_put_number_is_a_counter(trial: &Trial<'_>) -> Outcome {
     expect_value(&*store, &a, "7").await
 }
 
-pub(super) async fn add_refuses_what_is_no_counter(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn add_refuses_what_is_no_counter(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     let too_large = format!("{}0", i64::MAX);
     for value in ["", "{}", "x", "1.5", "1e3", "\"1\"", "1 ", "-", &too_large] {
@@ -77,17 +79,17 @@ pub(super) async fn add_refuses_what_is_no_counter(trial: &Trial<'_>) -> Outcome
     let not_text = Commit::builder().put(a.clone(), vec![0xff, 0x31]);
     commit(&*store, not_text).await?;
     let builder = Commit::builder().add(a, 1);
-    invalid(&*store, builder, "add to what is not even text").await
+    invalid(&*store, builder, "add to a value that is not text").await
 }
 
-pub(super) async fn add_refuses_to_overflow(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn add_refuses_to_overflow(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     for (name, edge, step) in [("max", i64::MAX, 1), ("min", i64::MIN, -1)] {
         let counter = key(name);
         add(&*store, &counter, edge).await?;
         expect_value(&*store, &counter, &edge.to_string()).await?;
         let builder = Commit::builder().add(counter.clone(), step);
-        invalid(&*store, builder, "add past 64 bits").await?;
+        invalid(&*store, builder, "add beyond 64 bits").await?;
         expect_value(&*store, &counter, &edge.to_string()).await?;
         add(&*store, &counter, -step).await?;
         expect_value(&*store, &counter, &(edge - step).to_string()).await?;
@@ -95,8 +97,10 @@ pub(super) async fn add_refuses_to_overflow(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn an_invalid_add_applies_nothing_of_its_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn an_invalid_add_applies_nothing_of_its_commit(
+    context: &CaseContext<'_>,
+) -> Outcome {
+    let store = context.open().await;
     put(&*store, &key("text"), "x").await?;
     put(&*store, &key("deleted"), "1").await?;
     add(&*store, &key("counter"), 1).await?;
@@ -109,28 +113,35 @@ pub(super) async fn an_invalid_add_applies_nothing_of_its_commit(trial: &Trial<'
         .put(key("newer"), "1");
     invalid(&*store, builder, "one of five mutations is invalid").await?;
     expect_eq("the contents", &contents(&*store).await?, &before)?;
-    // The store is not closed by it: what was asked is wrong, not the store.
+    // The store stays open: the request was invalid, the store has not failed.
     add(&*store, &key("counter"), 1).await?;
     expect_value(&*store, &key("counter"), "2").await
 }
 
-pub(super) async fn a_failed_check_comes_before_an_invalid_add(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_failed_check_comes_before_an_invalid_add(
+    context: &CaseContext<'_>,
+) -> Outcome {
+    let store = context.open().await;
     put(&*store, &key("text"), "x").await?;
     let builder = Commit::builder()
         .check(key("text"), None)
         .add(key("text"), 1);
-    conflict(&*store, builder, "what was decided does not hold any more").await
+    conflict(
+        &*store,
+        builder,
+        "the check fails before the add is evaluated",
+    )
+    .await
 }
 
-pub(super) async fn add_changes_the_version(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn add_changes_the_version(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     let first = add(&*store, &a, 1).await?;
     let read = entry(&*store, &a).await?.version;
     expect_eq("the version of the first add", &read, &first)?;
     let second = add(&*store, &a, 1).await?;
-    expect(first != second, "the second add gives another version")?;
+    expect(first != second, "the second add assigns another version")?;
     let stale = Commit::builder()
         .check(a.clone(), Some(first))
         .put(key("b"), "1");
@@ -140,11 +151,11 @@ pub(super) async fn add_changes_the_version(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn add_meets_puts_and_deletes_in_one_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn add_meets_puts_and_deletes_in_one_commit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     put(&*store, &key("row"), "1").await?;
     let guard = add(&*store, &key("rows"), 1).await?;
-    // The guard of a range: checked and added to by the same commit.
+    // Guard of a range: checked and added to by the same commit.
     let builder = Commit::builder()
         .check(key("rows"), Some(guard))
         .delete(key("row"))
@@ -152,5 +163,5 @@ pub(super) async fn add_meets_puts_and_deletes_in_one_commit(trial: &Trial<'_>) 
         .put(key("log"), "removed");
     commit(&*store, builder.clone()).await?;
     expect_value(&*store, &key("rows"), "0").await?;
-    conflict(&*store, builder, "the guard was changed by the first").await
+    conflict(&*store, builder, "the first commit changed the guard").await
 }

@@ -1,8 +1,8 @@
-//! The conformance suite: what every backend of [`Store`] has to pass.
+//! Conformance suite that every backend of [`Store`] must pass.
 //!
-//! There is one entry point, [`run`], and it runs every case there is. A backend says how its stores are opened and
-//! how tasks run at the same time, by implementing [`Harness`]; a backend whose contents do not outlive it says that
-//! too, and the cases that need it are then listed as excused, not left out in silence.
+//! The entry point is [`run`], which runs every case. A backend implements [`Harness`], which opens
+//! its stores and runs tasks concurrently. A backend whose contents are lost with it declares that,
+//! and the cases that depend on durability are reported as skipped.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -25,7 +25,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let report = conformance::run(&Memory).await;
-//! assert_eq!(report.passed.len() + report.excused.len(), conformance::case_names().count());
+//! assert_eq!(report.passed.len() + report.skipped.len(), conformance::case_names().count());
 //! # }
 //! ```
 
@@ -46,91 +46,94 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use self::support::{Outcome, Trial};
+use self::support::{CaseContext, Outcome};
 use crate::{MaybeSendSync, Store};
 
-/// A future of the suite's own: `Send` where there are threads.
+/// Future of the suite: `Send` on targets with threads.
 #[cfg(not(target_arch = "wasm32"))]
 pub type Task<'a, T = ()> = futures::future::BoxFuture<'a, T>;
-/// A future of the suite's own: `Send` where there are threads.
+/// Future of the suite: `Send` on targets with threads.
 #[cfg(target_arch = "wasm32")]
 pub type Task<'a, T = ()> = futures::future::LocalBoxFuture<'a, T>;
 
-/// How long the contents of a store live.
+/// Lifetime of the contents of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// They are there again when the store is opened again.
+    /// The contents are still there when the store is reopened.
     Durable,
-    /// They go with the store; the cases about reopening are excused.
+    /// The contents are lost with the store; the cases about reopening are skipped.
     Volatile,
 }
 
-/// What the suite has to know about a backend.
+/// Interface between the suite and a backend.
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 pub trait Harness: MaybeSendSync {
-    /// Whether the cases about reopening apply.
+    /// Returns the lifetime of the contents, which decides on the cases about reopening.
     fn lifetime(&self) -> Lifetime;
 
-    /// Opens a store that holds nothing. Every case opens one of its own.
+    /// Opens an empty store; every case opens its own.
     ///
     /// # Panics
-    /// Where it cannot be opened; the case then counts as failed.
+    /// If it cannot be opened; the case then fails.
     async fn open(&self) -> Arc<dyn Store>;
 
-    /// Closes `store` and opens it again. The suite hands in its only reference. Never called where the lifetime is
-    /// [`Lifetime::Volatile`].
+    /// Closes `store` and reopens it.
+    ///
+    /// The suite passes its only reference. It never calls this for [`Lifetime::Volatile`].
     ///
     /// # Panics
-    /// Where it cannot be opened again; the case then counts as failed.
+    /// If it cannot be reopened; the case then fails.
     async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         drop(store);
         unimplemented_reopen()
     }
 
-    /// Runs all tasks at the same time and returns when all have ended. On threads wherever the platform has them: the
-    /// default takes turns on one, which does not show races inside a backend.
+    /// Runs all tasks concurrently and returns when all have ended.
+    ///
+    /// Use threads if the platform has them: the default interleaves the tasks on a single one,
+    /// which does not reveal races inside a backend.
     ///
     /// # Panics
-    /// Where a task panicked; the case then counts as failed.
+    /// If a task panicked; the case then fails.
     async fn run_concurrently(&self, tasks: Vec<Task<'static>>) {
         join_all(tasks).await;
     }
 
-    /// Told the name of each case before it begins, so that a backend that hangs shows where.
+    /// Receives the name of each case before it begins, to show where a backend hangs.
     fn case_begins(&self, case: &'static str) {
         let _ = case;
     }
 }
 
 fn unimplemented_reopen() -> ! {
-    panic!("a harness of a durable store has to implement `reopen`")
+    panic!("the harness of a durable store must implement `reopen`")
 }
 
-/// A case that did not go as a backend promises.
+/// Failed case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedCase {
-    /// The name of the case.
+    /// Name of the case.
     pub name: &'static str,
-    /// What was expected and what came.
+    /// Expected and actual behaviour.
     pub message: String,
 }
 
-/// What became of every case of the suite; each name stands in exactly one of the lists.
+/// Result of the suite: each case is in exactly one of the lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The cases that the backend passed.
+    /// Cases that the backend passed.
     pub passed: Vec<&'static str>,
-    /// The cases about reopening, for a backend that is [`Lifetime::Volatile`].
-    pub excused: Vec<&'static str>,
-    /// The cases that the backend failed.
+    /// Cases about reopening, if the backend is [`Lifetime::Volatile`].
+    pub skipped: Vec<&'static str>,
+    /// Cases that the backend failed.
     pub failed: Vec<FailedCase>,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (passed, excused, failed) = (self.passed.len(), self.excused.len(), self.failed.len());
-        write!(f, "{passed} passed, {excused} excused, {failed} failed")?;
+        let (passed, skipped, failed) = (self.passed.len(), self.skipped.len(), self.failed.len());
+        write!(f, "{passed} passed, {skipped} skipped, {failed} failed")?;
         for FailedCase { name, message } in &self.failed {
             write!(f, "\n  {name}: {message}")?;
         }
@@ -138,7 +141,7 @@ impl fmt::Display for Report {
     }
 }
 
-type CaseFn = for<'t> fn(&'t Trial<'t>) -> Task<'t, Outcome>;
+type CaseFn = for<'t> fn(&'t CaseContext<'t>) -> Task<'t, Outcome>;
 
 struct Case {
     name: &'static str,
@@ -146,13 +149,15 @@ struct Case {
     run: CaseFn,
 }
 
-/// Lists the cases of a module. A case that is written but not listed is dead code, which the compiler reports.
+/// Lists the cases of a module.
+///
+/// A case that is written but not listed is dead code, which the compiler reports.
 macro_rules! cases {
     ($($module:ident, needs $needs:expr => { $($case:ident),* $(,)? })*) => {
         &[$($(Case {
             name: concat!(stringify!($module), "::", stringify!($case)),
             needs: $needs,
-            run: |trial| Box::pin($module::$case(trial)),
+            run: |context| Box::pin($module::$case(context)),
         },)*)*]
     };
 }
@@ -235,23 +240,24 @@ const CASES: &[Case] = cases! {
     }
 };
 
-/// The names of all cases, in the order in which they run.
+/// Returns the names of all cases, in the order in which they run.
 pub fn case_names() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|case| case.name)
 }
 
-/// Runs every case and says what became of each, without a panic of its own. Where panics unwind, one inside the backend counts
-/// as a failure of its case.
+/// Runs every case and reports the results, without a panic of its own.
+///
+/// On targets where panics unwind, a panic inside the backend fails its case.
 pub async fn survey(harness: &dyn Harness) -> Report {
     let mut report = Report::default();
     for case in CASES {
         if case.needs.is_some_and(|needs| needs != harness.lifetime()) {
-            report.excused.push(case.name);
+            report.skipped.push(case.name);
             continue;
         }
         harness.case_begins(case.name);
-        let trial = Trial::new(harness);
-        let ended = AssertUnwindSafe((case.run)(&trial)).catch_unwind().await;
+        let context = CaseContext::new(harness);
+        let ended = AssertUnwindSafe((case.run)(&context)).catch_unwind().await;
         let message = match ended {
             Ok(Ok(())) => {
                 report.passed.push(case.name);
@@ -271,12 +277,13 @@ pub async fn survey(harness: &dyn Harness) -> Report {
 /// Runs every case.
 ///
 /// # Panics
-/// After the last case, where one failed: with the names of all that did, what each expected and what came.
+/// After the last case, if any case failed: with the names of the failed cases, and the expected
+/// and actual behaviour of each.
 pub async fn run(harness: &dyn Harness) -> Report {
     let report = survey(harness).await;
     assert!(
         report.failed.is_empty(),
-        "the store is not what it promises: {report}"
+        "the store breaks its promises: {report}"
     );
     report
 }

@@ -1,13 +1,13 @@
-//! Reads of keys, of ranges, and of both in one call.
+//! Cases about reads of keys, of ranges, and of both in one call.
 
 use super::support::{
-    Outcome, Trial, commit, contents, expect, expect_eq, key, numbered, put, scan_keys,
+    CaseContext, Outcome, commit, contents, expect, expect_eq, key, numbered, put, scan_keys,
 };
 use crate::{Commit, CommitBuilder, Direction, Found, Key, KeyRange, Read, Store, StoreExt};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// Keys whose order tells bytes from text and lengths from contents, in byte order.
+/// Returns keys in byte order, which differs here from the order of texts and of lengths.
 fn ordered_keys() -> Vec<Key> {
     let keys: [&[u8]; 18] = [
         b"\x00",
@@ -32,7 +32,7 @@ fn ordered_keys() -> Vec<Key> {
     keys.iter().map(key).collect()
 }
 
-/// Puts the keys, in an order of their own that is neither ascending nor descending.
+/// Puts the keys in an order that is neither ascending nor descending.
 async fn put_all(store: &dyn Store, keys: &[Key]) -> Outcome {
     let shuffled = (0..keys.len()).map(|i| &keys[(i * 7 + 3) % keys.len()]);
     let builder: CommitBuilder = shuffled.fold(Commit::builder(), |builder, key| {
@@ -58,8 +58,8 @@ fn turned(mut keys: Vec<Key>, direction: Direction) -> Vec<Key> {
     keys
 }
 
-pub(super) async fn an_empty_store_holds_nothing(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn an_empty_store_holds_nothing(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let found = store.get(&[key("a"), key("b")]).await?;
     expect_eq("a get", &found, &vec![None, None])?;
     for direction in BOTH {
@@ -69,42 +69,39 @@ pub(super) async fn an_empty_store_holds_nothing(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn get_answers_in_the_order_asked(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn get_answers_in_the_order_asked(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys = ordered_keys();
     put_all(&*store, &keys).await?;
     let mut asked: Vec<Key> = keys.into_iter().rev().collect();
     asked.insert(3, key("missing"));
     let found = store.get(&asked).await?;
-    expect_eq("places in the answer", &found.len(), &asked.len())?;
+    expect_eq("number of results", &found.len(), &asked.len())?;
     for (asked, found) in asked.iter().zip(found) {
         let expected = (asked.as_bytes() != b"missing").then(|| asked.as_bytes().to_vec());
         let value = found.map(|entry| entry.value.to_vec());
-        expect_eq(format_args!("the place of {asked}"), &value, &expected)?;
+        expect_eq(format_args!("the result for {asked}"), &value, &expected)?;
     }
     Ok(())
 }
 
-pub(super) async fn get_takes_repeated_keys_and_none(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn get_takes_repeated_keys_and_none(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     let asked = ["a", "z", "a", "z", "a"].map(key);
     let found = store.get(&asked).await?;
     let present: Vec<bool> = found.iter().map(Option::is_some).collect();
     expect_eq(
-        "which of a, z, a, z, a are there",
+        "presence of a, z, a, z, a",
         &present,
         &vec![true, false, true, false, true],
     )?;
-    expect(
-        found[0] == found[2],
-        "a key asked for twice is answered alike",
-    )?;
+    expect(found[0] == found[2], "a repeated key has equal results")?;
     expect_eq("a get of no keys", &store.get(&[]).await?, &Vec::new())
 }
 
-pub(super) async fn keys_are_ordered_byte_by_byte(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn keys_are_ordered_byte_by_byte(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let mut keys = ordered_keys();
     put_all(&*store, &keys).await?;
     keys.sort();
@@ -119,8 +116,8 @@ pub(super) async fn keys_are_ordered_byte_by_byte(trial: &Trial<'_>) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn scan_walks_in_both_directions(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn scan_walks_in_both_directions(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys = put_numbered(&*store, "n", 300).await?;
     let range = KeyRange::new(keys[10].clone(), keys[290].clone());
     for direction in BOTH {
@@ -131,8 +128,8 @@ pub(super) async fn scan_walks_in_both_directions(trial: &Trial<'_>) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn scan_stops_at_its_limit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn scan_stops_at_its_limit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys = put_numbered(&*store, "n", 20).await?;
     for direction in BOTH {
         let all = turned(keys.clone(), direction);
@@ -149,8 +146,8 @@ pub(super) async fn scan_stops_at_its_limit(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn scan_keeps_to_its_range(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn scan_keeps_to_its_range(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let mut keys = ordered_keys();
     put_all(&*store, &keys).await?;
     keys.sort();
@@ -187,8 +184,8 @@ pub(super) async fn scan_keeps_to_its_range(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn scan_of_an_empty_range_finds_nothing(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn scan_of_an_empty_range_finds_nothing(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     put_numbered(&*store, "n", 20).await?;
     let empty = KeyRange::new(key("n000005"), key("n000005"));
     let inverted = KeyRange::new(key("n000009"), key("n000002"));
@@ -206,8 +203,8 @@ pub(super) async fn scan_of_an_empty_range_finds_nothing(trial: &Trial<'_>) -> O
     Ok(())
 }
 
-pub(super) async fn pages_cover_a_range_once(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn pages_cover_a_range_once(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     put_numbered(&*store, "m", 5).await?;
     let keys = put_numbered(&*store, "n", 100).await?;
     put_numbered(&*store, "o", 5).await?;
@@ -215,7 +212,7 @@ pub(super) async fn pages_cover_a_range_once(trial: &Trial<'_>) -> Outcome {
         for limit in [1, 7, 25, 100] {
             let mut rest = KeyRange::prefix(&key("n"));
             let mut found = Vec::new();
-            // One page more than needed may come, and it is empty.
+            // One more page may follow, which is empty.
             for _ in 0..=keys.len() {
                 let page = scan_keys(&*store, &rest, limit, direction).await?;
                 let Some(last) = page.last() else { break };
@@ -236,8 +233,8 @@ pub(super) async fn pages_cover_a_range_once(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_prefix_finds_its_keys_alone(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_prefix_finds_its_keys_alone(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let mut keys = ordered_keys();
     put_all(&*store, &keys).await?;
     keys.sort();
@@ -266,8 +263,8 @@ pub(super) async fn a_prefix_finds_its_keys_alone(trial: &Trial<'_>) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn values_come_back_byte_for_byte(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn values_come_back_byte_for_byte(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let values: Vec<Vec<u8>> = vec![
         Vec::new(),
         vec![0],
@@ -295,8 +292,8 @@ pub(super) async fn values_come_back_byte_for_byte(trial: &Trial<'_>) -> Outcome
     expect_eq("by scan", &scanned.collect::<Vec<_>>(), &values)
 }
 
-pub(super) async fn mixed_reads_answer_one_by_one(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn mixed_reads_answer_one_by_one(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys = put_numbered(&*store, "n", 30).await?;
     let asked = [keys[7].clone(), key("missing"), keys[2].clone()];
     let range = KeyRange::new(keys[10].clone(), keys[20].clone());
@@ -315,10 +312,10 @@ pub(super) async fn mixed_reads_answer_one_by_one(trial: &Trial<'_>) -> Outcome 
         Read::all(&range),
     ];
     let found = store.read(&reads).await?;
-    expect_eq("answers", &found.len(), &reads.len())?;
+    expect_eq("number of results", &found.len(), &reads.len())?;
     for (number, (read, found)) in reads.iter().zip(found).enumerate() {
         let alone = store.read(&[*read]).await?.pop();
-        expect_eq(format_args!("answer {number}"), &Some(found), &alone)?;
+        expect_eq(format_args!("result {number}"), &Some(found), &alone)?;
     }
     let reversed: Vec<Key> = keys[17..20].iter().rev().cloned().collect();
     let found = store.read(&reads[..1]).await?.pop();
@@ -327,8 +324,8 @@ pub(super) async fn mixed_reads_answer_one_by_one(trial: &Trial<'_>) -> Outcome 
     expect_eq("the last three", &found.collect::<Vec<_>>(), &reversed)
 }
 
-pub(super) async fn reads_take_any_mixture(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn reads_take_any_mixture(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys = put_numbered(&*store, "n", 3).await?;
     expect_eq("no reads", &store.read(&[]).await?, &Vec::new())?;
     let no_keys = store.read(&[Read::Keys(&[]), Read::Keys(&[])]).await?;
@@ -337,7 +334,7 @@ pub(super) async fn reads_take_any_mixture(trial: &Trial<'_>) -> Outcome {
         &no_keys,
         &vec![Found::Keys(Vec::new()), Found::Keys(Vec::new())],
     )?;
-    // The same read often, more of them than a backend would have parameters for.
+    // Many reads, more than a backend would have parameters for.
     let range = KeyRange::prefix(&key("n"));
     let reads: Vec<Read<'_>> = (0..400)
         .map(|number| match number % 2 {
@@ -346,13 +343,13 @@ pub(super) async fn reads_take_any_mixture(trial: &Trial<'_>) -> Outcome {
         })
         .collect();
     let found = store.read(&reads).await?;
-    expect_eq("answers", &found.len(), &400)?;
+    expect_eq("number of results", &found.len(), &400)?;
     for found in found {
         let entries = match found {
             Found::Keys(entries) => entries.iter().flatten().count(),
             Found::Range(entries) => entries.len(),
         };
-        expect_eq("entries of an answer", &entries, &3)?;
+        expect_eq("entries of a result", &entries, &3)?;
     }
     Ok(())
 }

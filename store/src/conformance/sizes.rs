@@ -1,7 +1,7 @@
-//! Everything at the limits that [`Key`] and [`Commit`] allow.
+//! Cases at the limits of [`Key`] and [`Commit`].
 
 use super::support::{
-    Outcome, Trial, commit, conflict, contents, entry, expect_absent, expect_eq, get, key,
+    CaseContext, Outcome, commit, conflict, contents, entry, expect_absent, expect_eq, get, key,
     numbered, put, scan_keys,
 };
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     KeyRange, StoreExt, VALUE_BYTES_MAX,
 };
 
-/// Bytes that no compression makes small, told apart by `seed`.
+/// Returns incompressible bytes, which depend on `seed`.
 pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut value = vec![0; bytes];
@@ -17,7 +17,7 @@ pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     value
 }
 
-/// A commit of nearly [`COMMIT_BYTES_MAX`] in the largest values there are, and its keys.
+/// Returns a commit of nearly [`COMMIT_BYTES_MAX`] in values of the maximum size, and its keys.
 pub(super) fn largest_commit(prefix: &str, seed: u64) -> (CommitBuilder, Vec<Key>) {
     let key_bytes = numbered(prefix, 0).as_bytes().len();
     let count = COMMIT_BYTES_MAX / (VALUE_BYTES_MAX + key_bytes);
@@ -31,8 +31,8 @@ pub(super) fn largest_commit(prefix: &str, seed: u64) -> (CommitBuilder, Vec<Key
     (builder, keys)
 }
 
-pub(super) async fn the_longest_key_is_kept(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn the_longest_key_is_kept(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let mut longest = vec![b'k'; KEY_BYTES_MAX];
     let first = key(&longest);
     longest[KEY_BYTES_MAX - 1] = b'l';
@@ -50,8 +50,8 @@ pub(super) async fn the_longest_key_is_kept(trial: &Trial<'_>) -> Outcome {
     expect_absent(&*store, &second).await
 }
 
-pub(super) async fn bounds_may_be_longer_than_a_key(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn bounds_may_be_longer_than_a_key(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let bytes = vec![b'k'; KEY_BYTES_MAX];
     let longest = key(&bytes);
     let before = key(&bytes[..KEY_BYTES_MAX - 1]);
@@ -63,19 +63,19 @@ pub(super) async fn bounds_may_be_longer_than_a_key(trial: &Trial<'_>) -> Outcom
     for direction in [Direction::Forward, Direction::Reverse] {
         let found = scan_keys(&*store, &after, 10, direction).await?;
         let expected = vec![behind.clone()];
-        expect_eq("what is behind the longest key", &found, &expected)?;
+        expect_eq("keys after the longest key", &found, &expected)?;
     }
     let until = KeyRange::new(key("a"), longest.successor());
     let found = scan_keys(&*store, &until, 10, Direction::Reverse).await?;
     let expected = vec![longest.clone(), before];
-    expect_eq("what is up to the longest key", &found, &expected)?;
-    // A bound is not a key that is stored, but asking for it is no error.
+    expect_eq("keys up to the longest key", &found, &expected)?;
+    // A bound cannot be stored as a key, but reading it is not an error.
     let missing = get(&*store, &longest.successor()).await?;
     expect_eq("a get of the bound", &missing, &None)
 }
 
-pub(super) async fn the_largest_value_is_kept(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn the_largest_value_is_kept(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     for bytes in [VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX] {
         let value = noise(bytes, bytes as u64);
@@ -88,8 +88,8 @@ pub(super) async fn the_largest_value_is_kept(trial: &Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn the_most_mutations_are_one_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn the_most_mutations_are_one_commit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys: Vec<Key> = (0..COMMIT_MUTATIONS_MAX)
         .map(|i| numbered("m", i))
         .collect();
@@ -108,8 +108,8 @@ pub(super) async fn the_most_mutations_are_one_commit(trial: &Trial<'_>) -> Outc
     expect_eq("the contents", &contents(&*store).await?, &Vec::new())
 }
 
-pub(super) async fn the_largest_commit_is_one_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn the_largest_commit_is_one_commit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let (builder, keys) = largest_commit("l", 1);
     commit(&*store, builder).await?;
     let found = store.get(&keys).await?;
@@ -129,8 +129,8 @@ pub(super) async fn the_largest_commit_is_one_commit(trial: &Trial<'_>) -> Outco
     )
 }
 
-pub(super) async fn the_most_checks_are_one_commit(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn the_most_checks_are_one_commit(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys: Vec<Key> = (0..COMMIT_MUTATIONS_MAX)
         .map(|i| numbered("c", i))
         .collect();
@@ -148,8 +148,8 @@ pub(super) async fn the_most_checks_are_one_commit(trial: &Trial<'_>) -> Outcome
     conflict(&*store, checked, "one of thousands of checks fails").await
 }
 
-pub(super) async fn get_takes_thousands_of_keys(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn get_takes_thousands_of_keys(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let keys: Vec<Key> = (0..COMMIT_MUTATIONS_MAX)
         .map(|i| numbered("g", i))
         .collect();
@@ -161,11 +161,11 @@ pub(super) async fn get_takes_thousands_of_keys(trial: &Trial<'_>) -> Outcome {
         });
     commit(&*store, builder).await?;
     let found = store.get(&keys).await?;
-    expect_eq("places in the answer", &found.len(), &keys.len())?;
+    expect_eq("number of results", &found.len(), &keys.len())?;
     for (i, (key, found)) in keys.iter().zip(found).enumerate() {
         let value = found.map(|entry| entry.value.to_vec());
         let expected = (i % 2 == 0).then(|| key.as_bytes().to_vec());
-        expect_eq(format_args!("the place of {key}"), &value, &expected)?;
+        expect_eq(format_args!("the result for {key}"), &value, &expected)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the cases share.
+//! Functions shared by the cases.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use crate::{
     MaybeSend, Store, StoreError, StoreErrorKind, StoreExt, Version,
 };
 
-/// Why a case failed: what was expected and what came.
+/// Failure of a case: expected and actual behaviour.
 #[derive(Debug)]
 pub(super) struct Failure(String);
 
@@ -31,7 +31,7 @@ impl From<StoreError> for Failure {
 
 impl From<InvalidCommit> for Failure {
     fn from(error: InvalidCommit) -> Self {
-        Self(format!("the case itself is wrong: {error}"))
+        Self(format!("the case itself is invalid: {error}"))
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn fail<T>(message: impl Into<String>) -> Outcome<T> {
     Err(Failure(message.into()))
 }
 
-/// Fails with `what` unless it holds.
+/// Fails with `what` unless `holds` is true.
 pub(super) fn expect(holds: bool, what: impl fmt::Display) -> Outcome {
     match holds {
         true => Ok(()),
@@ -55,7 +55,7 @@ pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
     match came == expected {
         true => Ok(()),
         false => fail(format!(
-            "{what}: expected {}, came {}",
+            "{what}: expected {}, got {}",
             shortened(expected),
             shortened(came)
         )),
@@ -75,12 +75,12 @@ fn cut(mut message: String) -> String {
     message
 }
 
-/// One run of one case.
-pub(super) struct Trial<'h> {
+/// Context of one run of one case.
+pub(super) struct CaseContext<'h> {
     harness: &'h dyn Harness,
 }
 
-impl<'h> Trial<'h> {
+impl<'h> CaseContext<'h> {
     pub(super) fn new(harness: &'h dyn Harness) -> Self {
         Self { harness }
     }
@@ -93,7 +93,7 @@ impl<'h> Trial<'h> {
         self.harness.reopen(store).await
     }
 
-    /// Runs the futures at the same time; the first failure among them is the failure of the case.
+    /// Runs the futures concurrently; the first failure among them fails the case.
     pub(super) async fn concurrently<F>(&self, futures: impl IntoIterator<Item = F>) -> Outcome
     where
         F: Future<Output = Outcome> + MaybeSend + 'static,
@@ -120,7 +120,7 @@ impl<'h> Trial<'h> {
     }
 }
 
-/// Gives other tasks a turn, so that tasks on one thread take turns too.
+/// Yields, so that tasks on a single thread interleave too.
 pub(super) async fn take_turns() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
@@ -141,11 +141,11 @@ pub(super) fn numbered(prefix: &str, number: usize) -> Key {
     key(format!("{prefix}{number:06}"))
 }
 
-/// Commits and expects that it is committed.
+/// Commits and expects success.
 pub(super) async fn commit(store: &dyn Store, builder: CommitBuilder) -> Outcome<Version> {
     match store.commit(builder.build()?).await? {
         CommitOutcome::Committed(version) => Ok(version),
-        CommitOutcome::Conflict => fail("a commit whose checks hold was answered as a conflict"),
+        CommitOutcome::Conflict => fail("a commit whose checks hold returned a conflict"),
     }
 }
 
@@ -157,11 +157,11 @@ pub(super) async fn conflict(store: &dyn Store, builder: CommitBuilder, why: &st
     }
 }
 
-/// Commits and expects that the store calls it invalid.
+/// Commits and expects an error of the kind `Invalid`.
 pub(super) async fn invalid(store: &dyn Store, builder: CommitBuilder, why: &str) -> Outcome {
     match store.commit(builder.build()?).await {
         Err(error) if error.kind() == StoreErrorKind::Invalid => Ok(()),
-        answer => fail(format!("{why}: expected an error Invalid, came {answer:?}")),
+        answer => fail(format!("{why}: expected the error Invalid, got {answer:?}")),
     }
 }
 
@@ -180,11 +180,11 @@ pub(super) async fn add(store: &dyn Store, key: &Key, delta: i64) -> Outcome<Ver
 
 pub(super) async fn get(store: &dyn Store, key: &Key) -> Outcome<Option<Entry>> {
     let mut found = store.get(std::slice::from_ref(key)).await?;
-    expect_eq("places in the answer to a get of one key", &found.len(), &1)?;
+    expect_eq("results of a get of one key", &found.len(), &1)?;
     Ok(found.remove(0))
 }
 
-/// The entry under a key that must be there.
+/// Returns the entry under a key that must exist.
 pub(super) async fn entry(store: &dyn Store, key: &Key) -> Outcome<Entry> {
     match get(store, key).await? {
         Some(entry) => Ok(entry),
@@ -203,10 +203,10 @@ pub(super) async fn expect_value(store: &dyn Store, key: &Key, value: &str) -> O
 
 pub(super) async fn expect_absent(store: &dyn Store, key: &Key) -> Outcome {
     let found = get(store, key).await?;
-    expect_eq(format_args!("what stands under {key}"), &found, &None)
+    expect_eq(format_args!("the entry under {key}"), &found, &None)
 }
 
-/// The keys of one scan.
+/// Returns the keys of one scan.
 pub(super) async fn scan_keys(
     store: &dyn Store,
     range: &KeyRange,
@@ -217,7 +217,7 @@ pub(super) async fn scan_keys(
     Ok(found.into_iter().map(|found| found.key).collect())
 }
 
-/// Everything a store holds.
+/// Returns the whole contents of a store.
 pub(super) async fn contents(store: &dyn Store) -> Outcome<Vec<(Key, Entry)>> {
     let found = store
         .scan(&KeyRange::all(), usize::MAX, Direction::Forward)

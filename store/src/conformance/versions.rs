@@ -1,14 +1,16 @@
-//! Versions: what they change with, and that none comes twice.
+//! Cases about versions: every write changes them, and none is reused.
 
 use std::collections::HashSet;
 
 use super::support::{
-    Outcome, Trial, add, commit, contents, delete, entry, expect, expect_eq, key, put,
+    CaseContext, Outcome, add, commit, contents, delete, entry, expect, expect_eq, key, put,
 };
 use crate::Commit;
 
-pub(super) async fn a_commit_gives_its_version_to_its_entries(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_commit_gives_its_version_to_its_entries(
+    context: &CaseContext<'_>,
+) -> Outcome {
+    let store = context.open().await;
     for round in 0..3 {
         let builder = Commit::builder()
             .put(key("a"), round.to_string())
@@ -30,12 +32,12 @@ pub(super) async fn a_commit_gives_its_version_to_its_entries(trial: &Trial<'_>)
     Ok(())
 }
 
-pub(super) async fn every_write_changes_the_version(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn every_write_changes_the_version(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     let mut seen = HashSet::new();
     for round in 0..4 {
-        // The same value each time: the write counts, not the difference.
+        // The same value each time: every write counts, even without a difference.
         put(&*store, &a, "1").await?;
         let by_put = entry(&*store, &a).await?.version;
         add(&*store, &a, 0).await?;
@@ -43,15 +45,15 @@ pub(super) async fn every_write_changes_the_version(trial: &Trial<'_>) -> Outcom
         for (how, version) in [("put", by_put), ("add", by_add)] {
             expect(
                 seen.insert(version),
-                format_args!("a {how} gives a new version, in round {round} too"),
+                format_args!("a {how} assigns a new version (round {round})"),
             )?;
         }
     }
     Ok(())
 }
 
-pub(super) async fn a_write_of_one_key_leaves_the_others(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn a_write_of_one_key_leaves_the_others(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     put(&*store, &key("b"), "1").await?;
     let before = entry(&*store, &key("a")).await?;
@@ -61,8 +63,10 @@ pub(super) async fn a_write_of_one_key_leaves_the_others(trial: &Trial<'_>) -> O
     expect_eq("the entry", &entry(&*store, &key("a")).await?, &before)
 }
 
-pub(super) async fn versions_are_not_used_again_after_a_delete(trial: &Trial<'_>) -> Outcome {
-    let store = trial.open().await;
+pub(super) async fn versions_are_not_used_again_after_a_delete(
+    context: &CaseContext<'_>,
+) -> Outcome {
+    let store = context.open().await;
     let a = key("a");
     let mut seen = HashSet::new();
     for round in 0..6 {
@@ -72,7 +76,7 @@ pub(super) async fn versions_are_not_used_again_after_a_delete(trial: &Trial<'_>
         };
         expect(
             seen.insert(entry(&*store, &a).await?.version),
-            format_args!("what is made again has a new version, in round {round} too"),
+            format_args!("a recreated entry has a new version (round {round})"),
         )?;
         delete(&*store, &a).await?;
     }

@@ -1,4 +1,4 @@
-//! Tests of the store that fails on purpose.
+//! Tests of the fault-injecting store.
 
 use super::*;
 use crate::{Direction, Key, KeyRange, MemoryStore, StoreExt};
@@ -29,7 +29,7 @@ fn kind(outcome: Result<CommitOutcome, StoreError>) -> StoreErrorKind {
 }
 
 #[test]
-fn a_script_says_what_each_commit_meets() {
+fn scripted_plan_determines_fault_of_each_commit() {
     let store = store(
         FaultPlan::none()
             .at_commit(1, CommitFault::Conflict)
@@ -53,7 +53,7 @@ fn a_script_says_what_each_commit_meets() {
 }
 
 #[test]
-fn a_late_commit_arrives_after_the_next_call() {
+fn delayed_commit_applies_after_next_call() {
     let store = store(FaultPlan::none().at_commit(1, CommitFault::LostAppliedLater));
     assert_eq!(
         kind(block_on(store.commit(put("k")))),
@@ -66,7 +66,7 @@ fn a_late_commit_arrives_after_the_next_call() {
 }
 
 #[test]
-fn a_late_commit_keeps_its_checks() {
+fn delayed_commit_still_evaluates_its_checks() {
     let store = store(FaultPlan::none().at_commit(1, CommitFault::LostAppliedLater));
     let create = Commit::builder()
         .check(key("k"), None)
@@ -79,13 +79,13 @@ fn a_late_commit_keeps_its_checks() {
 }
 
 #[test]
-fn a_closed_store_stays_closed() {
+fn closed_store_stays_closed() {
     let store = store(FaultPlan::none().at_commit(1, CommitFault::Close));
     assert_eq!(
         kind(block_on(store.commit(put("k")))),
         StoreErrorKind::Unavailable
     );
-    store.heal();
+    store.disable_faults();
     assert_eq!(
         kind(block_on(store.commit(put("k")))),
         StoreErrorKind::Unavailable
@@ -94,20 +94,20 @@ fn a_closed_store_stays_closed() {
 }
 
 #[test]
-fn reads_fail_until_healed() {
+fn reads_fail_until_faults_are_disabled() {
     let store = store(FaultPlan::none());
     store.fail_reads(true);
     let all = KeyRange::all();
     assert!(block_on(store.get(&[key("k")])).is_err());
     assert!(block_on(store.scan(&all, 1, Direction::Forward)).is_err());
-    store.heal();
+    store.disable_faults();
     assert!(block_on(store.get(&[key("k")])).is_ok());
-    store.relapse();
+    store.enable_faults();
     assert!(block_on(store.get(&[key("k")])).is_err());
 }
 
 #[test]
-fn a_seed_gives_the_same_faults_again() {
+fn same_seed_yields_same_faults() {
     let rates = FaultRates {
         conflict: 0.2,
         unavailable: 0.1,
@@ -135,7 +135,7 @@ fn a_seed_gives_the_same_faults_again() {
 }
 
 #[test]
-fn the_history_replays_to_the_same_contents() {
+fn recorded_history_replays_to_same_contents() {
     let rates = FaultRates {
         lost_applied: 0.2,
         lost_not_applied: 0.2,
@@ -146,7 +146,7 @@ fn the_history_replays_to_the_same_contents() {
     for i in 0..100 {
         let _ = block_on(store.commit(put(&(i % 30).to_string())));
     }
-    store.heal();
+    store.disable_faults();
     block_on(store.get(&[])).unwrap();
     let copy = MemoryStore::new();
     for (_, commit) in store.history() {
@@ -159,7 +159,7 @@ fn the_history_replays_to_the_same_contents() {
 }
 
 #[test]
-fn calls_are_counted() {
+fn store_calls_are_counted() {
     let store = store(FaultPlan::none());
     block_on(async {
         store.commit(put("a")).await.unwrap();

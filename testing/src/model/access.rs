@@ -1,37 +1,37 @@
-//! Who calls and what they may do.
+//! Callers and their permissions.
 
 use std::collections::BTreeSet;
 
 use super::{Answer, Caller, Expected, Model, Org, Refusal};
 use knowledge_core::access::{
-    Action, BaseRole, BuiltInRole, Credential, CredentialKind, Narrowing, RoleRef,
+    Action, BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef, TokenScope,
 };
 use knowledge_core::model::{
     AudienceLabel, AudienceScope, CredentialId, CustomRole, MemberId, OrgId, Timestamp, WorkspaceId,
 };
 
-/// A credential that was handed out.
+/// Issued credential.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) id: CredentialId,
     pub(super) kind: CredentialKind,
     pub(super) org: OrgId,
     pub(super) member: MemberId,
-    pub(super) narrowing: Narrowing,
+    pub(super) scope: TokenScope,
     pub(super) expires_at: Timestamp,
     pub(super) is_revoked: bool,
 }
 
-/// A caller that was recognised.
+/// Authenticated caller.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) org: OrgId,
     pub(super) member: MemberId,
     pub(super) credential: Option<CredentialId>,
-    pub(super) narrowing: Narrowing,
+    pub(super) scope: TokenScope,
 }
 
-/// The actions of a built-in role, from the reference.
+/// Returns the actions of a built-in role, according to the reference.
 #[must_use]
 pub fn builtin_actions(role: BuiltInRole) -> BTreeSet<Action> {
     let names: &[&str] = match role {
@@ -50,11 +50,11 @@ pub fn builtin_actions(role: BuiltInRole) -> BTreeSet<Action> {
         ],
         BuiltInRole::Admin | BuiltInRole::Owner => return Action::ALL.iter().copied().collect(),
     };
-    let action = |name: &&str| name.parse().expect("the vocabulary has it");
+    let action = |name: &&str| name.parse().expect("the action exists");
     names.iter().map(action).collect()
 }
 
-/// What holders of a custom role may do.
+/// Returns the actions of a custom role.
 pub(super) fn custom_actions(role: &CustomRole) -> BTreeSet<Action> {
     let mut actions = builtin_actions(match role.base_role {
         BaseRole::Viewer => BuiltInRole::Viewer,
@@ -77,41 +77,41 @@ impl Org {
         }
     }
 
-    /// What a caller may do for the organisation as a whole.
+    /// Returns the actions of a caller for the organisation as a whole.
     pub(super) fn actions(&self, who: &Who) -> BTreeSet<Action> {
-        if who.narrowing.workspaces.is_some() {
+        if who.scope.workspaces.is_some() {
             return BTreeSet::new();
         }
-        self.narrowed(who, self.members[&who.member].role)
+        self.scoped(who, self.members[&who.member].role)
     }
 
-    /// What a caller may do in a workspace.
+    /// Returns the actions of a caller in a workspace.
     pub(super) fn actions_in(&self, who: &Who, workspace: WorkspaceId) -> BTreeSet<Action> {
-        let narrowed_to = who.narrowing.workspaces.as_ref();
-        if narrowed_to.is_some_and(|workspaces| !workspaces.contains(&workspace)) {
+        let scoped_to = who.scope.workspaces.as_ref();
+        if scoped_to.is_some_and(|workspaces| !workspaces.contains(&workspace)) {
             return BTreeSet::new();
         }
         let own = self.members[&who.member].role;
         let role = self.overrides.get(&(who.member, workspace));
-        self.narrowed(who, *role.unwrap_or(&own))
+        self.scoped(who, *role.unwrap_or(&own))
     }
 
-    fn narrowed(&self, who: &Who, role: RoleRef) -> BTreeSet<Action> {
+    fn scoped(&self, who: &Who, role: RoleRef) -> BTreeSet<Action> {
         let mut actions = self.role_actions(role);
-        if let Some(narrowed_to) = who.narrowing.actions {
-            actions.retain(|action| narrowed_to.contains(*action));
+        if let Some(scoped_to) = who.scope.actions {
+            actions.retain(|action| scoped_to.contains(*action));
         }
         actions
     }
 
-    /// Whether a caller in a workspace may know of what has this audience.
+    /// Returns true if an audience includes a caller in a workspace.
     pub(super) fn is_covered(
         &self,
         who: &Who,
         label: &AudienceLabel,
         workspace: WorkspaceId,
     ) -> bool {
-        if let Some(audience) = &who.narrowing.audience {
+        if let Some(audience) = &who.scope.audience {
             return audience.contains(label);
         }
         let member = &self.members[&who.member];
@@ -125,8 +125,8 @@ impl Org {
 }
 
 impl Model {
-    /// Recognises a caller.
-    pub(super) fn recognise(
+    /// Authenticates a caller.
+    pub(super) fn authenticate(
         &self,
         by: &Caller,
         wanted: CredentialKind,
@@ -137,7 +137,7 @@ impl Model {
                 org: *org,
                 member: *member,
                 credential: None,
-                narrowing: Narrowing::default(),
+                scope: TokenScope::default(),
             },
             Credential::Secret(secret) => {
                 let token = self.tokens.get(secret.expose());
@@ -150,7 +150,7 @@ impl Model {
                     org: token.org,
                     member: token.member,
                     credential: Some(token.id),
-                    narrowing: Org::narrowing_of(Some(token)),
+                    scope: Org::scope_of(Some(token)),
                 }
             }
         };
@@ -161,14 +161,14 @@ impl Model {
         is_member.then_some(who).ok_or(Refusal::Unauthenticated)
     }
 
-    /// Recognises the bearer of a token who may do `action` for the organisation as a whole.
+    /// Authenticates the bearer of a token and authorises `action` for the organisation as a whole.
     pub(super) fn bearer(
         &self,
         by: &Caller,
         action: Action,
         now: Timestamp,
     ) -> Result<Who, Refusal> {
-        let who = self.recognise(by, CredentialKind::Bearer, now)?;
+        let who = self.authenticate(by, CredentialKind::Bearer, now)?;
         if self.org(who.org).actions(&who).contains(&action) {
             Ok(who)
         } else {
@@ -176,15 +176,15 @@ impl Model {
         }
     }
 
-    /// Recognises the bearer of a token who may do `action` in a workspace.
-    pub(super) fn enter(
+    /// Authenticates the bearer of a token and authorises `action` in a workspace.
+    pub(super) fn authorize_in(
         &self,
         by: &Caller,
         workspace: WorkspaceId,
         action: Action,
         now: Timestamp,
     ) -> Result<Who, Refusal> {
-        let who = self.recognise(by, CredentialKind::Bearer, now)?;
+        let who = self.authenticate(by, CredentialKind::Bearer, now)?;
         let org = self.org(who.org);
         if !org.workspaces.contains_key(&workspace) {
             return Err(Refusal::NotFound);
@@ -196,15 +196,15 @@ impl Model {
         }
     }
 
-    /// Recognises the holder of a session who may do `action` in the organisation of this slug.
-    pub(super) fn enter_org(
+    /// Authenticates the holder of a session and authorises `action` in an organisation.
+    pub(super) fn authorize_in_org(
         &self,
         by: &Caller,
         slug: &str,
         action: Action,
         now: Timestamp,
     ) -> Result<Who, Refusal> {
-        let who = self.recognise(by, CredentialKind::Session, now)?;
+        let who = self.authenticate(by, CredentialKind::Session, now)?;
         let org = self.org(who.org);
         if org.slug != slug {
             return Err(Refusal::NotFound);
@@ -228,7 +228,7 @@ impl Model {
             .values_mut()
             .find(|token| token.org == org && token.id == credential);
         match token {
-            // One that expired is there until it is swept, and nothing says when that is.
+            // An expired credential exists until it is purged, at an unspecified time.
             Some(token) if now < token.expires_at || learned.is_some() => {
                 token.is_revoked = true;
                 self.org_mut(org).mcp_keys.remove(&credential);

@@ -1,11 +1,10 @@
-//! Calls of the service as data, with their answers and refusals.
+//! Calls of the service as data, with their results.
 
 use std::fmt;
 
 use uuid::Uuid;
 
 use knowledge_core::access::{Credential, RoleRef, Secret};
-use knowledge_core::{Error, ProblemCode};
 use knowledge_core::model::{
     AuditLogId, BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CredentialId,
     CustomRole, CustomRoleUpdate, DashboardSummary, InboundWebhook, McpKeySummary, MemberId,
@@ -16,13 +15,14 @@ use knowledge_core::service::{
     AuditEntry, Chat, ChatMessage, Connector, IdempotencyKey, IfMatch, IngestedMemory,
     MemberAssignment, NewConnector, NewMcpKey, NewMemory, NewRecall, NewSource, SyncReport,
 };
+use knowledge_core::{Error, ProblemCode};
 
-/// A credential under the name that a failing sequence shows it by.
+/// Credential with the name that reports show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// For people: `acme/olga/session`.
+    /// Name for people: `acme/olga/session`.
     pub name: String,
-    /// What is presented.
+    /// Credential of the request.
     pub credential: Credential,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// One call of the service, with everything that it is given.
+/// Call of the service with its arguments.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// [`bulk_update`](knowledge_core::service::KnowledgeService::bulk_update)
@@ -85,51 +85,51 @@ pub enum Call {
     Maintain,
 }
 
-/// What the service answers to a [`Call`].
+/// Successful response to a [`Call`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Nothing to tell: it is done.
+    /// Success without content.
     Done,
-    /// Something was made, with this identifier; the rest of the answer was lost.
+    /// Creation of this identifier; the rest of the response was lost.
     Made(Uuid),
-    /// Of a bulk update. The messages of failed items are for people and left out.
+    /// Result of a bulk update, without the messages of failed items.
     Bulk(BulkResult),
-    /// Of an ingest.
+    /// Result of an ingest.
     Ingested(Vec<IngestedMemory>),
-    /// A new source.
+    /// New source.
     Source(Source),
-    /// A new role.
+    /// New role.
     Role(CustomRole),
-    /// A role with its entity tag.
+    /// Role with its entity tag.
     TaggedRole(CustomRole, String),
-    /// The roles of an organisation.
+    /// Roles of an organisation.
     Roles(Vec<CustomRole>),
-    /// A new webhook.
+    /// New webhook.
     Webhook(Webhook),
-    /// A new inbound webhook.
+    /// New inbound webhook.
     InboundWebhook(InboundWebhook),
-    /// A new recall.
+    /// New recall.
     Recall(Recall),
-    /// A new subscription.
+    /// New subscription.
     Subscription(CitationSubscription),
-    /// A connector.
+    /// Connector.
     Connector(Connector),
-    /// A new chat.
+    /// New chat.
     Chat(Chat),
-    /// A new message.
+    /// New message.
     Message(ChatMessage),
-    /// A new MCP key, with the key itself.
+    /// New MCP key, with the key itself.
     McpKey(McpKeySummary, Option<Secret>),
-    /// A dashboard with its entity tag. The texts of the checklist are for people and left out.
+    /// Dashboard with its entity tag, without the texts of the checklist.
     Dashboard(Box<DashboardSummary>, String),
-    /// An entry of the audit log: who did what to which memory. The rest is left out.
+    /// Actor, memory and success of an entry of the audit log.
     Audit(Option<MemberId>, MemoryId, bool),
 }
 
-/// Why the service refuses a [`Call`]: the kind of the error and what a program would look at.
+/// Error response to a [`Call`]: its kind and the parts that programs evaluate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// [`Error::InvalidRequest`], with where and what.
+    /// [`Error::InvalidRequest`], with path and code of each problem.
     Invalid(Vec<(String, ProblemCode)>),
     /// [`Error::Unauthenticated`]
     Unauthenticated,
@@ -145,21 +145,21 @@ pub enum Refusal {
     PreconditionFailed,
     /// [`Error::IdempotencyKeyReused`]
     IdempotencyKeyReused,
-    /// [`Error::Conflict`]: the model never expects it; contention alone explains it.
+    /// [`Error::Conflict`], which the model never expects: only contention explains it.
     Conflict,
-    /// [`Error::Unavailable`]: the model never expects it; a failing store alone explains it.
+    /// [`Error::Unavailable`], which the model never expects: only a failing store explains it.
     Unavailable,
-    /// Anything else, with its text: always a defect.
+    /// Any other error, with its text: always a defect.
     Defect(String),
 }
 
 impl Refusal {
-    /// One thing wrong with a request.
+    /// Creates a refusal with one problem of the request.
     pub(super) fn invalid(path: &str, code: ProblemCode) -> Self {
         Self::Invalid(vec![(path.to_owned(), code)])
     }
 
-    /// Whether the store, not the domain, explains it.
+    /// Returns true if the store explains the error, not the domain.
     #[must_use]
     pub fn is_of_the_store(&self) -> bool {
         matches!(self, Self::Conflict | Self::Unavailable)
@@ -192,14 +192,13 @@ impl From<&Error> for Refusal {
     }
 }
 
-/// What became of a call.
+/// Result of a call.
 pub type Outcome = Result<Answer, Refusal>;
 
-/// What the model takes for right: one answer, or any one of some refusals where several things are wrong and nothing
-/// says which is told.
+/// Expected result: one response, or any of several errors if more than one applies.
 pub type Expected = Result<Answer, Vec<Refusal>>;
 
-/// Whether what the service did is right.
+/// Returns true if the result is an expected one.
 #[must_use]
 pub fn agrees(expected: &Expected, outcome: &Outcome) -> bool {
     match (expected, outcome) {
@@ -210,7 +209,7 @@ pub fn agrees(expected: &Expected, outcome: &Outcome) -> bool {
 }
 
 impl Answer {
-    /// The identifier that the service made for this answer, where it made one.
+    /// Returns the identifier that the service created, if any.
     pub(super) fn made(&self) -> Option<Uuid> {
         match self {
             Self::Made(id) => Some(*id),
@@ -228,7 +227,7 @@ impl Answer {
         }
     }
 
-    /// The answer to a bulk update, without what is for people alone.
+    /// Converts the result of a bulk update, dropping the texts for people.
     #[must_use]
     pub fn of_bulk(mut result: BulkResult) -> Self {
         for error in result
@@ -241,7 +240,7 @@ impl Answer {
         Self::Bulk(result)
     }
 
-    /// The answer to a dashboard read, without what is for people alone.
+    /// Converts a dashboard, dropping the texts for people.
     #[must_use]
     pub fn of_dashboard(mut summary: DashboardSummary, etag: String) -> Self {
         let checklist = &mut summary.first_value_checklist;
@@ -256,7 +255,7 @@ impl Answer {
         Self::Dashboard(Box::new(summary), etag)
     }
 
-    /// The answer to a read of the audit log, without what the model does not keep.
+    /// Converts an entry of the audit log, dropping the fields that the model does not keep.
     #[must_use]
     pub fn of_audit(entry: &AuditEntry) -> Self {
         let is_ok = entry.outcome == knowledge_core::service::AuditOutcome::Ok;

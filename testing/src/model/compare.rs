@@ -1,4 +1,4 @@
-//! Whether a store holds what the model says.
+//! Comparison of a store with the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 
 use super::{Announcement, Model, Org};
 use knowledge_core::access::RoleRef;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     CustomRole, EventType, Member, MemberId, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
     RoleId, Source, WorkspaceId,
 };
 use knowledge_core::service::{Chat, Connector, Event};
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreExt};
 
-/// Everything of one organisation, read straight from a store.
+/// Stored data of one organisation, read directly from the store.
 struct Stored<'s> {
     store: &'s dyn Store,
     org: OrgId,
@@ -23,8 +23,10 @@ struct Stored<'s> {
 }
 
 impl Model {
-    /// Reads everything from a store and says where it is not what it should be; empty where all is right. Roles of
-    /// deleted roles' holders may still have to be rewritten: what counts is where the redirects lead.
+    /// Reads the whole store and returns its differences from the model.
+    ///
+    /// Assignments of deleted roles may still await rewriting: only the targets of their redirects
+    /// count.
     ///
     /// # Errors
     /// Those of the store.
@@ -59,12 +61,12 @@ impl Stored<'_> {
             .collect()
     }
 
-    /// The range of the family that `key` belongs to, in this organisation.
+    /// Returns the range of the family of `key` in this organisation.
     fn family(&self, key: &Key) -> KeyRange {
         let text = key.to_string();
         let family = text.split('/').next().unwrap_or_default();
         let prefix = format!("{family}/{}/", self.org.0.simple());
-        KeyRange::prefix(&Key::new(prefix).expect("a prefix of a key"))
+        KeyRange::prefix(&Key::new(prefix).expect("the prefix is a valid key"))
     }
 
     fn compare<K: Ord + Debug, V: PartialEq + Debug>(
@@ -77,13 +79,14 @@ impl Stored<'_> {
             match found.remove(&key) {
                 Some(found) if found == wanted => {}
                 found => self.differences.push(format!(
-                    "{what} {key:?}: stored {found:?}, should be {wanted:?}"
+                    "{what} {key:?}: stored {found:?}, expected {wanted:?}"
                 )),
             }
         }
         for (key, found) in found {
-            self.differences
-                .push(format!("{what} {key:?}: stored {found:?}, should not be"));
+            self.differences.push(format!(
+                "{what} {key:?}: stored {found:?}, expected nothing"
+            ));
         }
     }
 
@@ -190,7 +193,7 @@ impl Stored<'_> {
         let wanted = org.chats.iter();
         let wanted = wanted.map(|(id, (chat, _))| (*id, chat.clone()));
         self.compare("chat", wanted.collect(), chats);
-        // Those that expired may be swept; those that did not are on the dashboards.
+        // Expired keys may have been purged; the others are on the dashboards.
         let wanted = org.mcp_keys.keys().map(|id| (Some(id.0), ()));
         let wanted = wanted.filter(|(id, ())| mcp_keys.contains(id));
         let wanted: BTreeMap<_, _> = wanted.collect();
@@ -219,7 +222,7 @@ impl Stored<'_> {
         Ok(())
     }
 
-    /// The outbox has an event for every change and no other.
+    /// Checks that the outbox has one event per change and no other.
     async fn compare_events(&mut self, org: &Org, with_statuses: bool) -> Result<(), StoreError> {
         let mut found = Vec::new();
         for (_, event) in self.all::<Event>(&keys::outbox_events()).await? {
@@ -236,18 +239,20 @@ impl Stored<'_> {
         for event in &wanted {
             match found.iter().position(|found| found == event) {
                 Some(position) => drop(found.swap_remove(position)),
-                None => self.differences.push(format!("no event says {event:?}")),
+                None => self
+                    .differences
+                    .push(format!("there is no event {event:?}")),
             }
         }
         for event in found {
             self.differences
-                .push(format!("an event says {event:?}, which did not happen"));
+                .push(format!("the event {event:?} did not happen"));
         }
         Ok(())
     }
 }
 
-/// What an event says.
+/// Returns the content of an event.
 pub(super) fn announcement(event: &Event) -> Announcement {
     let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
     let count = |name: &str| field(name).as_u64().unwrap_or(u64::MAX) as usize;

@@ -1,19 +1,22 @@
-//! What a dashboard shows, worked out from scratch: how connectors are, what is on the checklist, which chats are new.
+//! Dashboards computed from scratch: connector health, checklist and recent chats.
 
 use std::time::Duration;
 
-use super::workspace::is_live;
 use super::{Announcement, Answer, Caller, Expected, Model, Org};
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorStatus,
-    DashboardSummary, MemberKind, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    DashboardSummary, McpKeySummary, MemberKind, Timestamp, Workspace, WorkspaceId,
+    WorkspaceSummary,
 };
 use knowledge_core::service::{Connector, SyncOutcome, SyncReport};
 
 const HOUR_MILLIS: i64 = 60 * 60 * 1_000;
 
-/// A connector with every report that it ever got.
+/// Period for which an MCP key remains valid after its rotation is due.
+pub(super) const MCP_KEY_GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Connector with all its reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ConnectorFacts {
     pub(super) connector: Connector,
@@ -22,7 +25,7 @@ pub(super) struct ConnectorFacts {
 }
 
 impl ConnectorFacts {
-    /// The failures that still count: each for 24 hours from the end of the hour it fell into.
+    /// Returns the number of recent failures: each counts for 24 hours from the end of its hour.
     fn recent_errors(&self, now: Timestamp) -> u32 {
         let counts = |at: Timestamp| {
             let hour = at.as_millis().div_euclid(HOUR_MILLIS);
@@ -97,6 +100,12 @@ impl ConnectorFacts {
 
 fn is_failure(report: &SyncReport) -> bool {
     matches!(report.outcome, SyncOutcome::Failure { .. })
+}
+
+/// Returns true if the key has not expired.
+pub(super) fn is_live(key: &McpKeySummary, now: Timestamp) -> bool {
+    key.rotates_at
+        .is_none_or(|rotates_at| now < rotates_at.plus(MCP_KEY_GRACE))
 }
 
 impl Org {
@@ -182,7 +191,7 @@ impl Org {
             },
             review_backlog_count: self.backlog(workspace.id),
             first_value_checklist: self.checklist(workspace, now),
-            // Identifiers are in the order in which they were made.
+            // Identifiers are in the order of their creation.
             connector_health: self.connectors_of(workspace.id).map(health).collect(),
             mcp_keys: keys
                 .filter(|key| key.workspace_id == workspace.id && is_live(key, now))
@@ -212,7 +221,7 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let who = self.enter(by, workspace, Action::DashboardRead, now);
+        let who = self.authorize_in(by, workspace, Action::DashboardRead, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let org = self.org(who.org);
         let summary = org.summary(&org.workspaces[&workspace], now);
@@ -220,7 +229,7 @@ impl Model {
         Ok(Answer::Dashboard(Box::new(summary), etag))
     }
 
-    /// The entity tag that the service told, if it never stood for another dashboard.
+    /// Returns the entity tag of the response, if it never identified another dashboard.
     fn dashboard_tag(&mut self, summary: &DashboardSummary, learned: Option<&Answer>) -> String {
         let Some(Answer::Dashboard(_, tag)) = learned else {
             return String::new();
@@ -234,7 +243,7 @@ impl Model {
         }
     }
 
-    /// Nothing that can be seen changes but statuses that are announced.
+    /// Runs maintenance, whose only visible effect is the announcement of statuses.
     pub(super) fn maintain(&mut self, now: Timestamp) -> Expected {
         for org in self.orgs.values_mut() {
             let mut connectors = std::mem::take(&mut org.connectors);

@@ -1,4 +1,4 @@
-//! Whether the endpoints hear of what happened, and of nothing else: deliveries beside what the model announces.
+//! Comparison of the stored deliveries with the announced events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -8,33 +8,36 @@ use serde::Deserialize;
 use super::access::Who;
 use super::compare::announcement;
 use super::{Announcement, Model, Org};
-use knowledge_core::access::{Action, Narrowing};
+use knowledge_core::access::{Action, TokenScope};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     CitationSubscription, EndpointId, EventId, EventType, MemoryId, OrgId, RecallId,
 };
 use knowledge_core::service::Event;
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreErrorKind, StoreExt};
 
-/// What an endpoint hears.
+/// Notification of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Heard {
+enum Notification {
     Event(Announcement),
     Citation(RecallId, String, BTreeSet<MemoryId>),
 }
 
-/// How often an endpoint hears what.
-type Deliveries = BTreeMap<(EndpointId, Heard), usize>;
+/// Number of deliveries per endpoint and notification.
+type Deliveries = BTreeMap<(EndpointId, Notification), usize>;
 
-/// The one thing in the record of an event that matters here.
+/// Part of the record of an event that is compared.
 #[derive(Deserialize)]
 struct Announced {
     event: Event,
 }
 
 impl Model {
-    /// After everything that happened was expanded, and nothing else was announced but the statuses of connectors where
-    /// those are not known: each change stands before each endpoint that was there, once, and nothing else does.
+    /// Returns the differences after a complete fan-out.
+    ///
+    /// Each event must have been delivered exactly once to each endpoint that existed at its time.
+    ///
+    /// Statuses of connectors are not compared if the announced ones are unknown.
     ///
     /// # Errors
     /// Those of the store.
@@ -42,14 +45,14 @@ impl Model {
         let mut differences = Vec::new();
         let left = store.scan_all(&keys::outbox_events()).await?;
         if !left.is_empty() {
-            differences.push(format!("{} events are not expanded", left.len()));
+            differences.push(format!("{} events are not fanned out", left.len()));
         }
         for (id, org) in &self.orgs {
             let mut found = found(store, *id).await?;
             let mut wanted = org.wanted(*id);
             if self.lost_announcements {
-                let is_known = |(_, heard): &(EndpointId, Heard), _: &mut usize| {
-                    !matches!(heard, Heard::Event(Announcement::Status(..)))
+                let is_known = |(_, notification): &(EndpointId, Notification), _: &mut usize| {
+                    !matches!(notification, Notification::Event(Announcement::Status(..)))
                 };
                 found.retain(is_known);
                 wanted.retain(is_known);
@@ -58,9 +61,9 @@ impl Model {
                 let count = |of: &Deliveries| of.get(delivery).copied().unwrap_or(0);
                 let (found, wanted) = (count(&found), count(&wanted));
                 if found != wanted {
-                    let (endpoint, heard) = delivery;
+                    let (endpoint, notification) = delivery;
                     differences.push(format!(
-                        "{endpoint} hears {heard:?} {found} times, should {wanted} times"
+                        "{endpoint} receives {notification:?} {found} times, expected {wanted} times"
                     ));
                 }
             }
@@ -71,29 +74,31 @@ impl Model {
 
 async fn found(store: &dyn Store, org: OrgId) -> Result<Deliveries, StoreError> {
     let prefix = Key::new(format!("delivery/{}/", org.0.simple()));
-    let range = KeyRange::prefix(&prefix.expect("a prefix of a key"));
+    let range = KeyRange::prefix(&prefix.expect("the prefix is a valid key"));
     let mut found = Deliveries::new();
     for delivery in store.scan_all(&range).await? {
         let ids = keys::second_last_id(&delivery.key).zip(keys::last_id(&delivery.key));
         let (endpoint, event) = ids.expect("the key of a delivery");
         let key = keys::event(org, EventId(event));
         let record = store.get_as::<Announced>(&key).await?.ok_or_else(|| {
-            let message = format!("{} is of no event", delivery.key);
+            let message = format!("{} has no event", delivery.key);
             StoreError::new(StoreErrorKind::Corrupt, message)
         })?;
-        let heard = heard(&record.value.event);
-        *found.entry((EndpointId(endpoint), heard)).or_default() += 1;
+        let notification = notification(&record.value.event);
+        *found
+            .entry((EndpointId(endpoint), notification))
+            .or_default() += 1;
     }
     Ok(found)
 }
 
-fn heard(event: &Event) -> Heard {
+fn notification(event: &Event) -> Notification {
     if event.event_type != EventType::CitationChanged {
-        return Heard::Event(announcement(event));
+        return Notification::Event(announcement(event));
     }
     let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
     let recall = serde_json::from_value(field("recall_id"));
-    Heard::Citation(
+    Notification::Citation(
         recall.expect("a recall"),
         field("change").as_str().unwrap_or_default().to_owned(),
         serde_json::from_value(field("memory_ids")).unwrap_or_default(),
@@ -113,7 +118,8 @@ impl Announcement {
 impl Org {
     fn wanted(&self, id: OrgId) -> Deliveries {
         let mut wanted = Deliveries::new();
-        let mut hear = |endpoint, heard| *wanted.entry((endpoint, heard)).or_default() += 1;
+        let mut notify =
+            |endpoint, notification| *wanted.entry((endpoint, notification)).or_default() += 1;
         for (event, endpoints) in &self.events {
             let was_there = |endpoint: EndpointId| self.endpoints[&endpoint] <= *endpoints;
             let webhooks = |event_type| {
@@ -124,7 +130,7 @@ impl Org {
                 webhooks.filter(|webhook| was_there(*webhook))
             };
             for webhook in webhooks(event.event_type()) {
-                hear(webhook, Heard::Event(event.clone()));
+                notify(webhook, Notification::Event(event.clone()));
             }
             let Announcement::Memories(event_type, _, memories) = event else {
                 continue;
@@ -142,26 +148,27 @@ impl Org {
                 }
                 let subscriptions = self.subscriptions.values();
                 let subscriptions = subscriptions
-                    .filter(|to| to.recall_id == recall.id && self.may_hear(id, to))
+                    .filter(|to| to.recall_id == recall.id && self.is_authorized(id, to))
                     .map(|to| EndpointId::from(to.id))
                     .filter(|to| was_there(*to));
                 for endpoint in subscriptions.chain(webhooks(EventType::CitationChanged)) {
-                    let heard = Heard::Citation(recall.id, change.to_owned(), cited.clone());
-                    hear(endpoint, heard);
+                    let notification =
+                        Notification::Citation(recall.id, change.to_owned(), cited.clone());
+                    notify(endpoint, notification);
                 }
             }
         }
         wanted
     }
 
-    /// What its subscriber may do now decides.
-    fn may_hear(&self, org: OrgId, subscription: &CitationSubscription) -> bool {
+    /// Returns true if the subscriber currently has the permission.
+    fn is_authorized(&self, org: OrgId, subscription: &CitationSubscription) -> bool {
         let member = subscription.subscriber_user_id;
         let who = Who {
             org,
             member,
             credential: None,
-            narrowing: Narrowing::default(),
+            scope: TokenScope::default(),
         };
         self.members.contains_key(&member)
             && self

@@ -1,8 +1,8 @@
-//! What others hear of, and what they call: webhooks in both directions, recalls and subscriptions.
+//! Webhooks in both directions, recalls and subscriptions.
 
-use super::{Answer, Caller, Expected, Model, Refusal, Shape};
-use knowledge_core::access::{Action, CredentialKind};
+use super::{Answer, Caller, Expected, Model, Refusal, RequestErrors};
 use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
     CitationSubscription, InboundWebhook, InboundWebhookId, NewCitationSubscription,
     NewInboundWebhook, NewWebhook, Recall, RecallId, Source, SourceId, SubscriptionId, Timestamp,
@@ -10,8 +10,10 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::NewRecall;
 
-impl Shape {
-    /// Deliveries go to https and to names alone: the addresses that are tried are none of the public ones.
+impl RequestErrors {
+    /// Checks a URL: https and a host name are required.
+    ///
+    /// None of the generated addresses is public.
     fn url(&mut self, path: &str, url: &WebhookUrl) {
         let has_name = url.as_url().domain().is_some();
         let is_https = url.as_str().starts_with("https://");
@@ -32,9 +34,9 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.url("url", &new.url);
-        let who = shape.then(self.enter(by, workspace, Action::WebhookManage, now))?;
+        let mut errors = RequestErrors::default();
+        errors.url("url", &new.url);
+        let who = errors.then(self.authorize_in(by, workspace, Action::WebhookManage, now))?;
         let webhooks = self.org(who.org).webhooks.values();
         let count = webhooks
             .filter(|other| other.workspace_id == workspace)
@@ -73,9 +75,10 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.name("name", &new.name);
-        let who = shape.then(self.enter(by, workspace, Action::InboundWebhookManage, now))?;
+        let mut errors = RequestErrors::default();
+        errors.name("name", &new.name);
+        let who =
+            errors.then(self.authorize_in(by, workspace, Action::InboundWebhookManage, now))?;
         let webhooks = self.org(who.org).inbound_webhooks.values();
         let count = webhooks
             .filter(|other| other.workspace_id == workspace)
@@ -122,24 +125,24 @@ impl Model {
         learned: Option<&Answer>,
     ) -> Expected {
         let ids = &new.memory_ids;
-        let mut shape = Shape::default();
-        shape.when(
+        let mut errors = RequestErrors::default();
+        errors.when(
             new.query.chars().count() > 1_024,
             "query",
             ProblemCode::TooLarge,
         );
-        shape.count("memory_ids", ids.len(), 500);
+        errors.count("memory_ids", ids.len(), 500);
         for (index, id) in ids.iter().enumerate() {
             let is_second = ids[..index].contains(id);
-            shape.when(
+            errors.when(
                 is_second,
                 &format!("memory_ids[{index}]"),
                 ProblemCode::Duplicate,
             );
         }
-        let who = shape.then(self.enter(by, workspace, Action::RecallCreate, now))?;
+        let who = errors.then(self.authorize_in(by, workspace, Action::RecallCreate, now))?;
         let org = self.org(who.org);
-        let mut unknown = Shape::default();
+        let mut unknown = RequestErrors::default();
         for (index, id) in ids.iter().enumerate() {
             let is_known = org.memories.get(id).is_some_and(|memory| {
                 memory.labels.workspace_id == workspace
@@ -172,17 +175,18 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.url("webhook_url", &new.webhook_url);
-        let entered = self
-            .recognise(by, CredentialKind::Bearer, now)
+        let mut errors = RequestErrors::default();
+        errors.url("webhook_url", &new.webhook_url);
+        let authorized = self
+            .authenticate(by, CredentialKind::Bearer, now)
             .and_then(|who| {
                 let recall = self.org(who.org).recalls.get(&new.recall_id);
                 let workspace = recall.ok_or(Refusal::NotFound)?.workspace_id;
-                let who = self.enter(by, workspace, Action::CitationSubscriptionManage, now)?;
+                let who =
+                    self.authorize_in(by, workspace, Action::CitationSubscriptionManage, now)?;
                 Ok((who, workspace))
             });
-        let (who, workspace) = shape.then(entered)?;
+        let (who, workspace) = errors.then(authorized)?;
         let subscriptions = self.org(who.org).subscriptions.values();
         let count = subscriptions
             .filter(|other| other.recall_id == new.recall_id)

@@ -1,42 +1,46 @@
-//! Memories: changed in bulk, and coming in.
+//! Bulk updates and ingestion of memories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
 use super::access::Who;
-use super::{Announcement, Answer, Caller, Expected, Memory, Model, Org, Refusal, Replay, Shape};
-use knowledge_core::access::{Action, CredentialKind};
+use super::{
+    Announcement, Answer, Caller, Expected, Memory, Model, Org, Refusal, Replay, RequestErrors,
+};
 use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
     EventType, Memory as WireMemory, MemoryChange, MemoryId, MemoryLabels, OperationId,
     ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::{IdempotencyKey, IngestOutcome, IngestedMemory, NewMemory, NewSource};
+use knowledge_core::service::{
+    IdempotencyKey, IngestOutcome, IngestedMemory, NewMemory, NewSource,
+};
 
-/// The actions that a change needs whatever the memory.
-fn needs(change: &MemoryChange) -> BTreeSet<Action> {
+/// Returns the actions that a change requires for any memory.
+fn required_actions(change: &MemoryChange) -> BTreeSet<Action> {
     let labels = change.audience_tag.is_some()
         || change.sensitivity_label.is_some()
         || change.source_id.is_some();
-    let mut needs = BTreeSet::new();
+    let mut required_actions = BTreeSet::new();
     if labels {
-        needs.insert(Action::MemoryUpdate);
+        required_actions.insert(Action::MemoryUpdate);
     }
     if change.review_status.is_some() {
-        needs.insert(Action::MemoryReview);
+        required_actions.insert(Action::MemoryReview);
     }
-    needs
+    required_actions
 }
 
 impl Org {
-    /// Whether a caller may do all of `needs` by the role in the organisation or by one in a workspace.
-    fn allows_somewhere(&self, who: &Who, needs: &BTreeSet<Action>) -> bool {
+    /// Returns true if the role in the organisation or in some workspace allows all of the actions.
+    fn allows_somewhere(&self, who: &Who, required_actions: &BTreeSet<Action>) -> bool {
         let everywhere = Who {
-            narrowing: knowledge_core::access::Narrowing {
+            scope: knowledge_core::access::TokenScope {
                 workspaces: None,
-                ..who.narrowing.clone()
+                ..who.scope.clone()
             },
             ..who.clone()
         };
@@ -44,26 +48,27 @@ impl Org {
             let place = (who.member, **workspace);
             self.overrides.contains_key(&place)
         });
-        needs.is_subset(&self.actions(&everywhere))
-            || overridden.any(|workspace| needs.is_subset(&self.actions_in(who, *workspace)))
+        required_actions.is_subset(&self.actions(&everywhere))
+            || overridden
+                .any(|workspace| required_actions.is_subset(&self.actions_in(who, *workspace)))
     }
 
-    /// Why a caller may not make a change of a memory.
+    /// Returns the reason why a caller may not change a memory, if any.
     fn refusal(&self, who: &Who, id: MemoryId, change: &MemoryChange) -> Option<BulkItemErrorCode> {
         let Some(memory) = self.memories.get(&id) else {
             return Some(BulkItemErrorCode::NotFound);
         };
-        let mut needs = needs(change);
+        let mut required_actions = required_actions(change);
         if change.sensitivity_label < Some(memory.labels.sensitivity)
             && change.sensitivity_label.is_some()
         {
-            needs.insert(Action::MemoryDeclassify);
+            required_actions.insert(Action::MemoryDeclassify);
         }
         let held = self.actions_in(who, memory.labels.workspace_id);
-        (!needs.is_subset(&held)).then_some(BulkItemErrorCode::Forbidden)
+        (!required_actions.is_subset(&held)).then_some(BulkItemErrorCode::Forbidden)
     }
 
-    /// Makes a change of a memory. Whether anything is different now.
+    /// Changes a memory and returns true if anything is different.
     fn relabel(&mut self, id: MemoryId, change: &MemoryChange) -> bool {
         let labels = &mut self
             .memories
@@ -86,7 +91,7 @@ impl Org {
         *labels != before
     }
 
-    /// How many memories of a workspace wait for review.
+    /// Returns the number of memories of a workspace that await review.
     pub(super) fn backlog(&self, workspace: WorkspaceId) -> u64 {
         let waits = |memory: &&Memory| {
             memory.labels.workspace_id == workspace && memory.labels.review == ReviewStatus::Pending
@@ -104,26 +109,26 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
+        let mut errors = RequestErrors::default();
         let ids = &request.memory_ids;
-        shape.count("memoryIds", ids.len(), self.limits.bulk_memories_max);
+        errors.count("memoryIds", ids.len(), self.limits.bulk_memories_max);
         for (index, id) in ids.iter().enumerate() {
             let is_second = ids[..index].contains(id);
-            shape.when(
+            errors.when(
                 is_second,
                 &format!("memoryIds[{index}]"),
                 ProblemCode::Duplicate,
             );
         }
-        let needed = needs(&request.change);
-        shape.when(needed.is_empty(), "body", ProblemCode::Required);
+        let needed = required_actions(&request.change);
+        errors.when(needed.is_empty(), "body", ProblemCode::Required);
         let authorised = self
-            .recognise(by, CredentialKind::Bearer, now)
+            .authenticate(by, CredentialKind::Bearer, now)
             .and_then(|who| {
                 let may = self.org(who.org).allows_somewhere(&who, &needed);
                 may.then_some(who).ok_or(Refusal::Forbidden)
             });
-        let who = shape.then(authorised)?;
+        let who = errors.then(authorised)?;
 
         let name = (who.member, key.as_str().to_owned());
         let stored = self.org(who.org).replays.get(&name);
@@ -137,8 +142,8 @@ impl Model {
                     .labels
                     .workspace_id
             });
-            let mut narrowed_to = who.narrowing.workspaces.iter();
-            if narrowed_to.any(|admitted| places.clone().any(|place| !admitted.contains(&place))) {
+            let mut scoped_to = who.scope.workspaces.iter();
+            if scoped_to.any(|admitted| places.clone().any(|place| !admitted.contains(&place))) {
                 return Err(vec![Refusal::Forbidden]);
             }
             let replayed = true;
@@ -213,7 +218,7 @@ impl Model {
         }
     }
 
-    /// The identifiers of a new operation, both new.
+    /// Returns the identifiers of a new operation, which must both be new.
     fn new_operation(&mut self, learned: Option<&Answer>) -> (OperationId, AuditLogId) {
         let Some(Answer::Bulk(result)) = learned else {
             return (OperationId(Uuid::nil()), AuditLogId(Uuid::nil()));
@@ -237,10 +242,10 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.name("name", &new.name);
-        shape.name("kind", &new.kind);
-        let who = shape.then(self.bearer(by, Action::ConnectorManage, now))?;
+        let mut errors = RequestErrors::default();
+        errors.name("name", &new.name);
+        errors.name("kind", &new.kind);
+        let who = errors.then(self.bearer(by, Action::ConnectorManage, now))?;
         let source = Source {
             id: SourceId(self.made(learned)),
             name: new.name.clone(),
@@ -260,8 +265,8 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let shape = self.shape_of_batch(memories);
-        let who = shape.then(self.enter(by, workspace, Action::MemoryCreate, now))?;
+        let errors = self.errors_of_batch(memories);
+        let who = errors.then(self.authorize_in(by, workspace, Action::MemoryCreate, now))?;
         let org = self.org(who.org);
         if !org.sources.contains_key(&source) {
             return Err(vec![Refusal::invalid("source_id", ProblemCode::NotFound)]);
@@ -295,7 +300,7 @@ impl Model {
                 }
                 Some(id) if changed[index] => {
                     let stored = self.org_mut(who.org).memories.get_mut(id);
-                    let stored = stored.expect("a name leads to a memory");
+                    let stored = stored.expect("a name belongs to a memory");
                     stored.title = memory.title.clone();
                     stored.content = memory.content.clone();
                     stored.labels.review = ReviewStatus::Pending;
@@ -310,24 +315,24 @@ impl Model {
         Ok(Answer::Ingested(ingested))
     }
 
-    fn shape_of_batch(&self, memories: &[NewMemory]) -> Shape {
-        let mut shape = Shape::default();
-        shape.count("memories", memories.len(), 100);
+    fn errors_of_batch(&self, memories: &[NewMemory]) -> RequestErrors {
+        let mut errors = RequestErrors::default();
+        errors.count("memories", memories.len(), 100);
         for (index, memory) in memories.iter().enumerate() {
             let path = |field: &str| format!("memories[{index}].{field}");
-            shape.name(&path("title"), &memory.title);
+            errors.name(&path("title"), &memory.title);
             let bytes_max = self.limits.content_bytes_max;
-            shape.text(&path("content"), &memory.content, bytes_max);
+            errors.text(&path("content"), &memory.content, bytes_max);
             if let Some(key) = &memory.source_key {
                 let is_wrong = !(1..=512).contains(&key.chars().count());
-                shape.when(is_wrong, &path("source_key"), ProblemCode::InvalidValue);
+                errors.when(is_wrong, &path("source_key"), ProblemCode::InvalidValue);
                 let is_second = memories[..index]
                     .iter()
                     .any(|other| other.source_key.as_ref() == Some(key));
-                shape.when(is_second, &path("source_key"), ProblemCode::Duplicate);
+                errors.when(is_second, &path("source_key"), ProblemCode::Duplicate);
             }
         }
-        shape
+        errors
     }
 
     fn add_memory(

@@ -1,9 +1,9 @@
-//! The domain in plain maps: what the service has to answer, worked out in the simplest way.
+//! Reference model: the domain in plain maps, computed in the simplest way.
 //!
-//! The [`Model`] runs on one thread, keeps everything in memory and shares no decision with the service: who may do
-//! what, how a connector is, who holds a role after another was deleted, what a key replays. It takes the types of
-//! the service for records and requests, and nothing else of it. Identifiers and secrets that the service makes are
-//! learned from its answers, and have to be new.
+//! The [`Model`] runs on one thread, keeps everything in memory and shares no decision with the
+//! service: permissions, connector health, holders of deleted roles, idempotent replays. From the
+//! service it uses only the types of records and requests. It learns identifiers and secrets
+//! created by the service from the responses, and requires that they are new.
 //!
 //! ```
 //! use knowledge_core::limits::Limits;
@@ -40,8 +40,8 @@ use self::access::Token;
 pub use self::access::builtin_actions;
 pub use self::call::{Answer, Call, Caller, Expected, Outcome, Refusal, agrees};
 use self::dashboard::ConnectorFacts;
-use knowledge_core::access::{Narrowing, RoleRef, Secret};
 use knowledge_core::ProblemCode;
+use knowledge_core::access::{RoleRef, Secret, TokenScope};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
     AuditLogId, BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, ConnectorStatus,
@@ -52,42 +52,42 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::Chat;
 
-/// Everything that one store is about.
+/// Expected contents of one store.
 #[derive(Clone, Debug)]
 pub struct Model {
     limits: Limits,
     orgs: BTreeMap<OrgId, Org>,
-    /// By the secret itself.
+    /// Tokens by secret.
     tokens: BTreeMap<String, Token>,
-    /// Every identifier that the service ever made.
+    /// Identifiers created by the service.
     made: BTreeSet<Uuid>,
-    /// Every secret that the service ever showed.
+    /// Secrets shown by the service.
     shown: BTreeSet<String>,
-    /// What each entity tag of a role stands for.
+    /// Role version that each entity tag identifies.
     role_tags: BTreeMap<String, CustomRole>,
-    /// What each entity tag of a dashboard stands for.
+    /// Dashboard that each entity tag identifies.
     dashboard_tags: BTreeMap<String, DashboardSummary>,
-    /// Whether an answer is made up from what was read, after the service's own was lost.
+    /// True while applying a call whose response was lost and has been reconstructed.
     is_recovering: bool,
-    /// Whether maintenance failed on its way, so that nobody knows which statuses it announced.
+    /// True after a failed maintenance, which leaves the announced statuses unknown.
     lost_announcements: bool,
 }
 
-/// One organisation. Nothing in it refers to another.
+/// One organisation, which refers to no other.
 #[derive(Clone, Debug, PartialEq)]
 struct Org {
     slug: String,
     members: BTreeMap<MemberId, Member>,
-    /// The roles that replace a member's in a workspace.
+    /// Roles that replace the member's own in a workspace.
     overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
     workspaces: BTreeMap<WorkspaceId, Workspace>,
     roles: BTreeMap<RoleId, CustomRole>,
     sources: BTreeMap<SourceId, Source>,
     memories: BTreeMap<MemoryId, Memory>,
-    /// Which memory has a name at its source.
+    /// Memories by their names at their sources.
     names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
     last_ingest: BTreeMap<WorkspaceId, Timestamp>,
-    /// What a member's idempotency key stands for.
+    /// Replays by member and idempotency key.
     replays: BTreeMap<(MemberId, String), Replay>,
     audit: BTreeMap<AuditLogId, (MemberId, MemoryId, bool)>,
     connectors: BTreeMap<ConnectorId, ConnectorFacts>,
@@ -97,10 +97,11 @@ struct Org {
     subscriptions: BTreeMap<SubscriptionId, CitationSubscription>,
     webhooks: BTreeMap<WebhookId, Webhook>,
     inbound_webhooks: BTreeMap<InboundWebhookId, InboundWebhook>,
-    /// How many endpoints a workspace ever had, and the how-manieth each one was.
+    /// Number of endpoints ever created in a workspace.
     endpoints_made: BTreeMap<WorkspaceId, i64>,
+    /// Creation order of each endpoint within its workspace.
     endpoints: BTreeMap<EndpointId, i64>,
-    /// What was announced, with how many endpoints there had been.
+    /// Announced events, each with the number of endpoints created before.
     events: Vec<(Announcement, i64)>,
 }
 
@@ -118,7 +119,7 @@ struct Replay {
     expires_at: Timestamp,
 }
 
-/// An event that has to be in the outbox.
+/// Event that must be in the outbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Announcement {
     Memories(EventType, WorkspaceId, BTreeSet<MemoryId>),
@@ -141,14 +142,14 @@ impl Announcement {
 }
 
 impl Org {
-    /// An endpoint was made: it hears of what happens from now on.
+    /// Adds an endpoint, which receives the events from now on.
     fn add_endpoint(&mut self, workspace: WorkspaceId, endpoint: EndpointId) {
         let made = self.endpoints_made.entry(workspace).or_default();
         *made += 1;
         self.endpoints.insert(endpoint, *made);
     }
 
-    /// Something happened. Where there never was an endpoint nothing is announced.
+    /// Announces an event, unless the workspace never had an endpoint.
     fn announce(&mut self, event: Announcement) {
         if let Some(endpoints) = self.endpoints_made.get(&event.workspace()) {
             self.events.push((event, *endpoints));
@@ -157,7 +158,7 @@ impl Org {
 }
 
 impl Model {
-    /// An empty store under these limits.
+    /// Creates the model of an empty store with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -173,7 +174,7 @@ impl Model {
         }
     }
 
-    /// The operator made an organisation.
+    /// Adds an organisation created by the operator.
     pub fn add_organization(&mut self, org: &Organization, owner: &Member) {
         let empty = Org {
             slug: org.slug.clone(),
@@ -202,24 +203,24 @@ impl Model {
         self.add_member(org.id, owner);
     }
 
-    /// The operator made a workspace.
+    /// Adds a workspace created by the operator.
     ///
     /// # Panics
-    /// Where the model does not have the organisation.
+    /// If the model does not have the organisation.
     pub fn add_workspace(&mut self, org: OrgId, workspace: &Workspace) {
         let workspaces = &mut self.org_mut(org).workspaces;
         workspaces.insert(workspace.id, workspace.clone());
     }
 
-    /// The operator added a member.
+    /// Adds a member created by the operator.
     ///
     /// # Panics
-    /// Where the model does not have the organisation.
+    /// If the model does not have the organisation.
     pub fn add_member(&mut self, org: OrgId, member: &Member) {
         self.org_mut(org).members.insert(member.id, member.clone());
     }
 
-    /// The operator made a token or a session.
+    /// Adds a token or session created by the operator.
     pub fn add_credential(&mut self, issued: &knowledge_core::service::Issued) {
         let record = &issued.record;
         self.add_token(
@@ -229,7 +230,7 @@ impl Model {
                 kind: record.kind,
                 org: record.org_id,
                 member: record.member_id,
-                narrowing: record.narrowing.clone(),
+                scope: record.scope.clone(),
                 expires_at: record.expires_at,
                 is_revoked: false,
             },
@@ -240,9 +241,10 @@ impl Model {
         self.tokens.insert(secret.expose().to_owned(), token);
     }
 
-    /// Carries out a call and says what the service has to answer. `learned` is what it did answer: the model takes
-    /// the identifiers and secrets from it that the service made, and nothing else. A call that is refused changes
-    /// nothing.
+    /// Applies a call and returns the expected result.
+    ///
+    /// `learned` is the actual response, from which the model takes only the identifiers and
+    /// secrets that the service created. A rejected call changes nothing.
     pub fn apply(&mut self, call: &Call, now: Timestamp, learned: Option<&Answer>) -> Expected {
         match call {
             Call::BulkUpdate(by, key, request) => self.bulk_update(by, key, request, now, learned),
@@ -299,8 +301,9 @@ impl Model {
         }
     }
 
-    /// Carries out a call whose answer was lost and that is known to have been carried out. `learned` is made up from
-    /// what was read afterwards, without secrets.
+    /// Applies a call whose response was lost and that is known to be committed.
+    ///
+    /// `learned` is reconstructed from the stored data, without secrets.
     pub fn recover(&mut self, call: &Call, now: Timestamp, learned: &Answer) -> Expected {
         self.is_recovering = true;
         let expected = self.apply(call, now, Some(learned));
@@ -308,18 +311,18 @@ impl Model {
         expected
     }
 
-    /// Whether the same is stored, whatever was learned on the way.
+    /// Returns true if both models expect the same stored data.
     #[must_use]
     pub fn is_as(&self, other: &Self) -> bool {
         self.orgs == other.orgs && self.tokens == other.tokens
     }
 
-    /// Maintenance failed on its way: some statuses may be announced, some not.
+    /// Records that maintenance failed, so that some statuses may have been announced.
     pub fn lose_announcements(&mut self) {
         self.lost_announcements = true;
     }
 
-    /// The memory that has a name at its source.
+    /// Returns the memory with this name at its source.
     #[must_use]
     pub fn named_memory(
         &self,
@@ -340,7 +343,7 @@ impl Model {
         self.orgs.get_mut(&org).expect("the organisation was added")
     }
 
-    /// The identifier that the service made; the nil one, which no answer has, where it is missing or not new.
+    /// Returns the identifier that the service created, or nil if it is missing or not new.
     fn made(&mut self, learned: Option<&Answer>) -> Uuid {
         match learned.and_then(Answer::made) {
             Some(id) if self.made.insert(id) => id,
@@ -348,7 +351,7 @@ impl Model {
         }
     }
 
-    /// The signing secret that the service made, if it is one and new.
+    /// Returns the signing secret that the service created, if it is valid and new.
     fn signing_secret(&mut self, learned: Option<&String>) -> Option<String> {
         if self.is_recovering {
             return None;
@@ -360,18 +363,16 @@ impl Model {
 }
 
 impl Org {
-    fn narrowing_of(token: Option<&Token>) -> Narrowing {
-        token
-            .map(|token| token.narrowing.clone())
-            .unwrap_or_default()
+    fn scope_of(token: Option<&Token>) -> TokenScope {
+        token.map(|token| token.scope.clone()).unwrap_or_default()
     }
 }
 
-/// What is wrong with the form of a request, in the order in which refusals are compared.
+/// Problems of a request, in the order in which errors are compared.
 #[derive(Debug, Default)]
-struct Shape(Vec<(String, ProblemCode)>);
+struct RequestErrors(Vec<(String, ProblemCode)>);
 
-impl Shape {
+impl RequestErrors {
     fn push(&mut self, path: impl Into<String>, code: ProblemCode) {
         self.0.push((path.into(), code));
     }
@@ -382,7 +383,7 @@ impl Shape {
         }
     }
 
-    /// A name or a title.
+    /// Checks a name or a title.
     fn name(&mut self, path: &str, name: &str) {
         if name.chars().count() > 128 {
             self.push(path, ProblemCode::TooLarge);
@@ -406,7 +407,7 @@ impl Shape {
         self.when(count > max, path, ProblemCode::TooLarge);
     }
 
-    /// The text of a memory or a message.
+    /// Checks the text of a memory or a message.
     fn text(&mut self, path: &str, text: &str, bytes_max: usize) {
         let escaped = text.chars().map(|c| match c {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -418,7 +419,9 @@ impl Shape {
         self.when(is_too_large, path, ProblemCode::TooLarge);
     }
 
-    /// Goes on with what the caller may do, if the form is right. Where both are wrong, either may be told.
+    /// Continues with the permissions if the request is valid.
+    ///
+    /// If both are wrong, either error is allowed.
     fn then<T>(mut self, authorised: Result<T, Refusal>) -> Result<T, Vec<Refusal>> {
         self.0.sort();
         match authorised {
@@ -430,7 +433,7 @@ impl Shape {
     }
 }
 
-/// Nothing, or every refusal that applies.
+/// Returns an error with all refusals that apply, if there are any.
 fn none_of(refusals: Vec<Refusal>) -> Result<(), Vec<Refusal>> {
     if refusals.is_empty() {
         Ok(())

@@ -1,11 +1,11 @@
-//! Custom roles and who holds them.
+//! Custom roles and their assignment.
 
 use std::collections::BTreeSet;
 
 use super::access::{Who, custom_actions};
-use super::{Answer, Caller, Expected, Model, Org, Refusal, Shape, none_of};
-use knowledge_core::access::{Action, BuiltInRole, RoleRef};
+use super::{Answer, Caller, Expected, Model, Org, Refusal, RequestErrors, none_of};
 use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, BuiltInRole, RoleRef};
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, MemberId, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId,
     Timestamp,
@@ -14,7 +14,7 @@ use knowledge_core::service::{IfMatch, MemberAssignment};
 
 const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
-impl Shape {
+impl RequestErrors {
     fn description(&mut self, text: &str) {
         self.when(
             text.chars().count() > 1_024,
@@ -36,7 +36,7 @@ impl Shape {
 }
 
 impl Org {
-    /// How many assignments name a role.
+    /// Returns the number of assignments of a role.
     fn holders(&self, role: RoleRef) -> u64 {
         let members = self.members.values().map(|member| member.role);
         let assigned = members.chain(self.overrides.values().copied());
@@ -47,7 +47,7 @@ impl Org {
         self.roles.values().any(|role| role.slug == slug)
     }
 
-    /// Whether a caller would grant what it does not hold itself.
+    /// Returns true if a caller would grant actions that it does not have itself.
     fn exceeds(&self, who: &Who, granted: &BTreeSet<Action>) -> bool {
         !granted.is_subset(&self.actions(who))
     }
@@ -78,7 +78,7 @@ fn updated(role: &CustomRole, update: &CustomRoleUpdate) -> CustomRole {
 }
 
 impl Model {
-    /// The entity tag of a role: the one that the service told, if it stands for this role and for no other.
+    /// Returns the entity tag of the response, if it identifies this role and no other.
     fn role_tag(&mut self, role: &CustomRole, learned: Option<&Answer>) -> String {
         let Some(Answer::TaggedRole(_, tag)) = learned else {
             return String::new();
@@ -95,7 +95,7 @@ impl Model {
     }
 
     pub(super) fn list_roles(&mut self, by: &Caller, slug: &str, now: Timestamp) -> Expected {
-        let who = self.enter_org(by, slug, Action::RoleRead, now);
+        let who = self.authorize_in_org(by, slug, Action::RoleRead, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let mut roles: Vec<_> = self.org(who.org).roles.values().cloned().collect();
         roles.sort_by_key(|role| (role.name.clone(), role.id));
@@ -110,7 +110,7 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let who = self.enter_org(by, slug, Action::RoleRead, now);
+        let who = self.authorize_in_org(by, slug, Action::RoleRead, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let role = self.org(who.org).roles.get(&role).cloned();
         let role = role.ok_or(vec![Refusal::NotFound])?;
@@ -126,12 +126,12 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.name("name", &new.name);
-        shape.slug("slug", &new.slug);
-        shape.description(&new.description);
-        shape.actions(&new.actions);
-        let who = shape.then(self.enter_org(by, slug, Action::RoleManage, now))?;
+        let mut errors = RequestErrors::default();
+        errors.name("name", &new.name);
+        errors.slug("slug", &new.slug);
+        errors.description(&new.description);
+        errors.actions(&new.actions);
+        let who = errors.then(self.authorize_in_org(by, slug, Action::RoleManage, now))?;
         let role = CustomRole {
             id: RoleId(uuid::Uuid::nil()),
             org_id: who.org,
@@ -179,21 +179,27 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        update.name.iter().for_each(|name| shape.name("name", name));
-        update.slug.iter().for_each(|slug| shape.slug("slug", slug));
+        let mut errors = RequestErrors::default();
+        update
+            .name
+            .iter()
+            .for_each(|name| errors.name("name", name));
+        update
+            .slug
+            .iter()
+            .for_each(|slug| errors.slug("slug", slug));
         update
             .description
             .iter()
-            .for_each(|text| shape.description(text));
+            .for_each(|text| errors.description(text));
         if let Some(RoleActionsUpdate {
             allow: Some(allow),
             deny: Some(deny),
         }) = update.actions
         {
-            shape.actions(&RoleActions { allow, deny });
+            errors.actions(&RoleActions { allow, deny });
         }
-        let who = shape.then(self.enter_org(by, slug, Action::RoleManage, now))?;
+        let who = errors.then(self.authorize_in_org(by, slug, Action::RoleManage, now))?;
         let org = self.org(who.org);
         let before = org.roles.get(&id).ok_or(vec![Refusal::NotFound])?;
         let mut refusals = Vec::new();
@@ -206,7 +212,7 @@ impl Model {
         }
         let mut after = updated(before, update);
         if after != *before {
-            let mut lists = Shape::default();
+            let mut lists = RequestErrors::default();
             lists.actions(&after.actions);
             if !lists.0.is_empty() {
                 refusals.push(Refusal::Invalid(lists.0));
@@ -233,7 +239,7 @@ impl Model {
         reassign_to: Option<RoleRef>,
         now: Timestamp,
     ) -> Expected {
-        let who = self.enter_org(by, slug, Action::RoleManage, now);
+        let who = self.authorize_in_org(by, slug, Action::RoleManage, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let org = self.org(who.org);
         if !org.roles.contains_key(&role) {
@@ -284,7 +290,7 @@ impl Model {
         assignment: MemberAssignment,
         now: Timestamp,
     ) -> Expected {
-        let who = self.enter_org(by, slug, Action::MemberManage, now);
+        let who = self.authorize_in_org(by, slug, Action::MemberManage, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let org = self.org(who.org);
         let found = org.members.get(&member).ok_or(vec![Refusal::NotFound])?;
@@ -319,7 +325,7 @@ impl Model {
         if new == Some(OWNER) && workspace.is_some() {
             refusals.push(Refusal::invalid("role", ProblemCode::InvalidValue));
         }
-        // The end of a role in a workspace gives way to the one in the organisation.
+        // Without a role in the workspace, the one in the organisation applies.
         if org.exceeds(&who, &org.role_actions(new.unwrap_or(found.role))) {
             refusals.push(Refusal::Forbidden);
         }

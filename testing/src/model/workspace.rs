@@ -1,21 +1,19 @@
-//! What else a workspace has: connectors, chats, MCP keys; and the audit log.
+//! Connectors, chats, MCP keys and the audit log.
 
 use std::time::Duration;
 
 use super::access::{Token, Who};
-use super::dashboard::ConnectorFacts;
-use super::{Answer, Caller, Expected, Model, Refusal, Shape, none_of};
-use knowledge_core::access::{Action, ActionSet, CredentialKind, Narrowing};
+use super::dashboard::{ConnectorFacts, MCP_KEY_GRACE, is_live};
+use super::{Answer, Caller, Expected, Model, Refusal, RequestErrors, none_of};
 use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, ActionSet, CredentialKind, TokenScope};
 use knowledge_core::model::{
     AuditLogId, ChatId, ChatMessageId, ConnectorId, ConnectorStatus, CredentialId, McpKeySummary,
     Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{Chat, ChatMessage, Connector, NewConnector, NewMcpKey, SyncReport};
 
-/// How long an MCP key is taken after it should have been replaced.
-const MCP_KEY_GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// What an MCP key may be used for.
+/// Actions that an MCP key allows.
 const MCP_KEY_ACTIONS: [&str; 5] = [
     "memory:read",
     "memory:read_confidential",
@@ -33,16 +31,16 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.name("kind", &new.kind);
-        shape.name("account_label", &new.account_label);
+        let mut errors = RequestErrors::default();
+        errors.name("kind", &new.kind);
+        errors.name("account_label", &new.account_label);
         let is_interval = (60..=31 * 24 * 60 * 60).contains(&new.sync_interval.as_secs());
-        shape.when(
+        errors.when(
             !is_interval,
             "sync_interval_seconds",
             ProblemCode::InvalidValue,
         );
-        let who = shape.then(self.enter(by, workspace, Action::ConnectorManage, now))?;
+        let who = errors.then(self.authorize_in(by, workspace, Action::ConnectorManage, now))?;
         let connectors = self.org(who.org).connectors.values();
         let count = connectors
             .filter(|facts| facts.connector.workspace_id == workspace)
@@ -106,7 +104,7 @@ impl Model {
         Ok(Answer::Connector(after))
     }
 
-    /// Changes a connector. Its new status is announced, where `change` says that it changed.
+    /// Changes a connector, and announces its new status if `change` reports a change.
     fn with_connector(
         &mut self,
         by: &Caller,
@@ -116,7 +114,7 @@ impl Model {
         now: Timestamp,
         change: impl FnOnce(&mut ConnectorFacts) -> bool,
     ) -> Result<Connector, Vec<Refusal>> {
-        let who = self.enter(by, workspace, action, now);
+        let who = self.authorize_in(by, workspace, action, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let org = self.org_mut(who.org);
         let found = org.connectors.get(&connector);
@@ -138,9 +136,9 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.name("title", title);
-        let who = shape.then(self.enter(by, workspace, Action::ChatWrite, now))?;
+        let mut errors = RequestErrors::default();
+        errors.name("title", title);
+        let who = errors.then(self.authorize_in(by, workspace, Action::ChatWrite, now))?;
         let chat = Chat {
             id: ChatId(self.made(learned)),
             workspace_id: workspace,
@@ -162,9 +160,9 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.text("content", content, self.limits.content_bytes_max);
-        let who = shape.then(self.enter(by, workspace, Action::ChatWrite, now))?;
+        let mut errors = RequestErrors::default();
+        errors.text("content", content, self.limits.content_bytes_max);
+        let who = errors.then(self.authorize_in(by, workspace, Action::ChatWrite, now))?;
         let id = self.made(learned);
         let found = self.org_mut(who.org).chats.get_mut(&chat);
         let found = found.filter(|(chat, _)| chat.workspace_id == workspace);
@@ -188,13 +186,13 @@ impl Model {
         now: Timestamp,
         learned: Option<&Answer>,
     ) -> Expected {
-        let mut shape = Shape::default();
-        shape.name("name", &new.name);
-        shape.count("audience", new.audience.len(), 32);
+        let mut errors = RequestErrors::default();
+        errors.name("name", &new.name);
+        errors.count("audience", new.audience.len(), 32);
         let year = Duration::from_secs(366 * 24 * 60 * 60);
         let is_rotation = !new.rotation.is_zero() && new.rotation <= year;
-        shape.when(!is_rotation, "rotationSeconds", ProblemCode::InvalidValue);
-        let who = shape.then(self.enter(by, workspace, Action::McpKeyManage, now))?;
+        errors.when(!is_rotation, "rotationSeconds", ProblemCode::InvalidValue);
+        let who = errors.then(self.authorize_in(by, workspace, Action::McpKeyManage, now))?;
         let org = self.org(who.org);
         let mut refusals = Vec::new();
         if !new
@@ -246,7 +244,7 @@ impl Model {
         workspace: WorkspaceId,
         now: Timestamp,
     ) -> Expected {
-        let who = self.recognise(by, CredentialKind::Bearer, now);
+        let who = self.authenticate(by, CredentialKind::Bearer, now);
         let who = who.map_err(|refusal| vec![refusal])?;
         let keys = &mut self.org_mut(who.org).mcp_keys;
         let key = who.credential.and_then(|id| keys.get_mut(&id));
@@ -264,24 +262,18 @@ impl Model {
     }
 }
 
-/// Whether a key is not expired.
-pub(super) fn is_live(key: &McpKeySummary, now: Timestamp) -> bool {
-    key.rotates_at
-        .is_none_or(|rotates_at| now < rotates_at.plus(MCP_KEY_GRACE))
-}
-
-/// What a key is to those who present it: never wider than the token that made it.
+/// Returns the token of a key, whose scope is never wider than that of its creator.
 fn mcp_token(who: &Who, key: &McpKeySummary, expires_at: Timestamp) -> Token {
-    let actions = MCP_KEY_ACTIONS.map(|name| name.parse().expect("the vocabulary has it"));
-    let narrowed_to = who.narrowing.actions.unwrap_or(ActionSet::ALL);
+    let actions = MCP_KEY_ACTIONS.map(|name| name.parse().expect("the action exists"));
+    let scoped_to = who.scope.actions.unwrap_or(ActionSet::ALL);
     Token {
         id: key.id,
         kind: CredentialKind::Bearer,
         org: who.org,
         member: who.member,
-        narrowing: Narrowing {
+        scope: TokenScope {
             workspaces: Some(vec![key.workspace_id]),
-            actions: Some(ActionSet::from_iter(actions) & narrowed_to),
+            actions: Some(ActionSet::from_iter(actions) & scoped_to),
             audience: Some(key.audience.clone()),
         },
         expires_at,
@@ -289,7 +281,7 @@ fn mcp_token(who: &Who, key: &McpKeySummary, expires_at: Timestamp) -> Token {
     }
 }
 
-/// No answer has this name: one without the key itself is wrong.
+/// Replaces the name by one that no response has: a response without the key is wrong.
 fn without_key(summary: McpKeySummary) -> McpKeySummary {
     McpKeySummary {
         name: "a new MCP key".to_owned(),

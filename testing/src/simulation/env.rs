@@ -1,4 +1,4 @@
-//! Time that moves when it is told to, and randomness from a seed.
+//! Time that only the test advances, and randomness from a seed.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
 
-/// The clock of a simulation: it stands still until it is moved.
+/// Clock of a simulation, which stands still until it is advanced.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,25 +32,25 @@ impl Default for SimulatedTime {
 }
 
 impl SimulatedTime {
-    /// The clock of a new simulation: always the same moment.
+    /// Creates the clock of a new simulation, which always starts at the same time.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(AtomicI64::new(BEGIN_MILLIS)))
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
 
-    /// Moves the clock forward.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
 
-    /// An environment with this clock, and randomness from `seed`.
+    /// Creates an environment with this clock and randomness from `seed`.
     #[must_use]
     pub fn env(&self, seed: u64) -> Env {
         let clock = self.clone();

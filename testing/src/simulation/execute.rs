@@ -1,10 +1,10 @@
-//! Carries out a [`Call`] through the service.
+//! Execution of a [`Call`] by the service.
 
+use crate::model::{Answer, Call, Outcome, Refusal};
 use knowledge_core::Error;
 use knowledge_core::service::{DeleteRole, KnowledgeService};
-use crate::model::{Answer, Call, Outcome, Refusal};
 
-/// What the service answers to a call.
+/// Makes a call to the service and returns its result.
 pub async fn execute(service: &KnowledgeService, call: &Call) -> Outcome {
     match call {
         Call::ListRoles(..)
@@ -67,7 +67,7 @@ async fn govern(service: &KnowledgeService, call: &Call) -> Result<Answer, Error
     }
 }
 
-/// What others are told of, and who is told.
+/// Webhooks, recalls and subscriptions.
 async fn announce(service: &KnowledgeService, call: &Call) -> Result<Answer, Error> {
     Ok(match call {
         Call::CreateWebhook(by, place, new) => {

@@ -1,11 +1,12 @@
-//! The whole service over a store, compared with the plain model: property tests in one call.
+//! The whole service over a store, compared with the reference model: property tests in one call.
 //!
-//! [`check_store`] generates sequences of operations, carries each out through the service over a new store and on
-//! the [model](super::model), and compares every answer, every refusal and in the end all that is stored; every
-//! counter and every index is compared with a recount. With faults, the store conflicts and fails on the way, and loses
-//! answers. What fails is made as short as possible and shown with its seed.
+//! [`check_store`] generates sequences of operations and runs each one through the service, over a
+//! new store, and through the [model](super::model). It compares every response and error, at the
+//! end all stored data, and every counter and index with a recount. With faults, the store
+//! conflicts, fails and loses responses. A failing sequence is shortened as far as possible and
+//! reported with its seed.
 //!
-//! It needs no runtime of its own: it is a future, and awaits what the store awaits.
+//! It needs no runtime of its own: it is a future, and awaits only the store.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -21,11 +22,11 @@
 //! # }
 //! ```
 
-mod astray;
-mod crowd;
+mod concurrent;
+mod cross_tenant;
 mod env;
 mod execute;
-mod lost;
+mod indeterminate;
 mod resolve;
 mod run;
 mod world;
@@ -39,39 +40,40 @@ use proptest::prelude::any;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, RngSeed, TestRng, TestRunner};
 
-pub use self::crowd::Crowd;
+pub use self::concurrent::ConcurrentRun;
 pub use self::env::SimulatedTime;
 pub use self::execute::execute;
 pub use self::resolve::Step;
 pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
 pub use self::world::World;
+use crate::strategies::{Op, concurrent_operations, operations};
 use knowledge_core::store::Store;
 use knowledge_store::conformance::Task;
 use knowledge_store::faults::FaultRates;
-use crate::strategies::{Op, crowds, operations};
 
-/// How many shorter sequences are tried after one has failed.
+/// Maximum number of shorter sequences tried after a failure.
 const SHRINK_TRIES_MAX: usize = 3_000;
-/// How many callers act at once.
+/// Number of concurrent callers.
 const CALLERS: usize = 4;
 
-/// How much [`check_store`] tries.
+/// Extent of a check, such as [`check_store`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// How many sequences.
+    /// Number of sequences.
     pub cases: u32,
-    /// How many operations the longest has.
+    /// Maximum number of operations in a sequence.
     pub operations: usize,
-    /// How often the store fails.
+    /// Probabilities of faults of the store.
     pub faults: FaultRates,
-    /// The seed of the first case; each further one has the next. Without one it is proptest's: random, or
-    /// `PROPTEST_RNG_SEED` of the environment.
+    /// Seed of the first case; each further case uses the next number.
+    ///
+    /// Without one it is proptest's: random, or `PROPTEST_RNG_SEED` of the environment.
     pub seed: Option<u64>,
 }
 
 impl Config {
-    /// So many cases of up to 120 operations, without faults.
+    /// Creates a configuration of this many cases of up to 120 operations, without faults.
     #[must_use]
     pub fn new(cases: u32) -> Self {
         Self {
@@ -82,7 +84,7 @@ impl Config {
         }
     }
 
-    /// With conflicts, refusals and lost answers of every kind.
+    /// Adds conflicts, failures and lost responses of every kind.
     #[must_use]
     pub fn with_faults(mut self) -> Self {
         self.faults = FaultRates {
@@ -97,7 +99,7 @@ impl Config {
         self
     }
 
-    /// From this seed.
+    /// Sets the seed of the first case.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -105,11 +107,13 @@ impl Config {
     }
 }
 
-/// Runs the property tests over stores of one kind. `make_store` gives an empty one for each case.
+/// Runs the property tests over stores of one kind.
+///
+/// `make_store` creates an empty store for each case.
 ///
 /// # Panics
-/// Where the service over such a store does not do what the model says: with the shortest sequence of operations
-/// found that shows it, the calls that they became, and the seed.
+/// If the service over such a store differs from the model: with the shortest failing sequence of
+/// operations found, its calls, and the seed.
 pub async fn check_store<F, R>(config: &Config, make_store: F)
 where
     F: Fn() -> R,
@@ -122,11 +126,13 @@ where
     .await;
 }
 
-/// Runs the property tests with several callers at once over stores of one kind. There has to be one order of all
-/// calls, by the versions of their commits, in which the model gives the same answers.
+/// Runs the property tests with concurrent callers over stores of one kind.
 ///
-/// `run` runs all tasks at the same time. On threads it shows races inside a store; taking turns on one, as in the
-/// example, a seed always gives the same run.
+/// The calls must be linearizable: one order of all calls, by the versions of their commits, in
+/// which the model returns the same results.
+///
+/// `run` runs all tasks concurrently. Threads reveal races inside a store; if the tasks take turns
+/// on a single thread, as in the example, a seed always gives the same run.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -152,18 +158,19 @@ where
     let (make_store, run) = (&make_store, &run);
     check_cases(
         config,
-        crowds(CALLERS, config.operations / CALLERS),
+        concurrent_operations(CALLERS, config.operations / CALLERS),
         |seed, callers| async move {
-            let crowd = Crowd::begin(make_store().await, seed).await?;
-            run(crowd.tasks(seed, &callers)).await;
-            crowd.check().await
+            let concurrent = ConcurrentRun::begin(make_store().await, seed).await?;
+            run(concurrent.tasks(seed, &callers)).await;
+            concurrent.check().await
         },
     )
     .await;
 }
 
-/// Runs a property of one's own on what a strategy gives, each time with a seed: as often, and with such reports, as
-/// [`check_store`] does.
+/// Runs a custom property on the values of a strategy, each with a seed.
+///
+/// The number of cases and the reports are as in [`check_store`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -174,7 +181,7 @@ where
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// // Whatever happens on the way, the store is whole after each step.
+/// // The store is consistent after every step.
 /// check_cases(&Config::new(2), operations(10), |seed, ops| async move {
 ///     let store = Arc::new(MemoryStore::new());
 ///     let mut simulation = Simulation::begin(store, seed, FaultRates::default()).await?;
@@ -189,7 +196,7 @@ where
 /// ```
 ///
 /// # Panics
-/// Where `run` fails or panics, with the simplest value found that makes it.
+/// If `run` fails or panics: with the simplest failing value found.
 pub async fn check_cases<T, S, F, R>(config: &Config, strategy: S, run: F)
 where
     T: std::fmt::Debug,
@@ -216,7 +223,7 @@ where
 /// Runs one sequence of operations over an empty store.
 ///
 /// # Errors
-/// A [`Divergence`] where the service does not do what the model says.
+/// A [`Divergence`] if the service differs from the model.
 pub async fn check_operations(
     store: Arc<dyn Store>,
     seed: u64,
@@ -237,7 +244,7 @@ async fn without_panic(
         Ok(outcome) => outcome,
         Err(panic) => Err(Divergence {
             trace: Vec::new(),
-            problem: format!("a panic: {}", panic_message(&*panic)),
+            problem: format!("panicked: {}", panic_message(&*panic)),
         }),
     }
 }
@@ -248,7 +255,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("without a message")
 }
 
-/// How the simplest value found fails.
+/// Returns the divergence of the simplest failing value found.
 async fn simplify<T, F, R>(
     tree: &mut impl ValueTree<Value = T>,
     mut divergence: Divergence,
@@ -274,7 +281,7 @@ where
     divergence
 }
 
-/// A runner whose values follow from the seed.
+/// Creates a runner whose values are determined by the seed.
 fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -285,7 +292,7 @@ fn runner(seed: u64) -> TestRunner {
 fn seed_of_proptest() -> u64 {
     match ProptestConfig::default().rng_seed {
         RngSeed::Fixed(seed) => seed,
-        // Short enough to be read out.
+        // Short enough to be read aloud.
         RngSeed::Random => {
             let number = any::<u32>().new_tree(&mut TestRunner::default());
             u64::from(number.expect("a number is never rejected").current())

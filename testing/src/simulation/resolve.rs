@@ -1,41 +1,41 @@
-//! Operations become calls: what was picked is looked up among what there is.
+//! Resolution of operations into calls: references become existing entities.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::world::{Cast, World, unknown};
+use super::world::{OrgState, World, unknown};
+use crate::model::{Call, Caller};
+use crate::strategies::{Actor, CastMember, CredentialUse, EntityRef, EtagRef, Op, RoleEntityRef};
 use knowledge_core::access::{CredentialKind, RoleRef};
 use knowledge_core::model::{
     AuditLogId, BulkUpdate, ChatId, ConnectorId, CredentialId, MemberId, MemoryChange, MemoryId,
     NewCitationSubscription, NewCustomRole, RecallId, RoleId, SourceId, WorkspaceId,
 };
 use knowledge_core::service::{IfMatch, MemberAssignment, NewRecall};
-use crate::model::{Call, Caller};
-use crate::strategies::{By, CastMember, Op, Pick, RolePick, TagPick, Through};
 
-/// What an operation becomes.
+/// Result of resolving an operation.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Time goes by.
+    /// Advance of the clock.
     Advance(Duration),
-    /// A call.
+    /// Call of the service.
     Call(Box<Call>),
-    /// Nothing: there is nothing to repeat.
+    /// No action, because there is nothing to repeat.
     Nothing,
 }
 
-/// The organisation that somebody acts in, and the other one.
+/// Organisation of the caller, and the other one.
 struct View<'w> {
-    own: &'w Cast,
-    foreign: &'w Cast,
+    own: &'w OrgState,
+    foreign: &'w OrgState,
 }
 
-fn choose<T: Copy>(own: &[T], foreign: &[T], pick: Pick, make: fn(Uuid) -> T) -> T {
-    let (from, number) = match pick {
-        Pick::Own(number) => (own, number),
-        Pick::Foreign(number) => (foreign, number),
-        Pick::Unknown(number) => (&[][..], number),
+fn choose<T: Copy>(own: &[T], foreign: &[T], entity: EntityRef, make: fn(Uuid) -> T) -> T {
+    let (from, number) = match entity {
+        EntityRef::Own(number) => (own, number),
+        EntityRef::Foreign(number) => (foreign, number),
+        EntityRef::Unknown(number) => (&[][..], number),
     };
     match from.len() {
         0 => unknown(make, number),
@@ -44,17 +44,17 @@ fn choose<T: Copy>(own: &[T], foreign: &[T], pick: Pick, make: fn(Uuid) -> T) ->
 }
 
 impl View<'_> {
-    fn workspace(&self, pick: Pick) -> WorkspaceId {
+    fn workspace(&self, entity: EntityRef) -> WorkspaceId {
         choose(
             &self.own.workspaces,
             &self.foreign.workspaces,
-            pick,
+            entity,
             WorkspaceId,
         )
     }
 
-    /// The memories picked, each once; those of the own organisation from one workspace, where one is given.
-    fn memories(&self, picks: &[Pick], workspace: Option<WorkspaceId>) -> Vec<MemoryId> {
+    /// Returns the referenced memories, each once; own ones from `workspace`, if given.
+    fn memories(&self, entities: &[EntityRef], workspace: Option<WorkspaceId>) -> Vec<MemoryId> {
         let is_there = |place: &WorkspaceId| workspace.is_none_or(|wanted| wanted == *place);
         let own = self.own.memories.iter();
         let own: Vec<_> = own
@@ -63,8 +63,8 @@ impl View<'_> {
             .collect();
         let foreign: Vec<_> = self.foreign.memories.iter().map(|(id, _)| *id).collect();
         let mut memories = Vec::new();
-        for pick in picks {
-            let id = choose(&own, &foreign, *pick, MemoryId);
+        for entity in entities {
+            let id = choose(&own, &foreign, *entity, MemoryId);
             if !memories.contains(&id) {
                 memories.push(id);
             }
@@ -72,69 +72,74 @@ impl View<'_> {
         memories
     }
 
-    fn source(&self, pick: Pick) -> SourceId {
-        choose(&self.own.sources, &self.foreign.sources, pick, SourceId)
+    fn source(&self, entity: EntityRef) -> SourceId {
+        choose(&self.own.sources, &self.foreign.sources, entity, SourceId)
     }
 
-    fn member(&self, pick: Pick) -> MemberId {
-        // Clara and those before her: roles are assigned to her most.
-        let pick = match pick {
-            Pick::Own(number) if number >= 5 => Pick::Own(CastMember::Clara as u8),
+    fn member(&self, entity: EntityRef) -> MemberId {
+        // Clara and the members before her, because roles are mostly assigned to her.
+        let entity = match entity {
+            EntityRef::Own(number) if number >= 5 => EntityRef::Own(CastMember::Clara as u8),
             other => other,
         };
-        choose(&self.own.members, &self.foreign.members, pick, MemberId)
+        choose(&self.own.members, &self.foreign.members, entity, MemberId)
     }
 
-    fn role(&self, pick: Pick) -> RoleId {
+    fn role(&self, entity: EntityRef) -> RoleId {
         let gone = &self.own.deleted_roles;
-        match pick {
-            Pick::Unknown(number) if !gone.is_empty() => gone[usize::from(number) % gone.len()],
-            pick => choose(&self.own.roles, &self.foreign.roles, pick, RoleId),
+        match entity {
+            EntityRef::Unknown(number) if !gone.is_empty() => {
+                gone[usize::from(number) % gone.len()]
+            }
+            entity => choose(&self.own.roles, &self.foreign.roles, entity, RoleId),
         }
     }
 
-    fn role_ref(&self, pick: RolePick) -> RoleRef {
-        match pick {
-            RolePick::BuiltIn(role) => RoleRef::BuiltIn(role),
-            RolePick::Custom(pick) => RoleRef::Custom(self.role(pick)),
+    fn role_ref(&self, entity: RoleEntityRef) -> RoleRef {
+        match entity {
+            RoleEntityRef::BuiltIn(role) => RoleRef::BuiltIn(role),
+            RoleEntityRef::Custom(entity) => RoleRef::Custom(self.role(entity)),
         }
     }
 
-    fn slug(&self, pick: Pick) -> String {
-        match pick {
-            Pick::Own(_) => self.own.slug.clone(),
-            Pick::Foreign(_) => self.foreign.slug.clone(),
-            Pick::Unknown(_) => "nobodys".to_owned(),
+    fn slug(&self, entity: EntityRef) -> String {
+        match entity {
+            EntityRef::Own(_) => self.own.slug.clone(),
+            EntityRef::Foreign(_) => self.foreign.slug.clone(),
+            EntityRef::Unknown(_) => "nobodys".to_owned(),
         }
     }
 
-    fn connector(&self, pick: Pick, place: Option<Pick>) -> (WorkspaceId, ConnectorId) {
+    fn connector(&self, entity: EntityRef, place: Option<EntityRef>) -> (WorkspaceId, ConnectorId) {
         let nowhere = |id| (ConnectorId(id), self.own.workspaces[0]);
         let (own, foreign) = (&self.own.connectors, &self.foreign.connectors);
-        let (connector, workspace) = match choose_placed(own, foreign, pick) {
+        let (connector, workspace) = match choose_placed(own, foreign, entity) {
             Some(found) => found,
             None => nowhere(unknown(|id| id, 0)),
         };
         (
-            place.map_or(workspace, |pick| self.workspace(pick)),
+            place.map_or(workspace, |entity| self.workspace(entity)),
             connector,
         )
     }
 
-    fn chat(&self, pick: Pick, place: Option<Pick>) -> (WorkspaceId, ChatId) {
+    fn chat(&self, entity: EntityRef, place: Option<EntityRef>) -> (WorkspaceId, ChatId) {
         let (own, foreign) = (&self.own.chats, &self.foreign.chats);
-        let found = choose_placed(own, foreign, pick);
+        let found = choose_placed(own, foreign, entity);
         let (chat, workspace) =
             found.unwrap_or_else(|| (unknown(ChatId, 0), self.own.workspaces[0]));
-        (place.map_or(workspace, |pick| self.workspace(pick)), chat)
+        (
+            place.map_or(workspace, |entity| self.workspace(entity)),
+            chat,
+        )
     }
 
-    fn tag(&self, role: RoleId, pick: TagPick) -> IfMatch {
+    fn tag(&self, role: RoleId, entity: EtagRef) -> IfMatch {
         let unknown = || IfMatch::Tags(vec!["\"never\"".to_owned()]);
-        match pick {
-            TagPick::Any => IfMatch::Any,
-            TagPick::Unknown => unknown(),
-            TagPick::Known(number) => {
+        match entity {
+            EtagRef::Any => IfMatch::Any,
+            EtagRef::Unknown => unknown(),
+            EtagRef::Known(number) => {
                 let tags = self.own.role_tags.iter().rev();
                 let mut tags = tags.filter(|(of, _)| *of == role);
                 let found = tags.nth(usize::from(number));
@@ -143,26 +148,26 @@ impl View<'_> {
         }
     }
 
-    fn bearer(&self, by: By) -> Caller {
+    fn bearer(&self, by: Actor) -> Caller {
         self.own
-            .caller_through(by.member, by.through, CredentialKind::Bearer)
+            .caller_with(by.member, by.credential, CredentialKind::Bearer)
     }
 
-    fn session(&self, by: By) -> Caller {
+    fn session(&self, by: Actor) -> Caller {
         self.own
-            .caller_through(by.member, by.through, CredentialKind::Session)
+            .caller_with(by.member, by.credential, CredentialKind::Session)
     }
 }
 
 fn choose_placed<T: Copy>(
     own: &[(T, WorkspaceId)],
     foreign: &[(T, WorkspaceId)],
-    pick: Pick,
+    entity: EntityRef,
 ) -> Option<(T, WorkspaceId)> {
-    let (from, number) = match pick {
-        Pick::Own(number) => (own, number),
-        Pick::Foreign(number) => (foreign, number),
-        Pick::Unknown(_) => return None,
+    let (from, number) = match entity {
+        EntityRef::Own(number) => (own, number),
+        EntityRef::Foreign(number) => (foreign, number),
+        EntityRef::Unknown(_) => return None,
     };
     (!from.is_empty()).then(|| from[usize::from(number) % from.len()])
 }
@@ -183,16 +188,16 @@ impl World {
         }
     }
 
-    /// What an operation becomes with what there is now.
+    /// Resolves an operation against the current entities.
     #[must_use]
     pub fn resolve(&mut self, op: &Op) -> Step {
         let call = match op {
             Op::Advance(by) => return Step::Advance(*by),
             Op::Maintain => Call::Maintain,
-            Op::Revoke(is_second_org, pick) => {
+            Op::Revoke(is_second_org, entity) => {
                 let view = self.view(*is_second_org);
                 let (own, foreign) = (&view.own.credentials, &view.foreign.credentials);
-                Call::Revoke(view.own.id, choose(own, foreign, *pick, CredentialId))
+                Call::Revoke(view.own.id, choose(own, foreign, *entity, CredentialId))
             }
             Op::BulkUpdate { .. } => match self.bulk_update(op) {
                 Some(call) => call,
@@ -230,7 +235,7 @@ impl World {
         let request = BulkUpdate {
             memory_ids,
             change: MemoryChange {
-                source_id: source.map(|pick| view.source(pick)),
+                source_id: source.map(|entity| view.source(entity)),
                 ..change.clone()
             },
         };
@@ -239,7 +244,7 @@ impl World {
         Some(call)
     }
 
-    fn repeat(&self, of: u8, other: Option<&MemoryChange>, by: Option<By>) -> Option<Call> {
+    fn repeat(&self, of: u8, other: Option<&MemoryChange>, by: Option<Actor>) -> Option<Call> {
         let number = usize::from(of).checked_rem(self.sent.len())?;
         let Call::BulkUpdate(sender, key, request) = &self.sent[number] else {
             return None;
@@ -269,30 +274,32 @@ impl World {
         let view = self.view(by.is_second_org);
         let (by, slug) = (view.session(*by), view.own.slug.clone());
         Some(match op {
-            Op::ListRoles(_, pick) => Call::ListRoles(by, view.slug(*pick)),
-            Op::ReadRole(_, pick) => Call::ReadRole(by, slug, view.role(*pick)),
+            Op::ListRoles(_, entity) => Call::ListRoles(by, view.slug(*entity)),
+            Op::ReadRole(_, entity) => Call::ReadRole(by, slug, view.role(*entity)),
             Op::CreateRole(_, new, place) => {
-                let workspace_id = place.map(|pick| view.workspace(pick));
+                let workspace_id = place.map(|entity| view.workspace(entity));
                 let new = NewCustomRole {
                     workspace_id,
                     ..new.clone()
                 };
                 Call::CreateRole(by, slug, new)
             }
-            Op::UpdateRole(_, pick, update, tag) => {
-                let role = view.role(*pick);
+            Op::UpdateRole(_, entity, update, tag) => {
+                let role = view.role(*entity);
                 let if_match = tag.map(|tag| view.tag(role, tag));
                 Call::UpdateRole(by, slug, role, update.clone(), if_match)
             }
-            Op::DeleteRole(_, pick, target) => {
+            Op::DeleteRole(_, entity, target) => {
                 let target = target.map(|target| view.role_ref(target));
-                Call::DeleteRole(by, slug, view.role(*pick), target)
+                Call::DeleteRole(by, slug, view.role(*entity), target)
             }
             Op::AssignRole(_, member, role, place) => {
                 let role = view.role_ref(*role);
                 let assignment = match place {
                     None => MemberAssignment::Organization(role),
-                    Some(pick) => MemberAssignment::Workspace(view.workspace(*pick), Some(role)),
+                    Some(entity) => {
+                        MemberAssignment::Workspace(view.workspace(*entity), Some(role))
+                    }
                 };
                 Call::AssignRole(by, slug, view.member(*member), assignment)
             }
@@ -324,21 +331,23 @@ impl World {
             _ => return None,
         };
         let view = self.view(by.is_second_org);
-        Some(view.call(op, view.bearer(by), by.through))
+        Some(view.call(op, view.bearer(by), by.credential))
     }
 }
 
 impl View<'_> {
-    /// The workspace that an MCP key opens.
-    fn workspace_of_key(&self, through: Through) -> WorkspaceId {
+    /// Returns the workspace of an MCP key.
+    fn workspace_of_key(&self, credential: CredentialUse) -> WorkspaceId {
         let keys = &self.own.mcp_keys;
-        match through {
-            Through::McpKey(number) if !keys.is_empty() => keys[usize::from(number) % keys.len()].1,
+        match credential {
+            CredentialUse::McpKey(number) if !keys.is_empty() => {
+                keys[usize::from(number) % keys.len()].1
+            }
             _ => self.own.workspaces[0],
         }
     }
 
-    fn call(&self, op: &Op, by: Caller, through: Through) -> Call {
+    fn call(&self, op: &Op, by: Caller, credential: CredentialUse) -> Call {
         match op {
             Op::Ingest {
                 workspace,
@@ -394,8 +403,8 @@ impl View<'_> {
                 Call::CreateMcpKey(by, self.workspace(*place), new.clone())
             }
             Op::NoteMcpKeyUse(_, place) => {
-                let own = self.workspace_of_key(through);
-                Call::NoteMcpKeyUse(by, place.map_or(own, |pick| self.workspace(pick)))
+                let own = self.workspace_of_key(credential);
+                Call::NoteMcpKeyUse(by, place.map_or(own, |entity| self.workspace(entity)))
             }
             Op::ReadAudit(_, id) => {
                 let (own, foreign) = (&self.own.audit, &self.foreign.audit);

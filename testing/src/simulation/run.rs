@@ -1,4 +1,4 @@
-//! One simulation: operations on the service and on the model, compared step by step.
+//! One simulation: operations on the service and the model, compared step by step.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,30 +8,30 @@ use bytes::Bytes;
 
 use super::env::SimulatedTime;
 use super::execute::execute;
-use super::lost::made_up;
+use super::indeterminate::{Contents, reconstruct_answer};
 use super::resolve::Step;
 use super::world::World;
-use knowledge_core::limits::Limits;
-use knowledge_core::model::Timestamp;
-use knowledge_core::service::{ExpansionLimits, KnowledgeService, Options, SealingKey};
-use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreExt};
-use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use crate::model::{Call, Model, Outcome, Refusal, agrees};
 use crate::strategies::Op;
+use knowledge_core::limits::Limits;
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::{FanOutLimits, KnowledgeService, Options, SealingKey};
+use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreExt};
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
-/// How many characters of a call or an answer a report shows.
+/// Maximum number of characters of a call or a result in a report.
 const SHOWN_CHARS_MAX: usize = 1_000;
-/// How often maintenance is called until it has to be done.
+/// Maximum number of calls until maintenance must be complete.
 const MAINTAIN_CALLS_MAX: usize = 50;
-/// How often expansion is.
+/// Maximum number of calls until the fan-out of events must be complete.
 const EXPAND_CALLS_MAX: usize = 12;
 
-/// Where the service and the model part, with all that led there.
+/// Difference between the service and the model, with the calls that led to it.
 #[derive(Clone, Debug)]
 pub struct Divergence {
-    /// The calls so far and what became of them.
+    /// Calls so far with their results.
     pub trace: Vec<String>,
-    /// What is wrong.
+    /// Description of the difference.
     pub problem: String,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// Small limits, so that a short sequence reaches them.
+/// Returns small limits, which short sequences reach.
 #[must_use]
 pub fn simulated_limits() -> Limits {
     Limits {
@@ -59,7 +59,7 @@ pub fn simulated_limits() -> Limits {
     }
 }
 
-/// What a service of a simulation is opened with.
+/// Returns the options of the service in a simulation.
 #[must_use]
 pub fn simulated_options() -> Options {
     Options {
@@ -68,10 +68,7 @@ pub fn simulated_options() -> Options {
     }
 }
 
-/// Everything that a store holds, by key.
-pub(super) type Contents = BTreeMap<Key, Bytes>;
-
-/// Everything that a store holds.
+/// Reads the whole contents of a store.
 ///
 /// # Errors
 /// Those of the store.
@@ -83,7 +80,7 @@ pub async fn contents(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, StoreEr
         .collect())
 }
 
-/// The service over a store that may fail, beside the model.
+/// Service over a store that may fail, beside the model.
 #[derive(Debug)]
 pub struct Simulation {
     time: SimulatedTime,
@@ -96,11 +93,12 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Makes two organisations with members, tokens and some memories in an empty store. From then on the store
-    /// fails at these rates.
+    /// Creates two organisations with members, tokens and some memories in an empty store.
+    ///
+    /// From then on the store fails at these rates.
     ///
     /// # Errors
-    /// A [`Divergence`] where this already goes wrong.
+    /// A [`Divergence`] if this already fails.
     pub async fn begin(
         store: Arc<dyn Store>,
         seed: u64,
@@ -108,7 +106,7 @@ impl Simulation {
     ) -> Result<Self, Divergence> {
         let plan = FaultPlan::seeded(seed, rates);
         let store = Arc::new(FaultStore::new(store, plan));
-        store.heal();
+        store.disable_faults();
         let time = SimulatedTime::new();
         let early = |error: &dyn fmt::Display| Divergence {
             trace: Vec::new(),
@@ -145,61 +143,61 @@ impl Simulation {
         simulation.past.clear();
         simulation.is_faulty = rates != FaultRates::default();
         if simulation.is_faulty {
-            simulation.store.relapse();
+            simulation.store.enable_faults();
         }
         Ok(simulation)
     }
 
-    /// The service, for calls beside the sequence that change nothing.
+    /// Returns the service, for additional calls that change nothing.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
         &self.service
     }
 
-    /// The clock.
+    /// Returns the clock.
     #[must_use]
     pub fn time(&self) -> &SimulatedTime {
         &self.time
     }
 
-    /// What there is so far.
+    /// Returns the entities created so far.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// The model.
+    /// Returns the model.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The store under the service, with its faults.
+    /// Returns the store of the service, with its faults.
     #[must_use]
     pub fn store(&self) -> &Arc<FaultStore> {
         &self.store
     }
 
-    /// The calls so far, when they were made and what became of them.
+    /// Returns the calls so far with their times and results.
     pub fn past(&self) -> &[(Timestamp, Call, Outcome)] {
         &self.past
     }
 
-    /// The time, the world and the model, for others to go on with.
+    /// Splits the simulation into the time, the world and the model, for further use.
     pub(super) fn into_parts(self) -> (SimulatedTime, World, Model) {
         (self.time, self.world, self.model)
     }
 
-    /// What an operation would become now.
+    /// Resolves an operation against the current entities.
     #[must_use]
     pub fn resolve(&mut self, op: &Op) -> Step {
         self.world.resolve(op)
     }
 
-    /// Carries out an operation on both sides and compares.
+    /// Runs an operation on the service and the model, and compares.
     ///
     /// # Errors
-    /// A [`Divergence`] where they differ.
+    /// A [`Divergence`] if they differ.
     pub async fn step(&mut self, op: &Op) -> Result<(), Divergence> {
         match self.world.resolve(op) {
             Step::Nothing => Ok(()),
@@ -211,10 +209,10 @@ impl Simulation {
         }
     }
 
-    /// Carries out a call on both sides and compares.
+    /// Makes a call to the service and the model, and compares.
     ///
     /// # Errors
-    /// A [`Divergence`] where they differ.
+    /// A [`Divergence`] if they differ.
     pub async fn call(&mut self, call: Call) -> Result<(), Divergence> {
         let before = match self.is_faulty {
             true => Some(self.contents().await?),
@@ -225,7 +223,8 @@ impl Simulation {
         self.past.push((now, call.clone(), outcome.clone()));
         match (before, &outcome) {
             (Some(before), Err(refusal)) if refusal.is_of_the_store() => {
-                self.find_out(&before, &call, refusal, now).await?;
+                self.resolve_indeterminate(&before, &call, refusal, now)
+                    .await?;
             }
             (before, _) => {
                 let expected = self.model.apply(&call, now, outcome.as_ref().ok());
@@ -241,21 +240,24 @@ impl Simulation {
             }
         }
         if self.is_faulty {
-            self.store.relapse();
+            self.store.enable_faults();
         }
         Ok(())
     }
 
-    /// Lets what is still on its way to the store arrive, and looks no faults in the eye.
+    /// Disables faults and waits for delayed commits.
     async fn settle(&self) -> Result<(), Divergence> {
-        self.store.heal();
+        self.store.disable_faults();
         let settled = self.store.get(&[]).await;
         settled.map(drop).map_err(|error| self.broken(&error))
     }
 
-    /// The answer was lost: looks whether the call was carried out, as a whole or not at all, and lets the model
-    /// follow.
-    async fn find_out(
+    /// Resolves an indeterminate call and updates the model accordingly.
+    ///
+    /// The call must have been applied as a whole or not at all.
+    ///
+    /// It must have been applied as a whole or not at all.
+    async fn resolve_indeterminate(
         &mut self,
         before: &Contents,
         call: &Call,
@@ -272,9 +274,9 @@ impl Simulation {
             return Ok(());
         }
         if *refusal == Refusal::Conflict {
-            return Err(self.diverged("a conflict has changed something".to_owned()));
+            return Err(self.diverged("a conflict changed something".to_owned()));
         }
-        let answer = made_up(&self.model, call, before, &after);
+        let answer = reconstruct_answer(&self.model, call, before, &after);
         let answer = answer.map_err(|problem| self.diverged(problem))?;
         match self.model.recover(call, now, &answer) {
             Ok(answer) => {
@@ -282,16 +284,17 @@ impl Simulation {
                 Ok(())
             }
             Err(refusals) => Err(self.diverged(format!(
-                "something was changed; the model expects {refusals:?}"
+                "the call changed something; the model expects {refusals:?}"
             ))),
         }
     }
 
-    /// Compares everything that is stored with the model, and every counter and index with a recount; lets
-    /// maintenance finish and compares again; expands the events, and compares who hears of what.
+    /// Compares the whole contents with the model, and every counter and index with a recount.
+    ///
+    /// Then completes maintenance, compares again, fans out the events and compares the deliveries.
     ///
     /// # Errors
-    /// A [`Divergence`] where anything differs.
+    /// A [`Divergence`] if anything differs.
     pub async fn finish(&mut self) -> Result<(), Divergence> {
         let was_faulty = std::mem::take(&mut self.is_faulty);
         self.settle().await?;
@@ -310,33 +313,33 @@ impl Simulation {
                 Err(error) => return Err(self.diverged(format!("maintain: {error:?}"))),
             }
         }
-        Err(self.diverged("maintenance has more to do for ever".to_owned()))
+        Err(self.diverged("maintenance does not complete".to_owned()))
     }
 
-    /// Expands what was announced, at first over the failing store in steps of all sizes, and compares who hears of what.
+    /// Fans out the events, first over the failing store in steps of all sizes, and compares.
     async fn announce(&self, is_faulty: bool) -> Result<(), Divergence> {
         let now = self.time.now();
         if is_faulty {
-            self.store.relapse();
+            self.store.enable_faults();
             for deliveries in 1..EXPAND_CALLS_MAX {
-                let part = ExpansionLimits {
+                let part = FanOutLimits {
                     steps: 2,
                     deliveries,
-                    ..ExpansionLimits::default()
+                    ..FanOutLimits::default()
                 };
-                // Whatever goes wrong is found out by those who come after.
-                drop(self.service.expand_within(now, part).await);
+                // The comparison below reveals any damage.
+                drop(self.service.fan_out_within(now, part).await);
             }
             self.settle().await?;
         }
         for _ in 0..EXPAND_CALLS_MAX {
-            let done = self.service.expand_events(now).await;
-            let done = done.map_err(|error| self.diverged(format!("expand: {error:?}")))?;
+            let done = self.service.fan_out(now).await;
+            let done = done.map_err(|error| self.diverged(format!("fan-out: {error:?}")))?;
             if !done.has_more {
                 return self.compare_deliveries().await;
             }
         }
-        Err(self.diverged("events have more to be expanded for ever".to_owned()))
+        Err(self.diverged("the fan-out does not complete".to_owned()))
     }
 
     async fn compare_deliveries(&self) -> Result<(), Divergence> {
@@ -351,7 +354,7 @@ impl Simulation {
         self.verified(differences).await
     }
 
-    /// Refuses these differences and those that verification finds.
+    /// Fails if there are any of these differences, or of those that verification finds.
     async fn verified(&self, mut differences: Vec<String>) -> Result<(), Divergence> {
         let verified = self.service.verify().await;
         let verified = verified.map_err(|error| self.diverged(format!("verify: {error:?}")))?;
@@ -370,7 +373,7 @@ impl Simulation {
     }
 
     fn broken(&self, error: &StoreError) -> Divergence {
-        self.diverged(format!("the store fails by itself: {error}"))
+        self.diverged(format!("the store itself failed: {error}"))
     }
 
     fn diverged(&self, problem: String) -> Divergence {
@@ -386,7 +389,7 @@ impl Simulation {
     }
 }
 
-/// A call and what became of it, for people.
+/// Formats a call with its result.
 pub(super) fn shown(call: &Call, outcome: &Outcome) -> String {
     let (call, outcome) = (format!("{call:?}"), format!("{outcome:?}"));
     format!("{}\n     -> {}", shortened(&call), shortened(&outcome))

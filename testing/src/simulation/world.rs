@@ -1,14 +1,16 @@
-//! Two organisations with the same names for everything, and the calls that operations become in them.
+//! Two organisations with equal names, and the entities that calls have created in them.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use knowledge_core::access::{
-    Action, ActionSet, BaseRole, BuiltInRole, Credential, CredentialKind, Narrowing, RoleRef,
-    Secret,
-};
+use crate::model::{Answer, Call, Caller, Model};
+use crate::strategies::{CastMember, CredentialUse};
 use knowledge_core::Error;
+use knowledge_core::access::{
+    Action, ActionSet, BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef, Secret,
+    TokenScope,
+};
 use knowledge_core::model::{
     AuditLogId, ChatId, ConnectorId, ConnectorScope, CredentialId, McpClient, MemberId, MemberKind,
     MemoryId, NewCustomRole, OrgId, RecallId, RoleActions, RoleId, SourceId, WorkspaceId,
@@ -17,12 +19,10 @@ use knowledge_core::service::{
     Issued, KnowledgeService, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewSource,
     NewToken, NewWorkspace,
 };
-use crate::model::{Answer, Call, Caller, Model};
-use crate::strategies::{CastMember, Through};
 
-/// What there is of one organisation.
+/// Entities of one organisation.
 #[derive(Clone, Debug)]
-pub(super) struct Cast {
+pub(super) struct OrgState {
     pub(super) id: OrgId,
     pub(super) slug: String,
     pub(super) members: Vec<MemberId>,
@@ -31,7 +31,7 @@ pub(super) struct Cast {
     pub(super) sources: Vec<SourceId>,
     pub(super) roles: Vec<RoleId>,
     pub(super) deleted_roles: Vec<RoleId>,
-    /// Newest last.
+    /// Entity tags of roles, newest last.
     pub(super) role_tags: Vec<(RoleId, String)>,
     pub(super) connectors: Vec<(ConnectorId, WorkspaceId)>,
     pub(super) chats: Vec<(ChatId, WorkspaceId)>,
@@ -39,25 +39,25 @@ pub(super) struct Cast {
     pub(super) mcp_keys: Vec<(Secret, WorkspaceId)>,
     pub(super) credentials: Vec<CredentialId>,
     pub(super) audit: Vec<AuditLogId>,
-    pub(super) tokens: Vec<(CastMember, Through, Secret)>,
+    pub(super) tokens: Vec<(CastMember, CredentialUse, Secret)>,
 }
 
-/// Two organisations, with all that calls have made in them so far.
+/// Two organisations with all entities that calls have created so far.
 #[derive(Clone, Debug)]
 pub struct World {
-    pub(super) orgs: [Cast; 2],
-    /// The bulk updates so far.
+    pub(super) orgs: [OrgState; 2],
+    /// Bulk updates so far.
     pub(super) sent: Vec<Call>,
 }
 
-/// Which tokens there are besides the usual ones.
-const NARROW_TOKENS: [(CastMember, Through); 6] = [
-    (CastMember::Adam, Through::OneWorkspace),
-    (CastMember::Mia, Through::OneWorkspace),
-    (CastMember::Adam, Through::FewActions),
-    (CastMember::Clara, Through::FewActions),
-    (CastMember::Olga, Through::ShortLived),
-    (CastMember::Mia, Through::ShortLived),
+/// Tokens besides the usual ones.
+const NARROW_TOKENS: [(CastMember, CredentialUse); 6] = [
+    (CastMember::Adam, CredentialUse::OneWorkspace),
+    (CastMember::Mia, CredentialUse::OneWorkspace),
+    (CastMember::Adam, CredentialUse::FewActions),
+    (CastMember::Clara, CredentialUse::FewActions),
+    (CastMember::Olga, CredentialUse::ShortLived),
+    (CastMember::Mia, CredentialUse::ShortLived),
 ];
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -93,55 +93,56 @@ fn new_member(member: CastMember) -> NewMember {
 }
 
 impl World {
-    /// Makes both organisations through the operator's side of the service.
+    /// Creates both organisations through the provisioning of the service.
     ///
     /// # Errors
     /// Those of the service.
     pub async fn set_up(service: &KnowledgeService, model: &mut Model) -> Result<Self, Error> {
-        let first = Cast::set_up(service, model, "acme").await?;
-        let second = Cast::set_up(service, model, "globex").await?;
+        let first = OrgState::set_up(service, model, "acme").await?;
+        let second = OrgState::set_up(service, model, "globex").await?;
         Ok(Self {
             orgs: [first, second],
             sent: Vec::new(),
         })
     }
 
-    /// The calls that every simulation begins with, in the order in which they build on each other: carry out and
-    /// learn those of one stage before asking for the next. Empty after the last stage.
+    /// Returns the calls of a stage of the initial data; empty after the last stage.
+    ///
+    /// Run and learn the calls of one stage before requesting the next, which builds on it.
     #[must_use]
     pub fn first_calls(&self, stage: usize) -> Vec<Call> {
-        let calls = self.orgs.iter().map(|cast| match stage {
-            0 => cast.first_source(),
-            1 => cast.first_memories(),
-            2 => cast.first_things(),
+        let calls = self.orgs.iter().map(|org_state| match stage {
+            0 => org_state.first_source(),
+            1 => org_state.first_memories(),
+            2 => org_state.first_things(),
             _ => Vec::new(),
         });
         calls.flatten().collect()
     }
 
-    /// Notes what a call has made.
+    /// Records the entities that a call has created.
     pub fn learn(&mut self, call: &Call, answer: &Answer) {
         if let (Call::BulkUpdate(..), Answer::Bulk(result)) = (call, answer)
             && !result.replayed
         {
             let audit = result.results.iter().map(|item| item.audit_log_id);
-            if let Some(cast) = self.org_of(call) {
-                cast.audit.extend(audit);
+            if let Some(org_state) = self.org_of(call) {
+                org_state.audit.extend(audit);
             }
         }
-        if let Some(cast) = self.org_of(call) {
-            cast.learn(call, answer);
+        if let Some(org_state) = self.org_of(call) {
+            org_state.learn(call, answer);
         }
     }
 
-    /// The organisation whose member calls.
-    fn org_of(&mut self, call: &Call) -> Option<&mut Cast> {
+    /// Returns the organisation of the caller.
+    fn org_of(&mut self, call: &Call) -> Option<&mut OrgState> {
         let org = org_of(call)?;
-        self.orgs.iter_mut().find(|cast| cast.id == org)
+        self.orgs.iter_mut().find(|org_state| org_state.id == org)
     }
 }
 
-/// The organisation whose member calls, as its credential says.
+/// Returns the organisation of the caller, according to the credential.
 pub(super) fn org_of(call: &Call) -> Option<OrgId> {
     match &caller_of(call)?.credential {
         Credential::Secret(secret) => secret.org_hint(),
@@ -177,7 +178,7 @@ fn caller_of(call: &Call) -> Option<&Caller> {
     }
 }
 
-impl Cast {
+impl OrgState {
     async fn set_up(
         service: &KnowledgeService,
         model: &mut Model,
@@ -187,7 +188,7 @@ impl Cast {
         let owner = new_member(CastMember::Olga);
         let (org, owner) = operator.create_organization(slug, slug, &owner).await?;
         model.add_organization(&org, &owner);
-        let mut cast = Self {
+        let mut org_state = Self {
             id: org.id,
             slug: org.slug,
             members: vec![owner.id],
@@ -213,15 +214,15 @@ impl Cast {
             };
             let workspace = operator.create_workspace(org.id, &new).await?;
             model.add_workspace(org.id, &workspace);
-            cast.workspaces.push(workspace.id);
+            org_state.workspaces.push(workspace.id);
         }
         for member in &CastMember::ALL[1..] {
             let member = operator.create_member(org.id, &new_member(*member)).await?;
             model.add_member(org.id, &member);
-            cast.members.push(member.id);
+            org_state.members.push(member.id);
         }
-        cast.issue_tokens(service, model).await?;
-        Ok(cast)
+        org_state.issue_tokens(service, model).await?;
+        Ok(org_state)
     }
 
     async fn issue_tokens(
@@ -231,11 +232,11 @@ impl Cast {
     ) -> Result<(), Error> {
         let usual = CastMember::ALL.iter().flat_map(|member| {
             let kinds = [CredentialKind::Bearer, CredentialKind::Session];
-            kinds.map(|kind| (*member, Through::Usual, kind))
+            kinds.map(|kind| (*member, CredentialUse::Usual, kind))
         });
         let narrow =
-            NARROW_TOKENS.map(|(member, through)| (member, through, CredentialKind::Bearer));
-        for (member, through, kind) in usual.chain(narrow) {
+            NARROW_TOKENS.map(|(member, credential)| (member, credential, CredentialKind::Bearer));
+        for (member, credential, kind) in usual.chain(narrow) {
             let few = [
                 Action::MemoryUpdate,
                 Action::MemoryReview,
@@ -244,36 +245,36 @@ impl Cast {
             let new = NewToken {
                 member: self.members[member as usize],
                 kind,
-                name: format!("{member:?} {through:?}"),
-                narrowing: Narrowing {
-                    workspaces: (through == Through::OneWorkspace)
+                name: format!("{member:?} {credential:?}"),
+                scope: TokenScope {
+                    workspaces: (credential == CredentialUse::OneWorkspace)
                         .then(|| vec![self.workspaces[0]]),
-                    actions: (through == Through::FewActions).then(|| ActionSet::of(&few)),
+                    actions: (credential == CredentialUse::FewActions).then(|| ActionSet::of(&few)),
                     audience: None,
                 },
-                lifetime: match through {
-                    Through::ShortLived => Duration::from_secs(90 * 60),
+                lifetime: match credential {
+                    CredentialUse::ShortLived => Duration::from_secs(90 * 60),
                     _ => YEAR,
                 },
             };
             let issued: Issued = service.provisioning().issue(self.id, &new).await?;
             model.add_credential(&issued);
             self.credentials.push(issued.record.id);
-            self.tokens.push((member, through, issued.secret));
+            self.tokens.push((member, credential, issued.secret));
         }
         Ok(())
     }
 
-    /// A member with its usual credential of a kind.
+    /// Returns a member with the usual credential of a kind.
     pub(super) fn caller(&self, member: CastMember, kind: CredentialKind) -> Caller {
-        self.caller_through(member, Through::Usual, kind)
+        self.caller_with(member, CredentialUse::Usual, kind)
     }
 
-    /// A member with the credential asked for, or its usual one where it has no such.
-    pub(super) fn caller_through(
+    /// Returns a member with the requested credential, or the usual one if there is none.
+    pub(super) fn caller_with(
         &self,
         member: CastMember,
-        through: Through,
+        credential: CredentialUse,
         kind: CredentialKind,
     ) -> Caller {
         let named = |what: String, credential| Caller {
@@ -284,27 +285,27 @@ impl Cast {
             CredentialKind::Bearer => CredentialKind::Session,
             CredentialKind::Session => CredentialKind::Bearer,
         };
-        let secret = |through, kind| {
+        let secret = |credential, kind| {
             let mut tokens = self.tokens.iter();
             let found = tokens.find(|(holder, what, secret)| {
-                *holder == member && *what == through && secret.kind() == kind
+                *holder == member && *what == credential && secret.kind() == kind
             });
             found.map(|(_, _, secret)| Credential::from(secret.clone()))
         };
-        let usual = |kind| secret(Through::Usual, kind).expect("everybody has both");
-        match through {
-            Through::Trusted => {
+        let usual = |kind| secret(CredentialUse::Usual, kind).expect("every member has both kinds");
+        match credential {
+            CredentialUse::Trusted => {
                 let (org, member) = (self.id, self.members[member as usize]);
                 named("trusted".to_owned(), Credential::Trusted { org, member })
             }
-            Through::WrongKind => named(format!("{other} instead"), usual(other)),
-            Through::McpKey(number) if !self.mcp_keys.is_empty() => {
+            CredentialUse::WrongKind => named(format!("{other} instead"), usual(other)),
+            CredentialUse::McpKey(number) if !self.mcp_keys.is_empty() => {
                 let number = usize::from(number) % self.mcp_keys.len();
                 let key = self.mcp_keys[number].0.clone();
                 named(format!("MCP key {number}"), key.into())
             }
-            through => match secret(through, kind) {
-                Some(found) => named(format!("{through:?} {kind}"), found),
+            credential => match secret(credential, kind) {
+                Some(found) => named(format!("{credential:?} {kind}"), found),
                 None => named(kind.to_string(), usual(kind)),
             },
         }
@@ -415,7 +416,7 @@ impl Cast {
     }
 }
 
-/// An identifier that nothing has.
+/// Returns an identifier that does not exist.
 pub(super) fn unknown<T>(make: fn(Uuid) -> T, number: u8) -> T {
     make(Uuid::from_u128(0xFFFF_0000 + u128::from(number)))
 }

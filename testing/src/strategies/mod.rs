@@ -1,7 +1,7 @@
-//! Proptest strategies for the wire types, and for sequences of operations.
+//! Proptest strategies for the wire types and for sequences of operations.
 //!
-//! Values come from small pools, so that what has to meet in a test meets: the same key twice, a slug that is taken, a
-//! label that covers somebody. Most of what they give is right and some of it is wrong in one way.
+//! Values come from small pools, so that collisions occur: a repeated key, a slug that is in use, a
+//! label that includes a member. Most values are valid; the others are wrong in one respect.
 //!
 //! ```
 //! use knowledge_core::limits::Limits;
@@ -9,7 +9,7 @@
 //! use proptest::prelude::*;
 //!
 //! proptest!(|(update in strategies::bulk_update(), key in strategies::idempotency_key())| {
-//!     // What the service takes has no duplicates and sets something.
+//!     // A valid update sets something.
 //!     if update.validate(&Limits::default()).is_ok() {
 //!         prop_assert!(!update.change.is_empty());
 //!     }
@@ -28,7 +28,8 @@ use proptest::sample::{select, subsequence};
 use uuid::Uuid;
 
 pub use self::operations::{
-    By, CastMember, Op, Pick, RolePick, TagPick, Through, crowds, operation, operations,
+    Actor, CastMember, CredentialUse, EntityRef, EtagRef, Op, RoleEntityRef, concurrent_operations,
+    operation, operations,
 };
 use knowledge_core::access::{Action, ActionSet, BaseRole};
 use knowledge_core::model::{
@@ -41,9 +42,9 @@ use knowledge_core::service::{
     SyncReport,
 };
 
-/// How many different identifiers [`id`] gives.
+/// Number of different identifiers that [`id`] yields.
 const IDS: u128 = 6;
-/// One character more than a name may have.
+/// Number of characters that is one too many for a name.
 const NAME_CHARS_TOO_MANY: usize = knowledge_core::limits::NAME_CHARS_MAX + 1;
 
 /// Identifiers of any type from a pool of six: `id(MemoryId)`.
@@ -61,7 +62,9 @@ pub fn review_status() -> impl Strategy<Value = ReviewStatus> {
     select(ReviewStatus::ALL)
 }
 
-/// Audience labels of a small organisation: itself, its workspaces, a team, members, and some that nobody has.
+/// Audience labels of a small organisation.
+///
+/// They name the organisation, its workspaces, a team and members; a few are unused.
 pub fn audience_label() -> impl Strategy<Value = AudienceLabel> {
     const LABELS: &[&str] = &[
         "workspace:alpha",
@@ -99,7 +102,7 @@ pub fn memory_change() -> impl Strategy<Value = MemoryChange> {
         )
 }
 
-/// Bulk updates of memories from a pool, a few of them with none, with a duplicate or without a change.
+/// Bulk updates of memories from a pool, a few of them empty, with a duplicate or without a change.
 pub fn bulk_update() -> impl Strategy<Value = BulkUpdate> {
     (vec(id(MemoryId), 0..6), memory_change())
         .prop_map(|(memory_ids, change)| BulkUpdate { memory_ids, change })
@@ -114,7 +117,7 @@ pub fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Slugs from a small pool, a few of them wrong.
+/// Slugs from a small pool, a few of them invalid.
 pub fn slug() -> impl Strategy<Value = String> {
     prop_oneof![
         40 => select(&["ops", "audit-1", "x.y_z", "desk", "night"][..]),
@@ -128,7 +131,7 @@ pub fn action_set() -> impl Strategy<Value = ActionSet> {
     subsequence(Action::ALL, 0..4).prop_map(ActionSet::from_iter)
 }
 
-/// What a custom role adds and takes, a few with an action in both lists.
+/// Actions that a custom role allows and denies, a few with an action in both lists.
 pub fn role_actions() -> impl Strategy<Value = RoleActions> {
     const GOVERNS: ActionSet = ActionSet::of(&[Action::RoleManage, Action::MemberManage]);
     let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.95));
@@ -162,7 +165,7 @@ pub fn new_custom_role() -> impl Strategy<Value = NewCustomRole> {
     )
 }
 
-/// New lists of actions, often only one of them.
+/// Updates of the lists of actions, often only of one.
 pub fn role_actions_update() -> impl Strategy<Value = RoleActionsUpdate> {
     let is_there = || prop::bool::weighted(0.7);
     (role_actions(), is_there(), is_there()).prop_map(|(actions, allow, deny)| RoleActionsUpdate {
@@ -171,7 +174,7 @@ pub fn role_actions_update() -> impl Strategy<Value = RoleActionsUpdate> {
     })
 }
 
-/// Changes of custom roles; many set nothing or one thing.
+/// Updates of custom roles; many set nothing or one field.
 pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
     (
         weighted(0.2, name()),
@@ -193,7 +196,7 @@ pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
         })
 }
 
-/// Addresses of webhooks, a few of them such as deliveries may not go to.
+/// URLs of webhooks, a few of them not allowed for deliveries.
 pub fn webhook_url() -> impl Strategy<Value = WebhookUrl> {
     const URLS: &[&str] = &[
         "https://example.com/hooks",
@@ -232,7 +235,9 @@ pub fn new_recall() -> impl Strategy<Value = NewRecall> {
         .prop_map(|(query, memory_ids)| NewRecall { query, memory_ids })
 }
 
-/// Texts: mostly short; some with characters that JSON escapes, some of the largest size, a few empty or too large.
+/// Texts, mostly short.
+///
+/// Some have characters that JSON escapes, some have the maximum size, and a few are invalid.
 pub fn text() -> impl Strategy<Value = String> {
     let bytes_max = knowledge_core::limits::CONTENT_BYTES_MAX;
     prop_oneof![
@@ -246,7 +251,7 @@ pub fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Memories that come in, with names at their source from a small pool.
+/// Memories to ingest, with names at their source from a small pool.
 pub fn new_memory() -> impl Strategy<Value = NewMemory> {
     let source_key = prop_oneof![
         60 => select(&["page-1", "page-2", "page-3", "page-4"][..]).prop_map(str::to_owned),
@@ -276,7 +281,7 @@ pub fn new_source() -> impl Strategy<Value = NewSource> {
     (name(), name()).prop_map(|(name, kind)| NewSource { name, kind })
 }
 
-/// New connectors that sync every minute to every month, a few too often.
+/// New connectors with intervals from a minute to a month, a few of them too short.
 pub fn new_connector() -> impl Strategy<Value = NewConnector> {
     let seconds = select(&[60_u64, 3_600, 3_600, 86_400, 31 * 86_400, 59][..]);
     (name(), name(), select(ConnectorScope::ALL), seconds).prop_map(
@@ -289,7 +294,7 @@ pub fn new_connector() -> impl Strategy<Value = NewConnector> {
     )
 }
 
-/// Reports of syncs: successes, failures and refused accounts.
+/// Sync reports: successes, failures and rejected accounts.
 pub fn sync_report() -> impl Strategy<Value = SyncReport> {
     let failure = |weight| prop::bool::weighted(weight);
     let failed = ("[a-zä ]{1,12}", failure(0.2), failure(0.1)).prop_map(
@@ -304,7 +309,7 @@ pub fn sync_report() -> impl Strategy<Value = SyncReport> {
     })
 }
 
-/// New MCP keys, a few for an audience that hardly anybody has or for too long.
+/// New MCP keys, a few with an invalid rotation period or an unusual audience.
 pub fn new_mcp_key() -> impl Strategy<Value = NewMcpKey> {
     let day = Duration::from_secs(24 * 60 * 60);
     let rotation = prop_oneof![

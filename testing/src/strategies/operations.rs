@@ -1,7 +1,8 @@
-//! Operations as they are generated: who does what, with choices among what there is when they are carried out.
+//! Generated operations, which refer to entities by choice.
 //!
-//! An [`Op`] names nothing by its identifier, which the service makes: it picks. So a sequence keeps its meaning when
-//! operations before are taken out, and can be shrunk.
+//! An [`Op`] contains no identifiers, which the service creates: it chooses among the entities that
+//! exist when it runs. A sequence therefore remains meaningful without some of its operations, and
+//! can be shrunk.
 
 use std::time::Duration;
 
@@ -19,177 +20,179 @@ use knowledge_core::access::BuiltInRole;
 use knowledge_core::model::{
     CustomRoleUpdate, MemoryChange, NewCustomRole, NewInboundWebhook, NewWebhook, WebhookUrl,
 };
-use knowledge_core::service::{IdempotencyKey, NewConnector, NewMcpKey, NewMemory, NewSource, SyncReport};
+use knowledge_core::service::{
+    IdempotencyKey, NewConnector, NewMcpKey, NewMemory, NewSource, SyncReport,
+};
 
-/// Chooses one of the things of a kind that there are then.
+/// Choice of an existing entity of some kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
-    /// One of the caller's organisation: counted round.
+pub enum EntityRef {
+    /// Entity of the caller's organisation, by index modulo their number.
     Own(u8),
-    /// One of another organisation.
+    /// Entity of another organisation.
     Foreign(u8),
-    /// One that is gone, or never was.
+    /// Deleted entity, or one that never existed.
     Unknown(u8),
 }
 
-/// The members of each organisation of a simulation.
+/// Members of each organisation of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CastMember {
-    /// Its owner.
+    /// Owner.
     Olga,
-    /// An administrator.
+    /// Administrator.
     Adam,
-    /// A member, of the team `platform`.
+    /// Member in the team `platform`.
     Mia,
-    /// A viewer.
+    /// Viewer.
     Vic,
-    /// A member at first: whom roles are assigned to most.
+    /// Member at first, to whom most roles are assigned.
     Clara,
 }
 
 impl CastMember {
-    /// Everybody.
+    /// All members.
     pub const ALL: &'static [Self] = &[Self::Olga, Self::Adam, Self::Mia, Self::Vic, Self::Clara];
 }
 
-/// With what a caller is recognised.
+/// Credential that a caller uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Through {
-    /// A token or a session, whichever the operation takes.
+pub enum CredentialUse {
+    /// Token or session, as the operation requires.
     Usual,
-    /// A session or a token, whichever it does not take.
+    /// Session or token, contrary to the operation.
     WrongKind,
-    /// A token for the first workspace alone.
+    /// Token for the first workspace only.
     OneWorkspace,
-    /// A token for relabelling, reviewing and the dashboard alone.
+    /// Token for relabelling, reviewing and the dashboard only.
     FewActions,
-    /// A token that is taken for an hour and a half.
+    /// Token with a lifetime of an hour and a half.
     ShortLived,
-    /// The application vouches for the member.
+    /// Trusted credential of the application.
     Trusted,
-    /// An MCP key, whoever made it.
+    /// MCP key of any creator.
     McpKey(u8),
 }
 
-/// Who calls.
+/// Caller of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct By {
-    /// Of the second organisation, not the first.
+pub struct Actor {
+    /// True if the caller belongs to the second organisation.
     pub is_second_org: bool,
-    /// The member.
+    /// Member.
     pub member: CastMember,
-    /// The credential.
-    pub through: Through,
+    /// Credential.
+    pub credential: CredentialUse,
 }
 
-/// Chooses a role.
+/// Choice of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RolePick {
-    /// One that every organisation has.
+pub enum RoleEntityRef {
+    /// Built-in role.
     BuiltIn(BuiltInRole),
-    /// A custom one.
-    Custom(Pick),
+    /// Custom role.
+    Custom(EntityRef),
 }
 
-/// Chooses an entity tag of a role.
+/// Choice of an entity tag of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TagPick {
+pub enum EtagRef {
     /// `*`
     Any,
-    /// One that the role was read with, the newest first.
+    /// Tag that the role was read with, newest first.
     Known(u8),
-    /// One that no role ever had.
+    /// Tag that no role ever had.
     Unknown,
 }
 
-/// One operation of a sequence.
+/// Operation of a sequence.
 #[derive(Clone, Debug)]
 #[allow(
     missing_docs,
     reason = "the variants are the calls of the service, their fields its arguments"
 )]
 pub enum Op {
-    /// Time goes by.
+    /// Advance of the clock.
     Advance(Duration),
     BulkUpdate {
-        by: By,
+        by: Actor,
         key: IdempotencyKey,
-        /// One that is picked twice counts once,
-        memories: Vec<Pick>,
-        /// but the first one is named twice here.
+        /// Memories, each named once.
+        memories: Vec<EntityRef>,
+        /// True if the request names the first memory twice.
         has_duplicate: bool,
         change: MemoryChange,
-        source: Option<Pick>,
+        source: Option<EntityRef>,
     },
-    /// A bulk update that was sent before is sent again: with another change, by somebody else.
+    /// Repetition of an earlier bulk update, possibly with another change or by another caller.
     Repeat {
         of: u8,
         change: Option<MemoryChange>,
-        by: Option<By>,
+        by: Option<Actor>,
     },
     Ingest {
-        by: By,
-        workspace: Pick,
-        source: Pick,
+        by: Actor,
+        workspace: EntityRef,
+        source: EntityRef,
         memories: Vec<NewMemory>,
     },
-    CreateSource(By, NewSource),
-    ListRoles(By, Pick),
-    ReadRole(By, Pick),
-    CreateRole(By, NewCustomRole, Option<Pick>),
-    UpdateRole(By, Pick, CustomRoleUpdate, Option<TagPick>),
-    DeleteRole(By, Pick, Option<RolePick>),
-    /// Assigns a role in the organisation, or in a workspace.
-    AssignRole(By, Pick, RolePick, Option<Pick>),
-    /// Ends a role in a workspace.
-    UnassignRole(By, Pick, Pick),
-    /// Revokes a token or a session of the first or the second organisation.
-    Revoke(bool, Pick),
-    CreateWebhook(By, Pick, NewWebhook),
-    CreateInboundWebhook(By, Pick, NewInboundWebhook),
-    /// Memories of one's own organisation are picked from the workspace.
-    CreateRecall(By, Pick, Vec<Pick>),
-    Subscribe(By, Pick, WebhookUrl),
-    CreateConnector(By, Pick, NewConnector),
-    /// The workspace is the connector's own where none is picked; so with the next ones.
-    ReportSync(By, Pick, Option<Pick>, SyncReport),
-    PauseConnector(By, Pick, Option<Pick>, bool),
-    CreateChat(By, Pick, String),
-    PostMessage(By, Pick, Option<Pick>, String),
-    CreateMcpKey(By, Pick, NewMcpKey),
-    NoteMcpKeyUse(By, Option<Pick>),
-    Dashboard(By, Pick),
-    ReadAudit(By, Pick),
+    CreateSource(Actor, NewSource),
+    ListRoles(Actor, EntityRef),
+    ReadRole(Actor, EntityRef),
+    CreateRole(Actor, NewCustomRole, Option<EntityRef>),
+    UpdateRole(Actor, EntityRef, CustomRoleUpdate, Option<EtagRef>),
+    DeleteRole(Actor, EntityRef, Option<RoleEntityRef>),
+    /// Assignment of a role in the organisation, or in a workspace.
+    AssignRole(Actor, EntityRef, RoleEntityRef, Option<EntityRef>),
+    /// Removal of a role in a workspace.
+    UnassignRole(Actor, EntityRef, EntityRef),
+    /// Revocation of a token or a session of the first or the second organisation.
+    Revoke(bool, EntityRef),
+    CreateWebhook(Actor, EntityRef, NewWebhook),
+    CreateInboundWebhook(Actor, EntityRef, NewInboundWebhook),
+    /// Recall; memories of the own organisation are from the workspace.
+    CreateRecall(Actor, EntityRef, Vec<EntityRef>),
+    Subscribe(Actor, EntityRef, WebhookUrl),
+    CreateConnector(Actor, EntityRef, NewConnector),
+    /// Sync report; the workspace is that of the connector by default, as in the next variants.
+    ReportSync(Actor, EntityRef, Option<EntityRef>, SyncReport),
+    PauseConnector(Actor, EntityRef, Option<EntityRef>, bool),
+    CreateChat(Actor, EntityRef, String),
+    PostMessage(Actor, EntityRef, Option<EntityRef>, String),
+    CreateMcpKey(Actor, EntityRef, NewMcpKey),
+    NoteMcpKeyUse(Actor, Option<EntityRef>),
+    Dashboard(Actor, EntityRef),
+    ReadAudit(Actor, EntityRef),
     Maintain,
 }
 
-fn pick() -> impl Strategy<Value = Pick> {
+fn entity() -> impl Strategy<Value = EntityRef> {
     prop_oneof![
-        30 => (0_u8..12).prop_map(Pick::Own),
-        1 => (0_u8..12).prop_map(Pick::Foreign),
-        1 => (0_u8..3).prop_map(Pick::Unknown),
+        30 => (0_u8..12).prop_map(EntityRef::Own),
+        1 => (0_u8..12).prop_map(EntityRef::Foreign),
+        1 => (0_u8..3).prop_map(EntityRef::Unknown),
     ]
 }
 
-/// Picks of memories: more of them wrong, since one does not fail the others.
-fn memory_pick() -> impl Strategy<Value = Pick> {
+/// Choices of memories, more of them invalid, since one does not fail the others.
+fn memory_entity() -> impl Strategy<Value = EntityRef> {
     prop_oneof![
-        20 => (0_u8..24).prop_map(Pick::Own),
-        1 => (0_u8..12).prop_map(Pick::Foreign),
-        1 => (0_u8..3).prop_map(Pick::Unknown),
+        20 => (0_u8..24).prop_map(EntityRef::Own),
+        1 => (0_u8..12).prop_map(EntityRef::Foreign),
+        1 => (0_u8..3).prop_map(EntityRef::Unknown),
     ]
 }
 
-/// Picks of roles: more of deleted ones.
-fn some_role() -> impl Strategy<Value = Pick> {
-    prop_oneof![6 => pick(), 1 => (0_u8..3).prop_map(Pick::Unknown)]
+/// Choices of roles, more of them deleted.
+fn some_role() -> impl Strategy<Value = EntityRef> {
+    prop_oneof![6 => entity(), 1 => (0_u8..3).prop_map(EntityRef::Unknown)]
 }
 
-fn elsewhere() -> impl Strategy<Value = Option<Pick>> {
-    weighted(0.1, pick())
+fn elsewhere() -> impl Strategy<Value = Option<EntityRef>> {
+    weighted(0.1, entity())
 }
 
-fn by() -> impl Strategy<Value = By> {
+fn actor() -> impl Strategy<Value = Actor> {
     let member = prop_oneof![
         5 => Just(CastMember::Olga),
         4 => Just(CastMember::Adam),
@@ -197,31 +200,33 @@ fn by() -> impl Strategy<Value = By> {
         1 => Just(CastMember::Vic),
         6 => Just(CastMember::Clara),
     ];
-    let through = prop_oneof![
-        24 => Just(Through::Usual),
-        1 => Just(Through::WrongKind),
-        2 => Just(Through::OneWorkspace),
-        2 => Just(Through::FewActions),
-        2 => Just(Through::ShortLived),
-        1 => Just(Through::Trusted),
-        2 => (0_u8..4).prop_map(Through::McpKey),
+    let credential = prop_oneof![
+        24 => Just(CredentialUse::Usual),
+        1 => Just(CredentialUse::WrongKind),
+        2 => Just(CredentialUse::OneWorkspace),
+        2 => Just(CredentialUse::FewActions),
+        2 => Just(CredentialUse::ShortLived),
+        1 => Just(CredentialUse::Trusted),
+        2 => (0_u8..4).prop_map(CredentialUse::McpKey),
     ];
-    (prop::bool::weighted(0.25), member, through).prop_map(|(is_second_org, member, through)| By {
-        is_second_org,
-        member,
-        through,
-    })
+    (prop::bool::weighted(0.25), member, credential).prop_map(
+        |(is_second_org, member, credential)| Actor {
+            is_second_org,
+            member,
+            credential,
+        },
+    )
 }
 
-/// Callers that may govern, mostly.
-fn governor() -> impl Strategy<Value = By> {
-    (by(), prop::bool::weighted(0.45)).prop_map(|(by, is_owner)| {
+/// Callers, most of whom may manage roles and members.
+fn governor() -> impl Strategy<Value = Actor> {
+    (actor(), prop::bool::weighted(0.45)).prop_map(|(by, is_owner)| {
         let member = if is_owner {
             CastMember::Olga
         } else {
             by.member
         };
-        By { member, ..by }
+        Actor { member, ..by }
     })
 }
 
@@ -241,10 +246,10 @@ fn change() -> impl Strategy<Value = MemoryChange> {
         )
 }
 
-fn role_pick() -> impl Strategy<Value = RolePick> {
+fn role_pick() -> impl Strategy<Value = RoleEntityRef> {
     prop_oneof![
-        4 => some_role().prop_map(RolePick::Custom),
-        1 => select(BuiltInRole::ALL).prop_map(RolePick::BuiltIn),
+        4 => some_role().prop_map(RoleEntityRef::Custom),
+        1 => select(BuiltInRole::ALL).prop_map(RoleEntityRef::BuiltIn),
     ]
 }
 
@@ -271,13 +276,13 @@ fn advance() -> impl Strategy<Value = Op> {
 }
 
 fn memory_operation() -> BoxedStrategy<Op> {
-    let memory_picks = prop_oneof![30 => vec(memory_pick(), 1..7), 1 => Just(Vec::new())];
+    let memory_picks = prop_oneof![30 => vec(memory_entity(), 1..7), 1 => Just(Vec::new())];
     let update = (
-        by(),
+        actor(),
         idempotency_key(),
         (memory_picks, prop::bool::weighted(0.03)),
         change(),
-        weighted(0.15, pick()),
+        weighted(0.15, entity()),
     )
         .prop_map(
             |(by, key, (memories, has_duplicate), change, source)| Op::BulkUpdate {
@@ -289,9 +294,9 @@ fn memory_operation() -> BoxedStrategy<Op> {
                 source,
             },
         );
-    let repeat = (any::<u8>(), weighted(0.2, change()), weighted(0.2, by()))
+    let repeat = (any::<u8>(), weighted(0.2, change()), weighted(0.2, actor()))
         .prop_map(|(of, change, by)| Op::Repeat { of, change, by });
-    let ingest = (by(), pick(), pick(), vec(new_memory(), 1..4)).prop_map(
+    let ingest = (actor(), entity(), entity(), vec(new_memory(), 1..4)).prop_map(
         |(by, workspace, source, memories)| Op::Ingest {
             by,
             workspace,
@@ -303,65 +308,65 @@ fn memory_operation() -> BoxedStrategy<Op> {
         8 => update,
         4 => repeat,
         5 => ingest,
-        1 => (by(), new_source()).prop_map(|(by, new)| Op::CreateSource(by, new)),
-        1 => (by(), pick()).prop_map(|(by, id)| Op::ReadAudit(by, id)),
+        1 => (actor(), new_source()).prop_map(|(by, new)| Op::CreateSource(by, new)),
+        1 => (actor(), entity()).prop_map(|(by, id)| Op::ReadAudit(by, id)),
     ]
     .boxed()
 }
 
 fn role_operation() -> BoxedStrategy<Op> {
     let tag = prop_oneof![
-        1 => Just(TagPick::Any),
-        4 => (0_u8..3).prop_map(TagPick::Known),
-        1 => Just(TagPick::Unknown),
+        1 => Just(EtagRef::Any),
+        4 => (0_u8..3).prop_map(EtagRef::Known),
+        1 => Just(EtagRef::Unknown),
     ];
     prop_oneof![
-        1 => (by(), pick()).prop_map(|(by, org)| Op::ListRoles(by, org)),
-        1 => (by(), pick()).prop_map(|(by, role)| Op::ReadRole(by, role)),
-        4 => (governor(), new_custom_role(), weighted(0.25, pick()))
+        1 => (actor(), entity()).prop_map(|(by, org)| Op::ListRoles(by, org)),
+        1 => (actor(), entity()).prop_map(|(by, role)| Op::ReadRole(by, role)),
+        4 => (governor(), new_custom_role(), weighted(0.25, entity()))
             .prop_map(|(by, new, workspace)| Op::CreateRole(by, new, workspace)),
-        5 => (governor(), pick(), custom_role_update(), weighted(0.3, tag))
+        5 => (governor(), entity(), custom_role_update(), weighted(0.3, tag))
             .prop_map(|(by, role, update, tag)| Op::UpdateRole(by, role, update, tag)),
-        4 => (governor(), pick(), of(role_pick()))
+        4 => (governor(), entity(), of(role_pick()))
             .prop_map(|(by, role, target)| Op::DeleteRole(by, role, target)),
-        6 => (governor(), pick(), role_pick(), weighted(0.4, pick()))
+        6 => (governor(), entity(), role_pick(), weighted(0.4, entity()))
             .prop_map(|(by, member, role, place)| Op::AssignRole(by, member, role, place)),
-        1 => (governor(), pick(), pick())
+        1 => (governor(), entity(), entity())
             .prop_map(|(by, member, place)| Op::UnassignRole(by, member, place)),
-        1 => (any::<bool>(), pick())
+        1 => (any::<bool>(), entity())
             .prop_map(|(is_second_org, id)| Op::Revoke(is_second_org, id)),
     ]
     .boxed()
 }
 
 fn workspace_operation() -> BoxedStrategy<Op> {
-    let key_holder = (by(), weighted(0.8, 0_u8..4)).prop_map(|(by, key)| By {
-        through: key.map_or(by.through, Through::McpKey),
+    let key_holder = (actor(), weighted(0.8, 0_u8..4)).prop_map(|(by, key)| Actor {
+        credential: key.map_or(by.credential, CredentialUse::McpKey),
         ..by
     });
     prop_oneof![
-        1 => (by(), pick(), new_webhook()).prop_map(|(by, place, new)| Op::CreateWebhook(by, place, new)),
-        1 => (by(), pick(), new_inbound_webhook())
+        1 => (actor(), entity(), new_webhook()).prop_map(|(by, place, new)| Op::CreateWebhook(by, place, new)),
+        1 => (actor(), entity(), new_inbound_webhook())
             .prop_map(|(by, place, new)| Op::CreateInboundWebhook(by, place, new)),
-        2 => (by(), pick(), vec(memory_pick(), 0..4))
+        2 => (actor(), entity(), vec(memory_entity(), 0..4))
             .prop_map(|(by, place, memories)| Op::CreateRecall(by, place, memories)),
-        2 => (by(), pick(), webhook_url()).prop_map(|(by, recall, url)| Op::Subscribe(by, recall, url)),
-        1 => (by(), pick(), new_connector()).prop_map(|(by, place, new)| Op::CreateConnector(by, place, new)),
-        4 => (by(), pick(), elsewhere(), sync_report())
+        2 => (actor(), entity(), webhook_url()).prop_map(|(by, recall, url)| Op::Subscribe(by, recall, url)),
+        1 => (actor(), entity(), new_connector()).prop_map(|(by, place, new)| Op::CreateConnector(by, place, new)),
+        4 => (actor(), entity(), elsewhere(), sync_report())
             .prop_map(|(by, connector, place, report)| Op::ReportSync(by, connector, place, report)),
-        1 => (by(), pick(), elsewhere(), any::<bool>())
+        1 => (actor(), entity(), elsewhere(), any::<bool>())
             .prop_map(|(by, connector, place, paused)| Op::PauseConnector(by, connector, place, paused)),
-        1 => (by(), pick(), name()).prop_map(|(by, place, title)| Op::CreateChat(by, place, title)),
-        2 => (by(), pick(), elsewhere(), text())
+        1 => (actor(), entity(), name()).prop_map(|(by, place, title)| Op::CreateChat(by, place, title)),
+        2 => (actor(), entity(), elsewhere(), text())
             .prop_map(|(by, chat, place, text)| Op::PostMessage(by, chat, place, text)),
-        1 => (by(), pick(), new_mcp_key()).prop_map(|(by, place, new)| Op::CreateMcpKey(by, place, new)),
+        1 => (actor(), entity(), new_mcp_key()).prop_map(|(by, place, new)| Op::CreateMcpKey(by, place, new)),
         1 => (key_holder, elsewhere()).prop_map(|(by, place)| Op::NoteMcpKeyUse(by, place)),
-        5 => (by(), pick()).prop_map(|(by, place)| Op::Dashboard(by, place)),
+        5 => (actor(), entity()).prop_map(|(by, place)| Op::Dashboard(by, place)),
     ]
     .boxed()
 }
 
-/// One operation of any kind.
+/// Operations of any kind.
 pub fn operation() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => advance(),
@@ -377,9 +382,13 @@ pub fn operations(longest: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(operation(), 1..=longest.max(1))
 }
 
-/// For each of several callers at once, a sequence of 1 to `longest` operations. They meet: in the same memories,
-/// under the same keys, over the same roles.
-pub fn crowds(callers: usize, longest: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
+/// Sequences of 1 to `longest` operations, one for each of several concurrent callers.
+///
+/// They contend for the same memories, idempotency keys and roles.
+pub fn concurrent_operations(
+    callers: usize,
+    longest: usize,
+) -> impl Strategy<Value = Vec<Vec<Op>>> {
     let operation = prop_oneof![
         2 => Just(Op::Maintain),
         8 => memory_operation(),

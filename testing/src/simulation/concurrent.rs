@@ -1,5 +1,4 @@
-//! Several callers at once: whatever the order in which their commits came to stand, there is one in which the model
-//! gives the same answers.
+//! Concurrent callers, whose calls must be linearizable in the order of their commits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,22 +10,24 @@ use super::execute::execute;
 use super::resolve::Step;
 use super::run::{Divergence, Simulation, shown, simulated_options};
 use super::world::World;
+use crate::model::{Call, Model, Outcome, Refusal, agrees};
+use crate::strategies::Op;
 use knowledge_core::env::Env;
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{Commit, CommitOutcome, Found, Read, Store, StoreError, Version};
 use knowledge_store::conformance::Task;
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
-use crate::model::{Call, Model, Outcome, Refusal, agrees};
-use crate::strategies::Op;
 
-/// Counts the beginnings and ends of calls and commits: what ended before something else began was before it.
-type Ticks = Arc<AtomicU64>;
+/// Logical clock of the starts and ends of calls and commits.
+///
+/// Whatever ended before something else started precedes it.
+type LogicalClock = Arc<AtomicU64>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A commit that was applied.
+/// Applied commit.
 #[derive(Clone, Copy, Debug)]
 struct Applied {
     version: Version,
@@ -34,9 +35,9 @@ struct Applied {
     ended: u64,
 }
 
-/// A call with what became of it.
+/// Call with its result.
 #[derive(Clone, Debug)]
-struct Heard {
+struct ObservedCall {
     caller: usize,
     call: Call,
     outcome: Outcome,
@@ -45,16 +46,15 @@ struct Heard {
     applied: Vec<Applied>,
 }
 
-/// The store of one caller: notes what the caller's commits became, and gives way to the others before each access, now
-/// and then.
-struct Watched {
+/// Store of one caller, which records its applied commits and sometimes yields before an access.
+struct RecordingStore {
     store: Arc<dyn Store>,
-    ticks: Ticks,
+    clock: LogicalClock,
     applied: Mutex<Vec<Applied>>,
     random: Mutex<fastrand::Rng>,
 }
 
-impl Watched {
+impl RecordingStore {
     async fn give_way(&self) {
         let turns = lock(&self.random).u8(0..4);
         for _ in 0..turns {
@@ -71,13 +71,13 @@ impl Watched {
     }
 
     fn tick(&self) -> u64 {
-        self.ticks.fetch_add(1, Ordering::SeqCst)
+        self.clock.fetch_add(1, Ordering::SeqCst)
     }
 }
 
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
-impl Store for Watched {
+impl Store for RecordingStore {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         self.give_way().await;
         self.store.read(reads).await
@@ -99,8 +99,8 @@ impl Store for Watched {
     }
 }
 
-/// Callers about to act on one store.
-pub struct Crowd {
+/// Concurrent callers of one store.
+pub struct ConcurrentRun {
     shared: Arc<Shared>,
     model: Model,
     past: Vec<String>,
@@ -110,18 +110,18 @@ struct Shared {
     store: Arc<dyn Store>,
     time: SimulatedTime,
     world: Mutex<World>,
-    ticks: Ticks,
-    heard: Mutex<Vec<Heard>>,
+    clock: LogicalClock,
+    observed: Mutex<Vec<ObservedCall>>,
 }
 
-impl std::fmt::Debug for Crowd {
+impl std::fmt::Debug for ConcurrentRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Crowd").finish_non_exhaustive()
+        f.debug_struct("ConcurrentRun").finish_non_exhaustive()
     }
 }
 
-impl Crowd {
-    /// Sets up both organisations in an empty store.
+impl ConcurrentRun {
+    /// Creates both organisations in an empty store.
     ///
     /// # Errors
     /// A [`Divergence`] where this already goes wrong.
@@ -132,8 +132,8 @@ impl Crowd {
             store,
             time,
             world: Mutex::new(world),
-            ticks: Ticks::default(),
-            heard: Mutex::default(),
+            clock: LogicalClock::default(),
+            observed: Mutex::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -142,8 +142,9 @@ impl Crowd {
         })
     }
 
-    /// One task per caller, to be run at the same time. Each acts through a service of its own, whose store conflicts
-    /// and loses answers now and then.
+    /// Creates one task per caller, to be run concurrently.
+    ///
+    /// Each has its own service, whose store occasionally conflicts and loses responses.
     #[must_use]
     pub fn tasks(&self, seed: u64, callers: &[Vec<Op>]) -> Vec<Task<'static>> {
         let callers = callers.iter().cloned().enumerate();
@@ -156,84 +157,92 @@ impl Crowd {
             .collect()
     }
 
-    /// Finds the one order: commits by their versions, and everything else somewhere between what had ended before
-    /// it began and what had begun before it ended.
+    /// Finds a valid order of all calls.
+    ///
+    /// Commits are ordered by their versions; every other call is at a point within its duration.
     ///
     /// # Errors
-    /// A [`Divergence`] where there is none, or where what is stored is not what the model says.
+    /// A [`Divergence`] if there is no such order, or if the stored data differs from the model.
     pub async fn check(mut self) -> Result<(), Divergence> {
-        let heard = std::mem::take(&mut *lock(&self.shared.heard));
-        let (mut commits, quiet): (Vec<_>, Vec<_>) = heard
+        let observed = std::mem::take(&mut *lock(&self.shared.observed));
+        let (mut commits, quiet): (Vec<_>, Vec<_>) = observed
             .into_iter()
-            .filter(|heard| !matches!(heard.call, Call::Maintain))
-            .partition(|heard| !heard.applied.is_empty());
-        commits.sort_by_key(|heard| heard.applied[0].version);
-        let mut open: Vec<(usize, usize, Heard)> = quiet
+            .filter(|observed| !matches!(observed.call, Call::Maintain))
+            .partition(|observed| !observed.applied.is_empty());
+        commits.sort_by_key(|observed| observed.applied[0].version);
+        let mut open: Vec<(usize, usize, ObservedCall)> = quiet
             .into_iter()
-            .map(|heard| {
-                let (first, last) = places_of(&heard, &commits);
-                (first, last, heard)
+            .map(|observed| {
+                let (first, last) = places_of(&observed, &commits);
+                (first, last, observed)
             })
             .collect();
         for place in 0..=commits.len() {
             self.explain_some(&mut open, place)?;
-            if let Some(heard) = commits.get(place) {
-                self.replay(heard)?;
+            if let Some(observed) = commits.get(place) {
+                self.replay(observed)?;
             }
         }
         self.compare().await
     }
 
-    /// Applies a commit to the model, which has to answer the same.
-    fn replay(&mut self, heard: &Heard) -> Result<(), Divergence> {
-        let line = format!("{} (version {:?})", line(heard), heard.applied[0].version);
+    /// Applies a call with a commit to the model, which must return the same result.
+    fn replay(&mut self, observed: &ObservedCall) -> Result<(), Divergence> {
+        let line = format!(
+            "{} (version {:?})",
+            line(observed),
+            observed.applied[0].version
+        );
         self.past.push(line);
-        if heard.applied.len() > 1 {
-            return Err(self.diverged("this call has committed more than once".to_owned()));
+        if observed.applied.len() > 1 {
+            return Err(self.diverged("this call committed more than once".to_owned()));
         }
         let now = self.shared.time.now();
         let expected = self
             .model
-            .apply(&heard.call, now, heard.outcome.as_ref().ok());
-        let is_lost = heard.outcome == Err(Refusal::Unavailable) && expected.is_ok();
-        if is_lost || agrees(&expected, &heard.outcome) {
+            .apply(&observed.call, now, observed.outcome.as_ref().ok());
+        let is_indeterminate = observed.outcome == Err(Refusal::Unavailable) && expected.is_ok();
+        if is_indeterminate || agrees(&expected, &observed.outcome) {
             Ok(())
         } else {
             Err(self.diverged(format!("the model expects {expected:?}")))
         }
     }
 
-    /// Looks which of the calls without a commit are explained by the state at this place.
+    /// Finds the calls without a commit that are consistent with the state at this point.
     fn explain_some(
         &mut self,
-        open: &mut Vec<(usize, usize, Heard)>,
+        open: &mut Vec<(usize, usize, ObservedCall)>,
         place: usize,
     ) -> Result<(), Divergence> {
         let now = self.shared.time.now();
-        for (first, last, heard) in std::mem::take(open) {
+        for (first, last, observed) in std::mem::take(open) {
             if place < first {
-                open.push((first, last, heard));
+                open.push((first, last, observed));
                 continue;
             }
-            let learned = heard.outcome.as_ref().ok();
+            let learned = observed.outcome.as_ref().ok();
             let mut here = self.model.clone();
-            let expected = here.apply(&heard.call, now, learned);
-            let is_of_the_store = heard.outcome.as_ref().is_err_and(Refusal::is_of_the_store);
-            let is_right = agrees(&expected, &heard.outcome) && here.is_as(&self.model);
+            let expected = here.apply(&observed.call, now, learned);
+            let is_of_the_store = observed
+                .outcome
+                .as_ref()
+                .is_err_and(Refusal::is_of_the_store);
+            let is_right = agrees(&expected, &observed.outcome) && here.is_as(&self.model);
             if is_of_the_store || is_right {
-                self.past.push(line(&heard));
+                self.past.push(line(&observed));
                 if !is_of_the_store {
                     self.model = here;
                 }
             } else if place == last {
                 let problem = format!(
-                    "nothing explains {}\nat last the model expects {expected:?}, with a commit: {}",
-                    line(&heard),
+                    "no order explains {}\nat the end the model expects {expected:?}, with a commit: {}",
+                    line(&observed),
                     !here.is_as(&self.model),
                 );
                 return Err(self.diverged(problem));
             } else {
-                open.push((first, last, heard));
+                open.push((first, last, observed));
             }
         }
         Ok(())
@@ -248,11 +257,11 @@ impl Crowd {
         let service = service.map_err(wrong)?;
         let now = self.shared.time.now();
         let expanding = (0..2).map(|_| async {
-            while service.expand_events(now).await?.has_more {}
+            while service.fan_out(now).await?.has_more {}
             Ok::<_, knowledge_core::Error>(())
         });
         let expanded = futures::future::try_join_all(expanding).await;
-        expanded.map_err(|error| wrong(format!("expand: {error:?}")))?;
+        expanded.map_err(|error| wrong(format!("fan-out: {error:?}")))?;
         let unheard = self.model.delivery_differences(&*store).await;
         differences.extend(unheard.map_err(|error| wrong(error.to_string()))?);
         let verified = service.verify().await;
@@ -273,25 +282,27 @@ impl Crowd {
     }
 }
 
-/// Between which commits a call may stand: after all that had ended before it began, and not after one that began when
-/// it had ended.
-fn places_of(heard: &Heard, commits: &[Heard]) -> (usize, usize) {
+/// Returns the range of positions between commits that a call may take.
+///
+/// It follows all commits that ended before it started, and precedes those that started after it
+/// ended.
+fn places_of(observed: &ObservedCall, commits: &[ObservedCall]) -> (usize, usize) {
     let place = |is_before: &dyn Fn(&Applied) -> bool| {
         let last = commits
             .iter()
             .rposition(|other| is_before(&other.applied[0]));
         last.map_or(0, |index| index + 1)
     };
-    let first = place(&|applied| applied.ended < heard.begun);
-    let last = place(&|applied| applied.begun < heard.ended);
+    let first = place(&|applied| applied.ended < observed.begun);
+    let last = place(&|applied| applied.begun < observed.ended);
     (first, last)
 }
 
-fn line(heard: &Heard) -> String {
+fn line(observed: &ObservedCall) -> String {
     format!(
         "caller {}: {}",
-        heard.caller,
-        shown(&heard.call, &heard.outcome)
+        observed.caller,
+        shown(&observed.call, &observed.outcome)
     )
 }
 
@@ -302,9 +313,9 @@ async fn service(store: Arc<dyn Store>, env: Env) -> Result<KnowledgeService, St
 
 impl Shared {
     async fn act(self: Arc<Self>, caller: usize, ops: Vec<Op>, seed: u64) {
-        let watched = Arc::new(Watched {
+        let recording = Arc::new(RecordingStore {
             store: Arc::clone(&self.store),
-            ticks: Arc::clone(&self.ticks),
+            clock: Arc::clone(&self.clock),
             applied: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
         });
@@ -315,28 +326,28 @@ impl Shared {
             ..FaultRates::default()
         };
         let plan = FaultPlan::seeded(seed, rates);
-        let store = FaultStore::new(Arc::clone(&watched) as Arc<dyn Store>, plan);
+        let store = FaultStore::new(Arc::clone(&recording) as Arc<dyn Store>, plan);
         let service = service(Arc::new(store), self.time.env(seed)).await;
         let service = service.expect("a store that was set up opens");
         for op in &ops {
             let resolved = lock(&self.world).resolve(op);
-            // Time stands still: nobody could tell at which moment each call looked at the clock.
+            // The clock does not advance: the moment at which a call reads it would be unknown.
             let Step::Call(call) = resolved else {
                 continue;
             };
-            let begun = watched.tick();
+            let begun = recording.tick();
             let outcome = execute(&service, &call).await;
-            let ended = watched.tick();
+            let ended = recording.tick();
             if let Ok(answer) = &outcome {
                 lock(&self.world).learn(&call, answer);
             }
-            lock(&self.heard).push(Heard {
+            lock(&self.observed).push(ObservedCall {
                 caller,
                 call: *call,
                 outcome,
                 begun,
                 ended,
-                applied: std::mem::take(&mut *lock(&watched.applied)),
+                applied: std::mem::take(&mut *lock(&recording.applied)),
             });
         }
     }

@@ -1,19 +1,26 @@
-//! A world whose members take things of another organisation for their own: what tenancy is tested with.
+//! Worlds for tests of tenancy, whose members use identifiers of another organisation.
 
 use uuid::Uuid;
 
-use super::world::{Cast, World};
+use super::world::{OrgState, World};
 use knowledge_core::model::{
     AuditLogId, ChatId, ConnectorId, CredentialId, MemberId, MemoryId, RecallId, RoleId, SourceId,
     WorkspaceId,
 };
 
 impl World {
-    /// The same world gone astray: members of the first or the second organisation take things of the other one for
-    /// their own, those of the kinds that `kinds` has a bit for. Each identifier of the other organisation goes through
-    /// `stranger` first, so that a twin of this world can name, in the same places, things that nobody has.
+    /// Returns this world with members who use entities of the other organisation as their own.
+    ///
+    /// `kinds` has a bit for each kind of entity to replace. `stranger` maps each identifier of the
+    /// other organisation: a twin of this world can thus name, in the same places, entities that do
+    /// not exist.
     #[must_use]
-    pub fn astray(&self, is_second_org: bool, kinds: u16, stranger: impl Fn(Uuid) -> Uuid) -> Self {
+    pub fn cross_tenant(
+        &self,
+        is_second_org: bool,
+        kinds: u16,
+        stranger: impl Fn(Uuid) -> Uuid,
+    ) -> Self {
         let mut world = self.clone();
         world.sent.clear();
         let [first, second] = &self.orgs;
@@ -31,24 +38,24 @@ impl World {
         world
     }
 
-    /// The identifiers of everything that an organisation has: of the first or the second one.
+    /// Returns the identifiers of all entities of the first or the second organisation.
     #[must_use]
     pub fn identifiers(&self, is_second_org: bool) -> Vec<Uuid> {
-        let cast = &self.orgs[usize::from(is_second_org)];
-        let ids = std::cell::RefCell::new(vec![cast.id.0]);
+        let org_state = &self.orgs[usize::from(is_second_org)];
+        let ids = std::cell::RefCell::new(vec![org_state.id.0]);
         let note = |id| {
             ids.borrow_mut().push(id);
             id
         };
-        cast.mixed_up(cast, u16::MAX, &note);
+        org_state.mixed_up(org_state, u16::MAX, &note);
         ids.into_inner()
     }
 }
 
-impl Cast {
-    /// This organisation with things of another for some of its own.
+impl OrgState {
+    /// Returns this organisation with entities of another in place of some of its own.
     fn mixed_up(&self, other: &Self, kinds: u16, stranger: &impl Fn(Uuid) -> Uuid) -> Self {
-        /// The things of a kind: one's own, or the other's under other identifiers.
+        /// Returns the entities of a kind: its own, or those of the other under mapped identifiers.
         fn kind<T: Clone>(is_other: bool, own: &[T], other: &[T], map: impl Fn(&T) -> T) -> Vec<T> {
             if is_other {
                 other.iter().map(map).collect()

@@ -1,21 +1,28 @@
-//! What the service would have answered, from what it stored: for calls whose answers were lost.
+//! Responses reconstructed from the stored data, for calls whose responses were lost.
 
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::run::Contents;
 use super::world::org_of;
+use crate::model::{Answer, Call, Model};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{AuditLogId, BulkItem, BulkResult, BulkSummary, MemoryId, OperationId};
 use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory};
-use knowledge_core::internals::keys;
 use knowledge_core::store::Key;
-use crate::model::{Answer, Call, Model};
 
-/// The answer to a call that changed `before` into `after`, as far as the model learns from it.
+/// Contents of a store, by key.
+pub(super) type Contents = BTreeMap<Key, Bytes>;
+
+/// Reconstructs the result of a call that changed `before` into `after`.
+///
+/// It contains only the parts that the model needs.
 ///
 /// # Errors
-/// Where the call left more or less than one operation's entries in the audit log.
-pub(super) fn made_up(
+/// If the audit log does not have the entries of exactly one operation for the call.
+pub(super) fn reconstruct_answer(
     model: &Model,
     call: &Call,
     before: &Contents,
@@ -83,7 +90,7 @@ fn of_bulk(operation_id: OperationId, audit_log_id: AuditLogId) -> BulkResult {
     }
 }
 
-/// The memories of a batch: the new ones from the runs without labels before, in their order.
+/// Returns the memories of a batch: the new ones are, in order, in the runs without labels before.
 fn of_ingest(
     model: &Model,
     call: &Call,
