@@ -1,5 +1,6 @@
-//! Prints a conversation with the service: `conversation SEED`. The same seed prints the same, and so does every other
-//! target that it is held on.
+//! Prints generated requests and the service's responses: `conversation SEED`.
+//!
+//! The same seed prints the same text on every target.
 
 use std::sync::Arc;
 
@@ -18,5 +19,5 @@ async fn main() {
         std::process::exit(2);
     };
     let store = Arc::new(MemoryStore::new());
-    print!("{}", conversation::hold(store, seed).await);
+    print!("{}", conversation::run(store, seed).await);
 }

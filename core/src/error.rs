@@ -1,4 +1,4 @@
-//! What the service answers when it does not do what was asked.
+//! Errors of the service: rejected requests and failures.
 
 use std::time::Duration;
 
@@ -6,145 +6,146 @@ use serde::Serialize;
 
 use crate::store::{InvalidCommit, StoreError, StoreErrorKind, TransactionError};
 
-/// How long a caller should wait after [`Error::Unavailable`], in whole seconds.
+/// Waiting time that [`Error::Unavailable`] suggests, in whole seconds.
 const UNAVAILABLE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A refusal or a failure. Each variant tells its caller what to do; [`Error::code`] is its name on the wire.
+/// A rejected request or a failure.
+///
+/// Each variant tells the caller what to do; [`Error::code`] is its name on the wire.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something that was sent is wrong. Sending it again will not help.
+    /// Invalid request. Repeating it does not help.
     #[error("the request is not valid: {}", describe(.fields))]
     InvalidRequest {
-        /// Everything that is wrong, not only the first.
+        /// Every problem, not only the first.
         fields: Vec<FieldProblem>,
     },
-    /// The operation needs the header `Idempotency-Key`.
+    /// Missing header `Idempotency-Key`, which the operation requires.
     #[error(
-        "the header Idempotency-Key is required: 1 to 255 visible ASCII characters, chosen anew for each update"
+        "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, new for each update"
     )]
     IdempotencyKeyRequired,
-    /// No credential, an unknown, expired or revoked one, or one of the wrong kind for the operation.
+    /// Missing, unknown, expired or revoked credential, or one of the wrong kind for the operation.
     #[error("{reason}")]
     Unauthenticated {
-        /// What is missing.
+        /// Reason for the caller.
         reason: &'static str,
     },
-    /// The caller is known and may not do this.
+    /// Authenticated caller without the permission for this.
     #[error("{reason}")]
     Forbidden {
-        /// What is missing.
+        /// Reason for the caller.
         reason: String,
     },
-    /// There is no such thing, as far as this caller may know.
+    /// Missing resource, or one that the caller may not know of.
     #[error("there is no such {what}")]
     NotFound {
-        /// What was looked for.
+        /// Kind of the resource.
         what: &'static str,
     },
-    /// The path exists, for other methods.
-    #[error("this path does not take that method; it takes {allow}")]
+    /// Path that exists only for other methods.
+    #[error("method not allowed; allowed: {allow}")]
     MethodNotAllowed {
-        /// The methods, as the header `Allow` lists them.
+        /// Allowed methods, as the header `Allow` lists them.
         allow: String,
     },
-    /// Others kept changing the same things. Nothing was changed; the same request may succeed later.
-    #[error("others are changing the same things; nothing was changed, try again")]
+    /// Repeated concurrent modification. Nothing was changed; the same request may succeed later.
+    #[error("concurrent modification; nothing was changed, try again")]
     Conflict,
-    /// The role has holders and nobody said which role they get.
-    #[error("the role is held by {holder_count} members: name a role for them in reassign_to")]
+    /// Deletion of a role that is still assigned, without a new role for its holders.
+    #[error("the role is held by {holder_count} members; name their new role in reassign_to")]
     RoleInUse {
-        /// How many assignments name the role.
+        /// Number of assignments of the role.
         holder_count: u64,
     },
-    /// Another one has this slug.
-    #[error("the slug is taken by another {what}")]
+    /// Slug of another resource.
+    #[error("the slug is used by another {what}; choose another")]
     SlugTaken {
-        /// What has it.
+        /// Kind of that resource.
         what: &'static str,
     },
-    /// The endpoint is switched off: what is delivered to it would be given up at once.
-    #[error("the endpoint is switched off; switch it on first")]
-    EndpointOff,
-    /// The thing changed since the version named in `If-Match`.
-    #[error("it has changed since the version named in If-Match; read it again")]
+    /// Inactive endpoint: a delivery to it would be dead-lettered immediately.
+    #[error("the endpoint is inactive; activate it first")]
+    EndpointInactive,
+    /// Resource that has changed since the version in `If-Match`.
+    #[error("the resource has changed since the version in If-Match; read it again")]
     PreconditionFailed,
-    /// The body is larger than is taken.
-    #[error("the body has more than {bytes_max} bytes")]
+    /// Body above the size limit.
+    #[error("the body must be at most {bytes_max} bytes")]
     PayloadTooLarge {
-        /// The limit in bytes.
+        /// Limit in bytes.
         bytes_max: usize,
     },
-    /// The body is of a type that is not taken.
-    #[error(
-        "the body must be JSON, sent as content type application/json without a content encoding"
-    )]
+    /// Body of an unsupported type.
+    #[error("the body must be JSON with content type application/json and no content encoding")]
     UnsupportedMediaType,
-    /// The idempotency key stands for another request of the same caller.
-    #[error("this Idempotency-Key was used for another request; choose a new one")]
+    /// Idempotency key that the same caller used for a different request.
+    #[error("this Idempotency-Key was used for a different request; choose a new one")]
     IdempotencyKeyReused,
     /// Too many requests.
     #[error("too many requests; try again in {} s", .retry_after.as_secs())]
     RateLimited {
-        /// How long to wait.
+        /// Waiting time until the next request.
         retry_after: Duration,
     },
-    /// A defect of the service. Whatever its log says, the caller learns nothing of it.
-    #[error("something went wrong on our side")]
+    /// Defect of the service. The detail is logged and never sent to the caller.
+    #[error("internal error")]
     Internal {
-        /// For the log.
+        /// Detail for the log.
         detail: String,
     },
-    /// The service cannot work now. It may not be known whether the request was carried out: send it again with the
-    /// same idempotency key.
-    #[error("the service cannot answer now; try again in {} s", .retry_after.as_secs())]
+    /// Temporary failure. The request may have been carried out; repeat it with the same
+    /// idempotency key.
+    #[error("the service is unavailable; try again in {} s", .retry_after.as_secs())]
     Unavailable {
-        /// How long to wait.
+        /// Waiting time until the next request.
         retry_after: Duration,
-        /// For the log.
+        /// Detail for the log.
         detail: String,
     },
 }
 
-/// Something wrong with one field of a request.
+/// A problem with one field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct FieldProblem {
-    /// Where: `memoryIds[3]`, `actions.allow[0]`; `body`, a header's or a path parameter's name for the rest.
+    /// Location: `memoryIds[3]`, `actions.allow[0]`, `body`, or the name of a header or path
+    /// parameter.
     pub path: String,
-    /// What, for programs.
+    /// Kind of the problem, for programs.
     pub code: ProblemCode,
-    /// What would be right, for people.
+    /// Requirement that the field does not meet, for people. It completes the path: "must be …".
     pub message: String,
 }
 
 crate::model::names::string_enum! {
-    /// What is wrong with a field.
+    /// Kind of a problem with a field.
     #[non_exhaustive]
     ProblemCode {
-        /// It is missing.
+        /// Missing field.
         Required = "required",
-        /// It is not known here.
+        /// Unknown field.
         UnknownField = "unknown_field",
-        /// It is of another JSON type.
+        /// Value of another JSON type.
         InvalidType = "invalid_type",
-        /// It has the right type and a wrong value.
+        /// Invalid value of the right type.
         InvalidValue = "invalid_value",
-        /// It stands there twice.
+        /// Duplicate value or field.
         Duplicate = "duplicate",
-        /// It is too long, or there are too many.
+        /// Value that is too long, or too many items.
         TooLarge = "too_large",
-        /// It is too short, or there are too few.
+        /// Value that is too short, or too few items.
         TooSmall = "too_small",
-        /// It names something that does not exist.
+        /// Reference to something that does not exist.
         NotFound = "not_found",
-        /// There are as many as there may be.
+        /// Exhausted quota.
         LimitReached = "limit_reached",
     }
 }
 
 impl FieldProblem {
-    /// A problem with the field at `path`.
+    /// Creates a problem with the field at `path`.
     pub fn new(path: impl Into<String>, code: ProblemCode, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -154,11 +155,12 @@ impl FieldProblem {
     }
 }
 
-/// A sentence: where, and what would be right.
+/// Writes one sentence: the path and its requirement.
 impl std::fmt::Display for FieldProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.code {
-            // What is full is not the field: the message says what is.
+            // The quota is exhausted, not the field invalid, so the message stands without the
+            // path.
             ProblemCode::LimitReached => f.write_str(&self.message),
             _ => write!(f, "{} {}", self.path, self.message),
         }
@@ -166,28 +168,28 @@ impl std::fmt::Display for FieldProblem {
 }
 
 impl Error {
-    /// A request with one thing wrong.
+    /// Creates the error for a request with one problem.
     pub fn invalid(path: impl Into<String>, code: ProblemCode, message: impl Into<String>) -> Self {
         Self::InvalidRequest {
             fields: vec![FieldProblem::new(path, code, message)],
         }
     }
 
-    /// A refusal for this reason.
+    /// Creates [`Error::Forbidden`] with this reason.
     pub fn forbidden(reason: impl Into<String>) -> Self {
         Self::Forbidden {
             reason: reason.into(),
         }
     }
 
-    /// A defect of the service.
+    /// Creates [`Error::Internal`] with this detail.
     pub fn internal(detail: impl Into<String>) -> Self {
         Self::Internal {
             detail: detail.into(),
         }
     }
 
-    /// The service cannot work now.
+    /// Creates [`Error::Unavailable`] with this detail.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::Unavailable {
             retry_after: UNAVAILABLE_RETRY_AFTER,
@@ -195,7 +197,7 @@ impl Error {
         }
     }
 
-    /// The name of the error on the wire.
+    /// Returns the name of the error on the wire.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -208,7 +210,7 @@ impl Error {
             Self::Conflict => "conflict",
             Self::RoleInUse { .. } => "role_in_use",
             Self::SlugTaken { .. } => "slug_taken",
-            Self::EndpointOff => "endpoint_off",
+            Self::EndpointInactive => "endpoint_off",
             Self::PreconditionFailed => "precondition_failed",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",

@@ -1,81 +1,81 @@
-//! The key layout: every key that core writes is built and read here.
+//! The key layout. Every key that core writes is built and parsed here.
 //!
-//! A key is ASCII: the name of its family and its parts, divided by `/`. UUIDs stand as 32 hexadecimal digits, times as
-//! 16 (milliseconds since the Unix epoch), so that byte order is the order of creation or of time. No part can
-//! contain the divider. Values are JSON; a counter's value is its number.
+//! A key is ASCII: the name of its family and its parts, separated by `/`. UUIDs are written as 32
+//! hexadecimal digits, times as 16 (milliseconds since the Unix epoch), so that byte order is the
+//! order of creation or of time. No part can contain the separator. Values are JSON; the value of a
+//! counter is its number.
 //!
 //! | family | parts | value |
 //! | --- | --- | --- |
-//! | `meta` | | the schema number and the fingerprint of the sealing key |
+//! | `meta` | | schema number and fingerprint of the sealing key |
 //! | `org` | org | organisation |
-//! | `org_slug` | slug | org |
+//! | `org_slug` | slug | identifier of the organisation with this slug |
 //! | `workspace` | org, workspace | workspace |
-//! | `workspace_slug` | org, slug | workspace |
+//! | `workspace_slug` | org, slug | identifier of the workspace with this slug |
 //! | `member` | org, member | member with its role in the organisation |
-//! | `member_handle` | org, handle | member |
-//! | `member_count` | org | counter of the users |
-//! | `former_member` | org, member | when a member was removed |
-//! | `workspace_role` | org, member, workspace | the role that replaces the member's there |
+//! | `member_handle` | org, handle | identifier of the member with this handle |
+//! | `member_count` | org | counter of users |
+//! | `former_member` | org, member | time of the removal of a member |
+//! | `workspace_role` | org, member, workspace | role in the workspace, which replaces the role in the organisation there |
 //! | `role` | org, role | custom role |
-//! | `role_slug` | org, slug | role |
+//! | `role_slug` | org, slug | identifier of the custom role with this slug |
 //! | `role_count` | org | counter, guards the limit |
-//! | `role_redirect` | org, role | where the holders of a deleted role went |
-//! | `holder` | org, role, member, workspace or `-` | marks who holds a custom role |
-//! | `holder_count` | org, role | counter of holders, built-in roles too; guards deletion and the last owner |
+//! | `role_redirect` | org, role | role that replaces a deleted role |
+//! | `holder` | org, role, member, workspace or `-` | marks a holder of a custom role |
+//! | `holder_count` | org, role | counter of holders, also of built-in roles; guards deletion and the last owner |
 //! | `credential` | SHA-256 of the secret | token, session or MCP key |
-//! | `credential_id` | org, credential | the SHA-256 it stands under |
+//! | `credential_id` | org, credential | SHA-256 in the key of the credential |
 //! | `source` | org, source | source |
-//! | `memory` | org, memory | the labels of a memory |
-//! | `content` | org, memory | what it says |
-//! | `workspace_memory` | org, workspace, memory | marks the memories of a workspace |
-//! | `source_key` | org, workspace, source, SHA-256 of the key | the memory of this name at its source |
+//! | `memory` | org, memory | labels of a memory |
+//! | `content` | org, memory | title, content and origin of a memory |
+//! | `workspace_memory` | org, workspace, memory | marks a memory of a workspace |
+//! | `source_key` | org, workspace, source, SHA-256 of the key | identifier of the memory with this key at its source |
 //! | `memory_count` | org, workspace | counter of memories |
-//! | `pending_count` | org, workspace | counter of memories that wait for review |
-//! | `last_ingest` | org, workspace | when memories last came in |
+//! | `pending_count` | org, workspace | counter of memories that await review |
+//! | `last_ingest` | org, workspace | time of the last ingest |
 //! | `connector` | org, workspace, connector | configuration of a connector |
-//! | `connector_state` | org, workspace, connector | what its syncs reported |
+//! | `connector_state` | org, workspace, connector | state of a connector, from its sync reports |
 //! | `connector_count` | org, workspace | counter, guards the limit |
 //! | `mcp_key` | org, workspace, credential | MCP key |
-//! | `mcp_key_use` | org, workspace, credential | when it was last used |
+//! | `mcp_key_use` | org, workspace, credential | time of its last use |
 //! | `mcp_key_count` | org, workspace | counter, guards the limit |
 //! | `chat` | org, workspace, chat | chat session |
 //! | `chat_message` | org, chat, message | message |
-//! | `chat_recent` | org, workspace, time, chat | what the dashboard shows of a chat, by its newest message |
-//! | `workspace_recall` | org, workspace, recall | marks the recalls of a workspace |
+//! | `chat_recent` | org, workspace, time, chat | summary of a chat for the dashboard, ordered by its newest message |
+//! | `workspace_recall` | org, workspace, recall | marks a recall of a workspace |
 //! | `recall` | org, recall | recall with the memories that it cites |
-//! | `cited_by` | org, memory, recall | marks the recalls that cite a memory |
-//! | `subscription` | org, recall, subscription | citation subscription, its secret sealed |
-//! | `subscription_id` | org, subscription | the recall it stands under |
+//! | `cited_by` | org, memory, recall | marks a recall that cites a memory |
+//! | `subscription` | org, recall, subscription | citation subscription with its sealed secret |
+//! | `subscription_id` | org, subscription | identifier of its recall |
 //! | `subscription_count` | org, recall | counter, guards the limit |
-//! | `webhook` | org, workspace, webhook | outbound webhook, its secret sealed |
+//! | `webhook` | org, workspace, webhook | outbound webhook with its sealed secret |
 //! | `webhook_count` | org, workspace | counter, guards the limit |
-//! | `inbound_webhook` | org, workspace, inbound webhook | inbound webhook, its secret sealed |
-//! | `inbound_webhook_id` | org, inbound webhook | the workspace it stands under |
+//! | `inbound_webhook` | org, workspace, inbound webhook | inbound webhook with its sealed secret |
+//! | `inbound_webhook_id` | org, inbound webhook | identifier of its workspace |
 //! | `inbound_webhook_count` | org, workspace | counter, guards the limit |
-//! | `inbound_message` | org, inbound webhook, SHA-256 of the message's identifier | marks a message that was taken in |
-//! | `audit` | org, first audit id | a page of audit entries with consecutive ids |
-//! | `audit_actor` | org, member, first audit id | marks the pages of an operation by who acted |
-//! | `idempotency` | org, member, operation, SHA-256 of the key | what a replay is rebuilt from |
-//! | `outbox` | event | an event that is not expanded to its endpoints yet |
-//! | `expansion` | event | how far its expansion has come |
-//! | `event` | org, event | an event with deliveries, and its endpoints |
-//! | `endpoint` | org, endpoint | what the dispatcher knows of a webhook or a subscription |
-//! | `endpoint_due` | time, org, endpoint | marks whose turn it is |
-//! | `endpoint_sequence` | org, workspace | counter of the endpoints ever made there, guards which of them an event concerns |
+//! | `inbound_message` | org, inbound webhook, SHA-256 of the message's identifier | deduplication record of an inbound message |
+//! | `audit` | org, first audit id | page of audit entries with consecutive identifiers |
+//! | `audit_actor` | org, member, first audit id | marks the audit pages of an operation by its actor |
+//! | `idempotency` | org, member, operation, SHA-256 of the key | idempotency record, from which a replay is rebuilt |
+//! | `outbox` | event | event that has not been fanned out |
+//! | `expansion` | event | fan-out cursor of an event |
+//! | `event` | org, event | event with deliveries, and its endpoints |
+//! | `endpoint` | org, endpoint | delivery state of a webhook or citation subscription |
+//! | `endpoint_due` | time, org, endpoint | marks an endpoint in the ready queue |
+//! | `endpoint_sequence` | org, workspace | counter of endpoints ever created in the workspace, guards the selection of an event's endpoints |
 //! | `delivery` | org, endpoint, event | delivery with its attempts |
-//! | `delivery_id` | org, delivery | the endpoint and the event it stands under |
-//! | `delivery_due` | org, endpoint, time, event | marks what an endpoint waits for |
-//! | `undelivered` | event, endpoint | the organisation of a delivery that waits, the oldest event first |
-//! | `undelivered_count` | org | counter of deliveries that wait |
-//! | `dead_letter` | org, endpoint, event | marks the deliveries that were given up |
-//! | `disabled_endpoint_count` | org | counter of endpoints that the service switched off |
-//! | `due` | time, id | what is to be done then: a record that expires, a connector to look at, deleted roles to settle |
+//! | `delivery_id` | org, delivery | endpoint and event of the delivery |
+//! | `delivery_due` | org, endpoint, time, event | marks a pending delivery in the queue of its endpoint |
+//! | `undelivered` | event, endpoint | organisation of a pending delivery, ordered by event, oldest first |
+//! | `undelivered_count` | org | counter of pending deliveries |
+//! | `dead_letter` | org, endpoint, event | marks a dead letter |
+//! | `disabled_endpoint_count` | org | counter of endpoints that the service disabled |
+//! | `due` | time, id | scheduled task, such as the expiry of a record, the status check of a connector or the settlement of deleted roles |
 
 use std::fmt::{Display, Write};
 
 use uuid::Uuid;
 
-use crate::store::{Key, KeyRange};
 use crate::access::{RoleRef, SecretHash};
 use crate::digest::sha256;
 use crate::model::{
@@ -83,12 +83,13 @@ use crate::model::{
     InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId,
     Timestamp, WebhookId, WorkspaceId,
 };
+use crate::store::{Key, KeyRange};
 
 const DIVIDER: char = '/';
-/// Stands in a `holder` key for "in the whole organisation". Sorts before every identifier.
+/// Last part of a `holder` key for the whole organisation. It sorts before every identifier.
 const WHOLE_ORG: &str = "-";
 
-/// Builds one key, part by part.
+/// A builder of a key from its parts.
 struct Builder(String);
 
 impl Builder {
@@ -99,7 +100,7 @@ impl Builder {
     }
 
     fn part(mut self, part: impl Display) -> Self {
-        write!(self.0, "{DIVIDER}{part}").expect("a String takes everything");
+        write!(self.0, "{DIVIDER}{part}").expect("writing to a String never fails");
         self
     }
 
@@ -108,7 +109,7 @@ impl Builder {
     }
 
     fn time(self, time: Timestamp) -> Self {
-        // A time before 1970 sorts as 1970: nothing that is ordered by time is that old.
+        // Times before 1970 sort as 1970. No time in a key is that early.
         self.part(format_args!("{:016x}", time.as_millis().max(0)))
     }
 
@@ -117,23 +118,23 @@ impl Builder {
     }
 
     fn key(self) -> Key {
-        Key::new(self.0).expect("the layout has no key over 512 bytes")
+        Key::new(self.0).expect("no key of the layout exceeds 512 bytes")
     }
 
-    /// The keys that have further parts.
+    /// Returns the range of the keys with further parts.
     fn range(mut self) -> KeyRange {
         self.0.push(DIVIDER);
         KeyRange::prefix(&self.key())
     }
 }
 
-/// The last part of a key that ends with an identifier.
+/// Parses the last part of a key, an identifier.
 #[must_use]
 pub fn last_id(key: &Key) -> Option<Uuid> {
     part_from_end(key, 0)?.parse().ok()
 }
 
-/// The part before the last one, an identifier too.
+/// Parses the second last part of a key, an identifier.
 #[must_use]
 pub fn second_last_id(key: &Key) -> Option<Uuid> {
     part_from_end(key, 1)?.parse().ok()
@@ -151,34 +152,34 @@ fn time_from_end(key: &Key, index: usize) -> Option<Timestamp> {
     Some(Timestamp::from_millis(millis))
 }
 
-/// `meta`
+/// Builds a key of the family `meta`.
 #[must_use]
 pub fn meta() -> Key {
     Builder::new("meta").key()
 }
 
-/// `org`
+/// Builds a key of the family `org`.
 #[must_use]
 pub fn org(org: OrgId) -> Key {
     Builder::new("org").id(org.0).key()
 }
 
-/// Every organisation.
+/// Builds the range of all organisations.
 #[must_use]
 pub fn orgs() -> KeyRange {
     Builder::new("org").range()
 }
 
-/// `org_slug`
+/// Builds a key of the family `org_slug`.
 #[must_use]
 pub fn org_slug(slug: &str) -> Key {
     Builder::new("org_slug").part(slug).key()
 }
 
-/// Defines the keys of families that begin with the organisation and go on with identifiers.
+/// Defines keys that consist of the organisation and further identifiers.
 macro_rules! families {
     ($($name:ident($($part:ident: $kind:ty),*);)+) => {$(
-        #[doc = concat!("`", stringify!($name), "`")]
+        #[doc = concat!("Builds a key of the family `", stringify!($name), "`.")]
         #[must_use]
         pub fn $name(org: OrgId $(, $part: $kind)*) -> Key {
             Builder::new(stringify!($name)).id(org.0)$(.id($part.0))*.key()
@@ -186,10 +187,10 @@ macro_rules! families {
     )+};
 }
 
-/// Defines ranges of such families: every key that goes on from the parts given.
+/// Defines ranges of such families by the first parts of their keys.
 macro_rules! ranges {
     ($($name:ident = $family:ident($($part:ident: $kind:ty),*);)+) => {$(
-        #[doc = concat!("Every `", stringify!($family), "` with these first parts.")]
+        #[doc = concat!("Builds the range of `", stringify!($family), "` keys with these parts.")]
         #[must_use]
         pub fn $name(org: OrgId $(, $part: $kind)*) -> KeyRange {
             Builder::new(stringify!($family)).id(org.0)$(.id($part.0))*.range()
@@ -275,47 +276,47 @@ ranges! {
     dead_letters = dead_letter(endpoint: EndpointId);
 }
 
-/// Every `role` of every organisation.
+/// Builds the range of the `role` keys of all organisations.
 #[must_use]
 pub fn all_roles() -> KeyRange {
     Builder::new("role").range()
 }
 
-/// Every `webhook` of every organisation.
+/// Builds the range of the `webhook` keys of all organisations.
 pub(crate) fn all_webhooks() -> KeyRange {
     Builder::new("webhook").range()
 }
 
-/// Every `subscription` of every organisation.
+/// Builds the range of the `subscription` keys of all organisations.
 pub(crate) fn all_subscriptions() -> KeyRange {
     Builder::new("subscription").range()
 }
 
-/// Every `role_redirect` of every organisation.
+/// Builds the range of the `role_redirect` keys of all organisations.
 #[must_use]
 pub fn all_role_redirects() -> KeyRange {
     Builder::new("role_redirect").range()
 }
 
-/// `workspace_slug`
+/// Builds a key of the family `workspace_slug`.
 #[must_use]
 pub fn workspace_slug(org: OrgId, slug: &str) -> Key {
     Builder::new("workspace_slug").id(org.0).part(slug).key()
 }
 
-/// `member_handle`
+/// Builds a key of the family `member_handle`.
 #[must_use]
 pub fn member_handle(org: OrgId, handle: &str) -> Key {
     Builder::new("member_handle").id(org.0).part(handle).key()
 }
 
-/// `role_slug`
+/// Builds a key of the family `role_slug`.
 #[must_use]
 pub fn role_slug(org: OrgId, slug: &str) -> Key {
     Builder::new("role_slug").id(org.0).part(slug).key()
 }
 
-/// `holder`: where a custom role is held, in one workspace or in the whole organisation.
+/// Builds a key of the family `holder`, for one workspace or for the whole organisation.
 #[must_use]
 pub fn holder(org: OrgId, role: RoleId, member: MemberId, workspace: Option<WorkspaceId>) -> Key {
     let builder = Builder::new("holder").id(org.0).id(role.0).id(member.0);
@@ -325,13 +326,13 @@ pub fn holder(org: OrgId, role: RoleId, member: MemberId, workspace: Option<Work
     }
 }
 
-/// The holders of a custom role.
+/// Builds the range of the holders of a custom role.
 #[must_use]
 pub fn holders(org: OrgId, role: RoleId) -> KeyRange {
     Builder::new("holder").id(org.0).id(role.0).range()
 }
 
-/// Who holds and where, from a `holder` key.
+/// Parses the member from a `holder` key, and the workspace if it is for only one.
 #[must_use]
 pub fn parse_holder(key: &Key) -> Option<(MemberId, Option<WorkspaceId>)> {
     let member = MemberId(second_last_id(key)?);
@@ -341,7 +342,7 @@ pub fn parse_holder(key: &Key) -> Option<(MemberId, Option<WorkspaceId>)> {
     }
 }
 
-/// `holder_count`
+/// Builds a key of the family `holder_count`.
 #[must_use]
 pub fn holder_count(org: OrgId, role: RoleRef) -> Key {
     let builder = Builder::new("holder_count").id(org.0);
@@ -351,13 +352,13 @@ pub fn holder_count(org: OrgId, role: RoleRef) -> Key {
     }
 }
 
-/// `credential`
+/// Builds a key of the family `credential`.
 #[must_use]
 pub fn credential(hash: SecretHash) -> Key {
     Builder::new("credential").part(hash).key()
 }
 
-/// `source_key`
+/// Builds a key of the family `source_key`.
 #[must_use]
 pub fn source_key(org: OrgId, workspace: WorkspaceId, source: SourceId, name: &str) -> Key {
     Builder::new("source_key")
@@ -368,7 +369,7 @@ pub fn source_key(org: OrgId, workspace: WorkspaceId, source: SourceId, name: &s
         .key()
 }
 
-/// `chat_recent`
+/// Builds a key of the family `chat_recent`.
 #[must_use]
 pub fn chat_recent(
     org: OrgId,
@@ -384,7 +385,7 @@ pub fn chat_recent(
         .key()
 }
 
-/// The chats of a workspace by their newest message, oldest first.
+/// Builds the range of the chats of a workspace, ordered by newest message, oldest first.
 #[must_use]
 pub fn recent_chats(org: OrgId, workspace: WorkspaceId) -> KeyRange {
     Builder::new("chat_recent")
@@ -393,7 +394,7 @@ pub fn recent_chats(org: OrgId, workspace: WorkspaceId) -> KeyRange {
         .range()
 }
 
-/// `idempotency`
+/// Builds a key of the family `idempotency`.
 #[must_use]
 pub fn idempotency(org: OrgId, member: MemberId, operation: &str, key: &str) -> Key {
     Builder::new("idempotency")
@@ -404,7 +405,7 @@ pub fn idempotency(org: OrgId, member: MemberId, operation: &str, key: &str) -> 
         .key()
 }
 
-/// `inbound_message`
+/// Builds a key of the family `inbound_message`.
 #[must_use]
 pub fn inbound_message(org: OrgId, webhook: InboundWebhookId, message: &str) -> Key {
     Builder::new("inbound_message")
@@ -414,25 +415,25 @@ pub fn inbound_message(org: OrgId, webhook: InboundWebhookId, message: &str) -> 
         .key()
 }
 
-/// `outbox`
+/// Builds a key of the family `outbox`.
 #[must_use]
 pub fn outbox(event: EventId) -> Key {
     Builder::new("outbox").id(event.0).key()
 }
 
-/// The events that are not expanded yet, by the time of their identifiers.
+/// Builds the range of the events that have not been fanned out, oldest first.
 #[must_use]
 pub fn outbox_events() -> KeyRange {
     Builder::new("outbox").range()
 }
 
-/// `expansion`
+/// Builds a key of the family `expansion`.
 #[must_use]
 pub fn expansion(event: EventId) -> Key {
     Builder::new("expansion").id(event.0).key()
 }
 
-/// `endpoint_due`
+/// Builds a key of the family `endpoint_due`.
 #[must_use]
 pub fn endpoint_due(at: Timestamp, org: OrgId, endpoint: EndpointId) -> Key {
     Builder::new("endpoint_due")
@@ -442,20 +443,20 @@ pub fn endpoint_due(at: Timestamp, org: OrgId, endpoint: EndpointId) -> Key {
         .key()
 }
 
-/// Every turn of every endpoint, in the order of time.
+/// Builds the range of the ready queue, in order of time.
 #[must_use]
 pub fn endpoints_due() -> KeyRange {
     Builder::new("endpoint_due").range()
 }
 
-/// Whose turn it is and when, from an `endpoint_due` key.
+/// Parses the time, the organisation and the endpoint from an `endpoint_due` key.
 #[must_use]
 pub fn parse_endpoint_due(key: &Key) -> Option<(Timestamp, OrgId, EndpointId)> {
     let at = time_from_end(key, 2)?;
     Some((at, OrgId(second_last_id(key)?), EndpointId(last_id(key)?)))
 }
 
-/// `delivery_due`
+/// Builds a key of the family `delivery_due`.
 #[must_use]
 pub fn delivery_due(org: OrgId, endpoint: EndpointId, at: Timestamp, event: EventId) -> Key {
     Builder::new("delivery_due")
@@ -466,59 +467,59 @@ pub fn delivery_due(org: OrgId, endpoint: EndpointId, at: Timestamp, event: Even
         .key()
 }
 
-/// When which event is due, from a `delivery_due` key.
+/// Parses the time and the event from a `delivery_due` key.
 #[must_use]
 pub fn parse_delivery_due(key: &Key) -> Option<(Timestamp, EventId)> {
     Some((time_from_end(key, 1)?, EventId(last_id(key)?)))
 }
 
-/// `undelivered`
+/// Builds a key of the family `undelivered`.
 #[must_use]
 pub fn undelivered(event: EventId, endpoint: EndpointId) -> Key {
     Builder::new("undelivered").id(event.0).id(endpoint.0).key()
 }
 
-/// Every delivery that waits, the oldest event first.
+/// Builds the range of all pending deliveries, oldest event first.
 #[must_use]
 pub fn all_undelivered() -> KeyRange {
     Builder::new("undelivered").range()
 }
 
-/// Every `undelivered_count` of every organisation.
+/// Builds the range of the `undelivered_count` keys of all organisations.
 #[must_use]
 pub fn undelivered_counts() -> KeyRange {
     Builder::new("undelivered_count").range()
 }
 
-/// Every `disabled_endpoint_count` of every organisation.
+/// Builds the range of the `disabled_endpoint_count` keys of all organisations.
 #[must_use]
 pub fn disabled_endpoint_counts() -> KeyRange {
     Builder::new("disabled_endpoint_count").range()
 }
 
-/// The `undelivered_count` of schema 1, one for the whole store.
+/// Builds the `undelivered_count` key of schema 1, one for the whole store.
 pub(crate) fn global_undelivered_count() -> Key {
     Builder::new("undelivered_count").key()
 }
 
-/// The `disabled_endpoint_count` of schema 1, one for the whole store.
+/// Builds the `disabled_endpoint_count` key of schema 1, one for the whole store.
 pub(crate) fn global_disabled_endpoint_count() -> Key {
     Builder::new("disabled_endpoint_count").key()
 }
 
-/// `due`
+/// Builds a key of the family `due`.
 #[must_use]
 pub fn due(at: Timestamp, id: Uuid) -> Key {
     Builder::new("due").time(at).id(id).key()
 }
 
-/// When what a `due` key names is due.
+/// Parses the due time from a `due` key.
 #[must_use]
 pub fn due_at(key: &Key) -> Option<Timestamp> {
     time_from_end(key, 1)
 }
 
-/// What is due at `now` or was before, in the order of time.
+/// Builds the range of the tasks that are due at `now` or earlier, in order of time.
 #[must_use]
 pub fn due_until(now: Timestamp) -> KeyRange {
     let behind = Builder::new("due")
@@ -546,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_their_own_family_alone() {
+    fn range_contains_only_its_own_family() {
         let (acme, other) = (id(OrgId, 1), id(OrgId, 2));
         let range = roles(acme);
         assert!(range.contains(&role(acme, id(RoleId, 0))));
@@ -557,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_reads_back() {
+    fn role_holder_key_round_trips() {
         let (org, role, member) = (id(OrgId, 1), id(RoleId, 2), id(MemberId, 3));
         for workspace in [None, Some(id(WorkspaceId, 4))] {
             let key = holder(org, role, member, workspace);
@@ -567,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_ordered_by_time() {
+    fn due_keys_are_ordered_by_time() {
         let now = Timestamp::from_millis(1_000);
         let range = due_until(now);
         assert!(range.contains(&due(now, Uuid::max())));
@@ -577,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_and_queues_read_back_in_the_order_of_time() {
+    fn ready_and_delivery_queue_keys_round_trip_ordered_by_time() {
         let (org, endpoint, event) = (id(OrgId, 1), id(EndpointId, 2), id(EventId, 3));
         let at = Timestamp::from_millis(1_700_000_000_000);
         let turn = endpoint_due(at, org, endpoint);
@@ -598,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_key_is_within_the_limit() {
+    fn longest_key_fits_the_limit() {
         let longest = "x".repeat(crate::model::AUDIENCE_NAME_CHARS_MAX);
         assert!(
             member_handle(id(OrgId, 1), &longest).as_bytes().len() < crate::store::KEY_BYTES_MAX

@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 
-pub mod access;
 pub mod api;
 mod digest;
 pub mod dump;
 mod error;
+mod format;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
@@ -21,3 +21,4 @@ pub use knowledge_store as store;
 pub use knowledge_store::env;
 
 pub use self::error::{Error, FieldProblem, ProblemCode};
+pub use self::model::access;

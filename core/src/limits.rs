@@ -1,78 +1,92 @@
-//! The limits of the service: named, with their units, all configurable.
+//! Limits of the service: named, with their units, and configurable.
 
 use std::time::Duration;
 
 use crate::model::URL_CHARS_MAX;
 
-/// How many memories one bulk update may name.
+/// Maximum number of memories in one bulk update.
 pub const BULK_MEMORIES_MAX: usize = 1_000;
-/// The largest content of a memory, in bytes.
+/// Maximum size of a memory's content, in bytes.
 pub const CONTENT_BYTES_MAX: usize = 32 * 1024;
-/// The largest request body, in bytes.
+/// Maximum size of a request body, in bytes.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// The longest name or title, in characters.
+/// Maximum length of a name or title, in characters.
 pub const NAME_CHARS_MAX: usize = 128;
-/// The longest description, in characters.
+/// Maximum length of the key of a memory at its source, in characters.
+pub const SOURCE_KEY_CHARS_MAX: usize = 512;
+/// Minimum interval between the syncs of a connector.
+pub const SYNC_INTERVAL_MIN: Duration = Duration::from_secs(60);
+/// Maximum interval between the syncs of a connector.
+pub const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+/// Default rotation period of an MCP key.
+pub const ROTATION_DEFAULT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Maximum rotation period of an MCP key.
+pub const ROTATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum length of a description, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 1_024;
-/// How many outbound webhooks a workspace may have.
+/// Maximum number of outbound webhooks of a workspace.
 pub const WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50;
-/// How many inbound webhooks a workspace may have.
+/// Maximum number of inbound webhooks of a workspace.
 pub const INBOUND_WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50;
-/// How many connectors a workspace may have: the dashboard shows all of them.
+/// Maximum number of connectors of a workspace; the dashboard shows all of them.
 pub const CONNECTORS_PER_WORKSPACE_MAX: u64 = 100;
-/// How many MCP keys a workspace may have: the dashboard shows all of them.
+/// Maximum number of MCP keys of a workspace; the dashboard shows all of them.
 pub const MCP_KEYS_PER_WORKSPACE_MAX: u64 = 100;
-/// How many custom roles an organisation may have.
+/// Maximum number of custom roles of an organisation.
 pub const CUSTOM_ROLES_PER_ORG_MAX: u64 = 100;
-/// How many memories one recall may cite.
+/// Maximum number of memories that one recall cites.
 pub const RECALL_MEMORIES_MAX: usize = 500;
-/// How many memories one ingest may bring.
+/// Maximum number of memories in one ingest.
 pub const INGEST_MEMORIES_MAX: usize = 100;
-/// How many subscriptions a recall may have.
+/// Maximum number of subscriptions to a recall.
 pub const SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50;
-/// How many teams a member may be in.
+/// Maximum number of teams of a member.
 pub const TEAMS_PER_MEMBER_MAX: usize = 100;
-/// To how many workspaces, and to how many audience labels, a token may be narrowed.
+/// Maximum number of workspaces, and of audience labels, in the scope of a token.
 pub const NARROWING_MAX: usize = 100;
-/// How many items a page of a list has where its caller does not say.
+/// Default number of items on a page of a list.
 pub const PAGE_ITEMS_DEFAULT: usize = 50;
-/// How many items a page of a list may have.
+/// Maximum number of items on a page of a list.
 pub const PAGE_ITEMS_MAX: usize = 200;
-/// How many records one page of a filtered list looks through: so that a filter that nothing passes costs little too.
+/// Maximum number of records that one page of a filtered list reads.
+///
+/// It bounds the cost of a filter that nothing matches.
 pub const PAGE_RECORDS_MAX: usize = 2_000;
-/// How long a signing secret counts beside the one that replaced it.
+/// Time for which a replaced signing secret remains valid.
 pub const SIGNING_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
-/// How far the time of a signed message may be from the time at which it comes in, either way.
+/// Maximum difference, either way, between the time of a signed message and its arrival.
 pub const SIGNED_MESSAGE_TOLERANCE: Duration = Duration::from_secs(5 * 60);
-/// How long it is known that a message was taken in: longer than a sender repeats it (Standard Webhooks 1.0.0 proposes
-/// about 75 hours).
+/// Retention of the deduplication record of an inbound message.
+///
+/// It is longer than senders retry (Standard Webhooks 1.0.0 proposes about 75 hours).
 pub const INBOUND_MESSAGE_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How long the result of a bulk update is kept for replays.
+/// Retention of the result of a bulk update, for replays.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long an event and what became of its deliveries is kept.
+/// Retention of an event and its deliveries.
 pub const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// The shortest that may be: longer than the whole schedule of a delivery takes at most, so that nothing is swept that is
-/// still to be attempted.
+/// Minimum of [`Limits::delivery_retention`].
+///
+/// It is longer than the whole retry schedule, so that no pending delivery is purged.
 pub const DELIVERY_RETENTION_MIN: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
-/// How long an entry of the audit log is kept: a year and what a yearly review takes.
+/// Retention of an entry of the audit log: a year, and time for a yearly review.
 pub const AUDIT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// The limits in force. [`Limits::default`] has the values of the constants in this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// See [`BULK_MEMORIES_MAX`]. At most 1,300, so that a bulk update fits into one commit however many
-    /// workspaces it reaches.
+    /// See [`BULK_MEMORIES_MAX`]. At most [`BULK_MEMORIES_CEILING`].
     pub bulk_memories_max: usize,
-    /// See [`CONTENT_BYTES_MAX`]. At most 32 KiB, so that a memory fits into one value. Content that JSON escapes
-    /// to more than 60 KiB is refused too.
+    /// See [`CONTENT_BYTES_MAX`]. At most that, so that a memory fits into one value.
+    ///
+    /// Content that exceeds 60 KiB once JSON escapes it is rejected too.
     pub content_bytes_max: usize,
     /// See [`BODY_BYTES_MAX`].
     pub body_bytes_max: usize,
     /// See [`NAME_CHARS_MAX`]. At most that, so that a title fits into one value with its content.
     pub name_chars_max: usize,
-    /// See [`URL_CHARS_MAX`]. At most that, which is what the type takes.
+    /// See [`URL_CHARS_MAX`]. At most that, the maximum of the type.
     pub url_chars_max: usize,
     /// See [`WEBHOOKS_PER_WORKSPACE_MAX`].
     pub webhooks_per_workspace_max: u64,
@@ -88,32 +102,38 @@ pub struct Limits {
     pub subscriptions_per_recall_max: u64,
     /// See [`IDEMPOTENCY_RETENTION`].
     pub idempotency_retention: Duration,
-    /// See [`AUDIT_RETENTION`]. At least [`Limits::idempotency_retention`]: a replay is rebuilt from the audit log.
+    /// See [`AUDIT_RETENTION`]. At least [`Limits::idempotency_retention`], because a replay is
+    /// rebuilt from the audit log.
     pub audit_retention: Duration,
     /// See [`DELIVERY_RETENTION`]. At least [`DELIVERY_RETENTION_MIN`].
     pub delivery_retention: Duration,
 }
 
-/// A limit that cannot be in force.
+/// A limit outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {name} must be between {min} and {max}")]
 pub struct InvalidLimit {
-    /// The field of [`Limits`].
+    /// Field of [`Limits`].
     pub name: &'static str,
-    /// The least it may be.
+    /// Minimum.
     pub min: usize,
-    /// The most it may be.
+    /// Maximum.
     pub max: usize,
 }
 
-/// The most that [`Limits::bulk_memories_max`] may be.
+/// Maximum of [`Limits::bulk_memories_max`].
+///
+/// A bulk update of that size fits into one commit, however many workspaces it reaches.
 pub const BULK_MEMORIES_CEILING: usize = 1_300;
 
 impl Limits {
-    /// Refuses limits under which requests would fail inside that should be refused, or nothing could be done at all.
+    /// Checks that every limit is within its range.
+    ///
+    /// Outside it, requests would fail with an internal error instead of being rejected, or no
+    /// request could succeed.
     ///
     /// # Errors
-    /// [`InvalidLimit`] names the first one.
+    /// [`InvalidLimit`] names the first one out of range.
     pub fn validate(&self) -> Result<(), InvalidLimit> {
         let millis = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
         let retention_ms = millis(self.idempotency_retention);
@@ -183,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_fail_inside_is_refused() {
+    fn limits_validation_rejects_unsupported_values() {
         assert_eq!(Limits::default().validate(), Ok(()));
         let refused = |change: fn(&mut Limits)| {
             let mut limits = Limits::default();

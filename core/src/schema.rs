@@ -1,8 +1,8 @@
-//! The schemas of what is written and read by hand: texts with rules, identifiers, labels, sets.
+//! Schemas of types that are serialised by hand: constrained strings, identifiers, labels, sets.
 //!
-//! Where the fields of a wire type are plain strings with a rule, they name the schema of the rule:
-//! `schemars(with = "Name")`. A limit that is configured stands as `x-limit` with its name in
-//! [`Limits`](crate::limits::Limits), and becomes the limit in force where the document is made.
+//! A field that is a plain string with a constraint names the schema of that constraint:
+//! `schemars(with = "Name")`. A configurable limit appears as `x-limit` with its name in
+//! [`Limits`](crate::limits::Limits); generating the document replaces it by the limit in force.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
-use crate::limits::{CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
+use crate::limits::{
+    CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, ROTATION_DEFAULT, ROTATION_MAX,
+    SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
+};
 use crate::model::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, URL_CHARS_MAX, WebhookUrl,
 };
-use crate::service::SOURCE_KEY_CHARS_MAX;
-use crate::service::{
-    Cursor, ROTATION_DEFAULT, ROTATION_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
-};
 
-/// Gives a type a schema that stands where the type is used.
+/// Implements an inline schema for a type.
 macro_rules! inline_schema {
     ($name:ident: |$generator:ident| $schema:expr) => {
         impl schemars::JsonSchema for $name {
@@ -43,7 +42,7 @@ macro_rules! inline_schema {
 
 pub(crate) use inline_schema;
 
-/// Defines rules for strings as types that are nothing but their schema.
+/// Defines constraints of strings as uninhabited types that only have a schema.
 macro_rules! rules {
     ($($(#[$meta:meta])* $name:ident: $schema:expr;)+) => {$(
         $(#[$meta])*
@@ -61,13 +60,13 @@ pub(crate) fn uuid() -> Schema {
     })
 }
 
-/// A text without control characters that is not white space alone.
+/// Pattern of a text without control characters that is not only white space.
 const PLAIN_TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
 
 rules! {
-    /// The identifier of something whose kind another field says.
+    /// An identifier whose kind another field names.
     Identifier: uuid();
-    /// Whether what was asked for was done.
+    /// The outcome of an audited operation.
     OutcomeName: json_schema!({ "type": "string", "enum": ["ok", "not_found", "forbidden"] });
     /// A slug, a handle or the name of a team.
     Slug: json_schema!({
@@ -90,19 +89,19 @@ rules! {
         "maxLength": SOURCE_KEY_CHARS_MAX,
         "examples": ["refunds.md"],
     });
-    /// The kind of program that uses an MCP key: one that is not known is taken too.
+    /// The kind of client that uses an MCP key. Unknown kinds are accepted.
     ClientName: json_schema!({
         "type": "string",
         "examples": ["claude_code"],
     });
-    /// How often a connector syncs.
+    /// The interval between syncs of a connector, in seconds.
     SyncIntervalSeconds: json_schema!({
         "type": "integer",
         "minimum": SYNC_INTERVAL_MIN.as_secs(),
         "maximum": SYNC_INTERVAL_MAX.as_secs(),
         "examples": [3_600],
     });
-    /// In what time an MCP key has to be replaced.
+    /// The time within which an MCP key must be rotated, in seconds.
     RotationSeconds: json_schema!({
         "type": "integer",
         "minimum": 1,
@@ -110,7 +109,7 @@ rules! {
         "default": ROTATION_DEFAULT.as_secs(),
         "examples": [ROTATION_DEFAULT.as_secs()],
     });
-    /// A signing secret, as Standard Webhooks 1.0.0 writes it.
+    /// A signing secret in the format of Standard Webhooks 1.0.0.
     SigningSecret: json_schema!({
         "type": "string",
         "pattern": "^whsec_[A-Za-z0-9+/]+={0,2}$",
@@ -118,8 +117,9 @@ rules! {
     });
 }
 
-/// A text of at most so many characters as the limit of this name says. What is answered was made under the limit that
-/// was in force then.
+/// Adds the maximum length to the schema of a string.
+///
+/// A request obeys the limit in force; a response may hold values accepted under an earlier one.
 fn limited(generator: &SchemaGenerator, mut schema: Schema, name: &str, ceiling: usize) -> Schema {
     schema.insert("type".to_owned(), "string".into());
     if generator.contract().is_serialize() {
@@ -139,8 +139,10 @@ inline_schema! { Name: |generator| limited(generator, json_schema!({
     "examples": ["Product handbook"],
 }), "name_chars_max", NAME_CHARS_MAX) }
 
-/// The content of a memory or a message. Its limit is in bytes, which no schema can say: of plain ASCII a byte is a
-/// character, of everything else fewer characters fit.
+/// The content of a memory or a message.
+///
+/// Its limit is in bytes, which a schema cannot express. `maxLength` is therefore exact only for
+/// ASCII.
 pub(crate) enum Content {}
 
 inline_schema! { Content: |generator| limited(generator, json_schema!({
@@ -155,7 +157,7 @@ fn audience_label() -> Schema {
         .collect();
     let scopes = scopes.join("|");
     json_schema!({
-        "description": "Who may know of a memory: `<scope>:<name>`.",
+        "description": "Audience of a memory: `<scope>:<name>`.",
         "type": "string",
         "pattern": format!("^({scopes}):[a-z0-9._-]{{1,{AUDIENCE_NAME_CHARS_MAX}}}$"),
         "examples": ["team:platform"],
@@ -164,7 +166,7 @@ fn audience_label() -> Schema {
 
 fn role_ref(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "A built-in role by its name, or a custom role by its identifier.",
+        "description": "Name of a built-in role, or identifier of a custom role.",
         "anyOf": [generator.subschema_for::<BuiltInRole>(), uuid()],
     })
 }
@@ -180,18 +182,18 @@ fn action_set(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
-/// A role that can be held in a workspace.
+/// A role that can be assigned in a workspace.
 pub(crate) enum WorkspaceRole {}
 
 inline_schema! { WorkspaceRole: json_schema!({
-    "description": "A built-in role but `owner` by its name, or a custom role by its identifier.",
+    "description": "Name of a built-in role except `owner`, or identifier of a custom role.",
     "anyOf": [{ "type": "string", "enum": ["viewer", "member", "admin"] }, uuid()],
 }) }
 
-/// The role that the holders of a deleted one get.
-pub(crate) enum Heir {}
+/// The role that the holders of a deleted role get.
+pub(crate) enum ReassignTarget {}
 
-inline_schema! { Heir: |generator| json_schema!({
+inline_schema! { ReassignTarget: |generator| json_schema!({
     "anyOf": [generator.subschema_for::<BaseRole>(), uuid()],
 }) }
 impl JsonSchema for AudienceLabel {
@@ -211,7 +213,3 @@ inline_schema! { WebhookUrl: |generator| limited(generator, json_schema!({
     "pattern": r"^https?://[^\s/?#@]+([/?][^\s#]*)?$",
     "examples": ["https://example.com/hooks"],
 }), "url_chars_max", URL_CHARS_MAX) }
-inline_schema! { Cursor: json_schema!({
-    "type": "string",
-    "pattern": "^[A-Za-z0-9_-]+$",
-}) }

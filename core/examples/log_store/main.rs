@@ -1,6 +1,7 @@
-//! How to write a storage backend: three methods, a green conformance suite, and the property tests of the service.
+//! A storage backend of two methods, with the conformance suite and the property tests of the
+//! service.
 //!
-//! `cargo run -p knowledge-core --example log_store --features testing`
+//! `cargo run -p knowledge-core --example log_store`
 
 #![allow(
     clippy::disallowed_types,
@@ -20,14 +21,14 @@ use knowledge_testing::simulation::{self, Config};
 
 use self::store::LogStore;
 
-/// How many random sequences of operations the service is run through over this backend.
+/// Random sequences of operations that the service runs on this backend.
 const PROPERTY_CASES: u32 = 10;
 
-/// Tells the suite how stores of this backend are opened and how tasks run at the same time.
+/// Opens stores of this backend, and runs tasks concurrently, for the suite.
 struct LogStores {
     directory: tempfile::TempDir,
     opened: AtomicU32,
-    /// The suite has one store open at a time; this is its file.
+    /// The file of the one store that the suite has open.
     path: std::sync::Mutex<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! A storage backend in one file: an ordered map in memory, and a log on disk that it is rebuilt from.
+//! A storage backend: an ordered map in memory, rebuilt from a log on disk.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use knowledge_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A store whose every commit is one line of a file, synced before it is acknowledged.
+/// A store that writes each commit as one line of a file and syncs it before acknowledging it.
 pub(crate) struct LogStore {
     state: Mutex<State>,
 }
@@ -24,11 +24,11 @@ struct State {
     log: File,
     entries: BTreeMap<Key, Entry>,
     next_version: Version,
-    /// Set by a failed write: what the file holds is then not known, and the store refuses everything.
+    /// True after a failed write: the contents of the file are then unknown, so every call fails.
     is_closed: bool,
 }
 
-/// One commit as a line of the log: what each key holds from then on, `None` for nothing.
+/// One commit as a line of the log: the new value of each key, or `None` if it is deleted.
 #[derive(Serialize, Deserialize)]
 struct Line {
     version: Version,
@@ -36,7 +36,9 @@ struct Line {
 }
 
 impl LogStore {
-    /// Opens the log at `path`, or begins one. A line that a crash cut off was never acknowledged, and is dropped.
+    /// Opens the log at `path`, or creates one.
+    ///
+    /// Drops a line that a crash cut off: it was never acknowledged.
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let mut log = OpenOptions::new()
             .create(true)
@@ -81,7 +83,7 @@ impl LogStore {
 }
 
 impl State {
-    /// Brings a line into the map.
+    /// Applies a line to the map.
     fn apply(&mut self, line: Line) {
         for (key, value) in line.writes {
             let key = Key::new(key).expect("the log holds keys that were keys");
@@ -136,7 +138,7 @@ impl State {
         self.entries.get(key).map(|entry| entry.version) == version
     }
 
-    /// What the keys of a mutation hold after it.
+    /// Returns the key of a mutation and its value afterwards.
     fn outcome(&self, mutation: Mutation) -> Result<(Vec<u8>, Option<Bytes>), StoreError> {
         let key = mutation.key().as_bytes().to_vec();
         let value = match mutation {
@@ -180,7 +182,8 @@ impl Store for LogStore {
         let line = Line { version, writes };
         let mut text = serde_json::to_vec(&line).expect("a line serialises");
         text.push(b'\n');
-        // Durable first, visible second. Whether a failed write reached the disk nobody knows: that is `Unknown`.
+        // Durable first, visible second. A failed write is indeterminate (`Unknown`): it may have
+        // reached the disk.
         if let Err(error) = state
             .log
             .write_all(&text)

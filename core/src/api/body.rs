@@ -1,4 +1,4 @@
-//! Reading JSON bodies: every problem is found, not only the first.
+//! Reads JSON bodies and collects every problem, not only the first.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::error::{Error, ProblemCode};
 use crate::limits::Limits;
 use crate::service::Problems;
 
-/// The JSON object of a request, as it is read field by field.
+/// The JSON object of a request, read field by field.
 pub(super) struct Body {
     fields: Map<String, Value>,
     known: Vec<&'static str>,
@@ -19,20 +19,20 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Reads a body that has to be a JSON object.
+    /// Parses a body that has to be a JSON object.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let wrong = |message: String| Error::invalid("body", ProblemCode::InvalidType, message);
         if bytes.is_empty() {
             return Err(Error::invalid(
                 "body",
                 ProblemCode::Required,
-                "must be a JSON object; it is empty",
+                "must be a JSON object, but is empty",
             ));
         }
         let (value, repeated) = json::parse(bytes).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
             wrong(format!(
-                "must be a JSON object; it cannot be read from {place} on"
+                "must be a JSON object, but has a syntax error at {place}"
             ))
         })?;
         let Value::Object(fields) = value else {
@@ -41,7 +41,7 @@ impl Body {
         };
         let mut problems = Problems::default();
         for path in repeated {
-            problems.push(path, ProblemCode::Duplicate, "must stand there once");
+            problems.push(path, ProblemCode::Duplicate, "must not be repeated");
         }
         Ok(Self {
             fields,
@@ -50,12 +50,12 @@ impl Body {
         })
     }
 
-    /// The same, where no body at all stands for an object without fields.
+    /// Parses a body that has to be a JSON object; an empty body is an object without fields.
     pub(super) fn parse_optional(bytes: &[u8]) -> Result<Self, Error> {
         Self::parse(if bytes.is_empty() { b"{}" } else { bytes })
     }
 
-    /// A field that is read by `read`, which says what it has to be instead. Absent is `None`.
+    /// Reads a field with `read`; `None` if it is absent or invalid.
     fn field<T>(
         &mut self,
         name: &'static str,
@@ -71,7 +71,7 @@ impl Body {
         }
     }
 
-    /// Notes that a field is missing where it was not sent.
+    /// Adds a problem if a field is absent.
     pub(super) fn require(&mut self, name: &'static str) {
         if !self.fields.contains_key(name) {
             self.problems
@@ -79,24 +79,24 @@ impl Body {
         }
     }
 
-    /// Notes that something is missing where none of these fields was sent.
+    /// Adds a problem with this message if all of these fields are absent.
     pub(super) fn require_any(&mut self, names: &[&str], message: &str) {
         if !names.iter().any(|name| self.fields.contains_key(*name)) {
             self.problems.push("body", ProblemCode::Required, message);
         }
     }
 
-    /// Where checks of the values note what is wrong with them, beside what was wrong with the JSON.
+    /// Returns the problems found so far, to add those of further checks.
     pub(super) fn problems(&mut self) -> &mut Problems {
         &mut self.problems
     }
 
-    /// A string.
+    /// Reads a string.
     pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
         self.field(name, |value| text(value).map(str::to_owned))
     }
 
-    /// A name or a title, which has to be there.
+    /// Reads a name or title, which is required.
     pub(super) fn name(&mut self, name: &'static str, limits: &Limits) -> Option<String> {
         self.require(name);
         let text = self.text(name)?;
@@ -104,7 +104,7 @@ impl Body {
         Some(text)
     }
 
-    /// A slug or a handle, which has to be there.
+    /// Reads a slug or handle, which is required.
     pub(super) fn slug(&mut self, name: &'static str) -> Option<String> {
         self.require(name);
         let text = self.text(name)?;
@@ -112,21 +112,21 @@ impl Body {
         Some(text)
     }
 
-    /// A description.
+    /// Reads a description.
     pub(super) fn description(&mut self, name: &'static str) -> Option<String> {
         let text = self.text(name)?;
         self.problems.description(name, &text);
         Some(text)
     }
 
-    /// A list of strings.
+    /// Reads a list of strings.
     pub(super) fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
         self.list(name, "a list of strings", |value| {
             text(value).map(str::to_owned)
         })
     }
 
-    /// A list of strings that are something else inside.
+    /// Reads a list of strings and parses each of them.
     pub(super) fn parsed_list<T: FromStr<Err: Display>>(
         &mut self,
         name: &'static str,
@@ -134,7 +134,7 @@ impl Body {
         self.list(name, "a list of strings", parse)
     }
 
-    /// A whole number that is not negative.
+    /// Reads a whole number that is not negative.
     pub(super) fn number(&mut self, name: &'static str) -> Option<u64> {
         self.field(name, |value| {
             value
@@ -144,7 +144,7 @@ impl Body {
         })
     }
 
-    /// A boolean.
+    /// Reads a boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         self.field(name, |value| {
             value
@@ -153,17 +153,17 @@ impl Body {
         })
     }
 
-    /// A string that is something else inside. The error of the type says what it has to be.
+    /// Reads a string and parses it. The error of the type becomes the message.
     pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
         self.field(name, parse)
     }
 
-    /// A UUID.
+    /// Reads a UUID.
     pub(super) fn id<T: FromStr>(&mut self, name: &'static str) -> Option<T> {
         self.field(name, id)
     }
 
-    /// A list of UUIDs. Each that is none is a problem of its own.
+    /// Reads a list of UUIDs. Each invalid item is a problem of its own.
     pub(super) fn ids<T: FromStr>(&mut self, name: &'static str) -> Option<Vec<T>> {
         self.list(name, "a list of UUIDs", id)
     }
@@ -197,13 +197,13 @@ impl Body {
         (read_items.len() == items.len()).then_some(read_items)
     }
 
-    /// A list of the names of actions.
+    /// Reads a list of action names.
     pub(super) fn actions(&mut self, name: &'static str) -> Option<ActionSet> {
         let actions = self.list(name, "a list of action names", parse::<Action>)?;
         Some(actions.into_iter().collect())
     }
 
-    /// A list of objects with fields of their own. Their problems are reported under their places.
+    /// Reads a list of objects. Their problems are reported under their paths.
     pub(super) fn objects<T>(
         &mut self,
         name: &'static str,
@@ -244,7 +244,7 @@ impl Body {
         (read_items.len() == items.len()).then_some(read_items)
     }
 
-    /// An object with fields of its own. Its problems are reported under its name.
+    /// Reads an object. Its problems are reported under its name.
     pub(super) fn object<T>(
         &mut self,
         name: &'static str,
@@ -268,11 +268,11 @@ impl Body {
         Some(read)
     }
 
-    /// Ends the reading: `value`, unless something was wrong.
+    /// Completes the body: returns `value` if there were no problems.
     pub(super) fn finish<T>(mut self, value: Option<T>) -> Result<T, Error> {
         self.note_unknown();
         self.problems.into_result()?;
-        value.ok_or_else(|| Error::internal("a body without problems was not read"))
+        value.ok_or_else(|| Error::internal("a body without problems has no value"))
     }
 
     fn note_unknown(&mut self) {
@@ -288,21 +288,21 @@ impl Body {
             self.problems.push(
                 name,
                 ProblemCode::UnknownField,
-                format!("is not known here; known are {expected}"),
+                format!("is unknown; known fields: {expected}"),
             );
         }
     }
 }
 
-/// A number that is written with a fraction and has none: JSON does not tell `60` from `60.0`.
+/// Converts a number written with a zero fraction: JSON does not distinguish `60` from `60.0`.
 fn whole(number: f64) -> Option<u64> {
-    /// Beyond it not every whole number is one of these.
+    /// Maximum up to which every whole number has an exact `f64`.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let is_whole = number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number);
     is_whole.then_some(number as u64)
 }
 
-/// What is wrong with one value.
+/// Problem with one value.
 struct Wrong {
     code: ProblemCode,
     message: String,
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_taken_however_they_are_written() {
+    fn body_accepts_whole_numbers_in_any_notation() {
         let number = |json: &str| {
             let mut body = Body::parse(json.as_bytes()).unwrap();
             let number = body.number("n");

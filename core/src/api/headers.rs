@@ -1,4 +1,4 @@
-//! What is read from the headers of a request.
+//! Reads the headers of a request.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
@@ -6,28 +6,28 @@ use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch, SignedMessage};
 
-/// The cookie that carries a session.
+/// Name of the cookie that carries a session.
 pub(super) const SESSION_COOKIE: &str = "service_session";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// What a message is called, and its signature is over (Standard Webhooks 1.0.0).
+/// Signed headers and signature of a message (Standard Webhooks 1.0.0).
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The credential of the kind that the operation takes.
+/// Reads the credential of the kind that the operation uses.
 ///
 /// # Errors
-/// [`Error::Unauthenticated`] where there is none, or none that can be one.
+/// [`Error::Unauthenticated`] if it is missing or malformed.
 pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Credential, Error> {
     let (text, missing) = match kind {
         CredentialKind::Bearer => (
             bearer(headers),
-            "an access token is needed: Authorization: Bearer wkt_...",
+            "an access token is required; send Authorization: Bearer wkt_...",
         ),
         CredentialKind::Session => (
             session(headers),
-            "a session is needed: Cookie: service_session=wks_...",
+            "a session is required; send Cookie: service_session=wks_...",
         ),
     };
     let text = text.ok_or(Error::Unauthenticated { reason: missing })?;
@@ -39,7 +39,7 @@ pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Cr
         .map_err(|_| unknown)
 }
 
-/// Whether an access token was presented, taken or not.
+/// Returns true if an access token was sent, valid or not.
 pub(super) fn has_token(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
@@ -64,14 +64,14 @@ fn session(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
-/// The idempotency key, which has to be there.
+/// Reads the idempotency key, which is required.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Error> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).into_iter();
     let invalid =
         |message: String| Error::invalid("Idempotency-Key", ProblemCode::InvalidValue, message);
     match (values.next(), values.next()) {
         (None, _) => Err(Error::IdempotencyKeyRequired),
-        (Some(_), Some(_)) => Err(invalid("must be sent once".to_owned())),
+        (Some(_), Some(_)) => Err(invalid("must not be repeated".to_owned())),
         (Some(value), None) => {
             let text = value.to_str().unwrap_or_default().trim();
             text.parse()
@@ -80,7 +80,9 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Err
     }
 }
 
-/// The message that a request with this body is: each of the three headers of Standard Webhooks, once.
+/// Reads the signed message of a request with this body.
+///
+/// Each of the three headers of Standard Webhooks has to be sent exactly once.
 ///
 /// # Errors
 /// [`Error::Unauthenticated`].
@@ -92,7 +94,7 @@ pub(super) fn signed_message<'m>(
         let mut values = headers.get_all(name).into_iter();
         let value = values.next().filter(|_| values.next().is_none());
         value.map(HeaderValue::as_bytes).ok_or(Error::Unauthenticated {
-            reason: "the message must be signed: webhook-id, webhook-timestamp and webhook-signature, each once",
+            reason: "the message is not signed; send webhook-id, webhook-timestamp and webhook-signature once each",
         })
     };
     Ok(SignedMessage {
@@ -103,7 +105,7 @@ pub(super) fn signed_message<'m>(
     })
 }
 
-/// The condition of a change, if there is one (RFC 9110, 13.1.1).
+/// Reads the precondition of a change, if there is one (RFC 9110, 13.1.1).
 pub(super) fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
     let tags = entity_tags(headers, &header::IF_MATCH)?;
     Some(if tags.iter().any(|tag| tag == "*") {
@@ -113,7 +115,9 @@ pub(super) fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
     })
 }
 
-/// Whether the caller has the answer with this entity tag already (RFC 9110, 13.1.2: weak comparison).
+/// Returns true if the caller already has the response with this entity tag.
+///
+/// The comparison is weak (RFC 9110, 13.1.2).
 pub(super) fn has_current(headers: &HeaderMap, etag: &str) -> bool {
     let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
     entity_tags(headers, &header::IF_NONE_MATCH).is_some_and(|tags| {
@@ -126,7 +130,7 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     if !headers.contains_key(name) {
         return None;
     }
-    // The tags that this service makes have no comma in them: splitting at commas tells them apart.
+    // Entity tags of this service contain no comma, so commas separate them.
     let lines = headers
         .get_all(name)
         .into_iter()
@@ -139,7 +143,7 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     )
 }
 
-/// Refuses a write with a cookie that a page of another site makes a browser send, unless it is one of the `trusted`.
+/// Rejects a cross-site write with a session cookie, unless its origin is one of the `trusted`.
 pub(super) fn refuse_cross_site(
     headers: &HeaderMap,
     method: &Method,
@@ -148,14 +152,13 @@ pub(super) fn refuse_cross_site(
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    // Browsers write the origin themselves: no page can claim another's.
+    // Browsers set the origin themselves, so that no page can forge it.
     if let Some(origin) = headers.get(header::ORIGIN)
         && trusted.iter().any(|trusted| origin == trusted)
     {
         return Ok(());
     }
-    let refusal =
-        || Error::forbidden("a page of another site may not do this with a session cookie");
+    let refusal = || Error::forbidden("cross-site requests with a session cookie are not allowed");
     let text = |name: &HeaderName| {
         headers
             .get(name)
@@ -172,7 +175,7 @@ pub(super) fn refuse_cross_site(
     let origin_host = origin.split_once("://").map(|(_, host)| host);
     match (origin_host, text(&header::HOST)) {
         (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host) => Ok(()),
-        // Where the browser itself says that the site is the same, another port or name of it may send.
+        // The browser confirms the same site; its port or subdomain may differ.
         _ if text(&SEC_FETCH_SITE)
             .is_some_and(|site| matches!(site, "same-origin" | "same-site")) =>
         {
@@ -182,7 +185,7 @@ pub(super) fn refuse_cross_site(
     }
 }
 
-/// Refuses a body that does not say it is JSON.
+/// Rejects a body whose content type is not JSON.
 pub(super) fn require_json(headers: &HeaderMap, has_body: bool) -> Result<(), Error> {
     if !has_body {
         return Ok(());
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_among_cookies() {
+    fn session_is_found_among_other_cookies() {
         let found = headers(&[("cookie", "a=1; service_session=wks_x"), ("cookie", "b=2")]);
         assert_eq!(session(&found), Some("wks_x"));
         assert_eq!(
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_of_a_token_is_read_without_case() {
+    fn bearer_scheme_is_case_insensitive() {
         assert_eq!(
             bearer(&headers(&[("authorization", "bearer wkt_x")])),
             Some("wkt_x")
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sites_cannot_write() {
+    fn cross_site_write_is_rejected() {
         let refused = |pairs: &[(&str, &str)]| {
             refuse_cross_site(&headers(pairs), &Method::PATCH, &[]).is_err()
         };
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn trusted_sites_can_write() {
+    fn cross_site_write_from_trusted_origin_is_accepted() {
         let trusted = ["https://app.example".to_owned()];
         let refused = |origin: &str| {
             let pairs = [
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_to_say_so() {
+    fn json_body_requires_json_content_type() {
         let refused = |pairs: &[(&str, &str)]| require_json(&headers(pairs), true).is_err();
         assert!(!refused(&[("content-type", "application/json")]));
         assert!(!refused(&[(
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn entity_tags_compare_weakly_for_reads() {
+    fn if_none_match_compares_etags_weakly() {
         let found = headers(&[("if-none-match", "\"a\", W/\"b\"")]);
         assert!(has_current(&found, "W/\"a\""));
         assert!(has_current(&found, "W/\"b\""));

@@ -1,7 +1,7 @@
-//! Reading JSON that says everything once.
+//! Reads JSON and detects repeated fields.
 //!
-//! Where an object has two fields of one name, parsers differ in which of them counts (RFC 8259, 4). A request that
-//! one part of a system reads in one way and the next in another is refused instead.
+//! Parsers differ in which of two fields with the same name they use (RFC 8259, 4). A request that
+//! two parts of a system may read differently is rejected.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,11 +9,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// How many repeated fields are named, and in how many characters each: what is sent decides neither.
+/// Maximum number of reported repeated fields, and of characters of each, whatever was sent.
 const REPEATED_MAX: usize = 100;
 const PATH_CHARS_MAX: usize = 200;
 
-/// The value of a text, and the paths of the fields that stand in it more than once.
+/// Parses a text; returns its value and the paths of repeated fields.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let repeated = RefCell::new(Vec::new());
     let root = Node {
@@ -26,7 +26,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Er
     Ok((value, repeated.into_inner()))
 }
 
-/// Where a value stands. Written out only where it has to be named.
+/// Path of a value, formatted only when it is reported.
 #[derive(Clone, Copy)]
 enum Path<'p> {
     Root,
@@ -45,7 +45,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// One value that is still to be read.
+/// A value to deserialise.
 #[derive(Clone, Copy)]
 struct Node<'n> {
     path: Path<'n>,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_serde_json() {
+    fn parser_returns_same_values_as_serde_json() {
         for text in [
             "null",
             " [true, -1, 18446744073709551615, 0.5, \"\\u00e4\", [], {}] ",
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_twice_is_named() {
+    fn parser_reports_repeated_fields() {
         let text = r#"{"a": 1, "b": {"c": [{"d": 1}, {"d": 1, "\u0064": 2, "d": 3}]}, "a": 2}"#;
         let (value, repeated) = parse(text.as_bytes()).unwrap();
         assert_eq!(repeated, ["b.c[1].d", "b.c[1].d", "a"]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_bounded() {
+    fn report_of_repeated_fields_is_bounded() {
         let text = format!(
             "{{\"{}\": {{{}\"a\": 1}}}}",
             "b".repeat(500),

@@ -1,7 +1,7 @@
-//! HTTP without a network: a request in, a response out.
+//! HTTP interface without a network: maps a request to a response.
 //!
-//! The one router of the domain operations. Every front end passes its requests here, so that all of them answer
-//! alike: paths, headers, statuses and bodies are decided in this module and nowhere else.
+//! This is the only router of the domain operations. Every front end passes its requests here, so
+//! that paths, headers, statuses and bodies are the same everywhere.
 
 pub mod admin;
 mod body;
@@ -19,7 +19,7 @@ use http::{HeaderMap, Method, Request, Response, Uri};
 
 pub use self::admin::AdminApi;
 pub use self::response::status;
-use self::response::{Answer, Challenge};
+use self::response::{ApiResponse, Challenge};
 use self::route::Routes;
 pub use self::route::{
     Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
@@ -28,9 +28,10 @@ use crate::error::Error;
 use crate::model::MemberId;
 use crate::service::KnowledgeService;
 
-/// The path of the operation that a response belongs to, parameters in braces: among the extensions of every response
-/// whose path is one of the interface's. Front ends name a request by it where the path itself, which has identifiers
-/// in it, would be one name too many: in metrics and in traces.
+/// Path template of the operation that a response belongs to, with parameters in braces.
+///
+/// It is an extension of every response whose path belongs to the interface. Front ends use it in
+/// metrics and traces, where the path itself has too many values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatchedRoute(pub &'static str);
 
@@ -62,7 +63,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// The interface of this service.
+    /// Creates the interface of this service.
     #[must_use]
     pub fn new(service: KnowledgeService) -> Self {
         Self {
@@ -72,8 +73,9 @@ impl Api {
         }
     }
 
-    /// Lets pages of these origins write with a session cookie, as pages of the service's own site may. An origin is
-    /// written as browsers send it: `https://app.example.com`.
+    /// Allows pages of these origins to write with a session cookie, as pages of the same site can.
+    ///
+    /// An origin is written as browsers send it: `https://app.example.com`.
     #[must_use]
     pub fn trust_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.trusted_origins
@@ -81,25 +83,27 @@ impl Api {
         self
     }
 
-    /// Whose call this is, for who counts calls before they are answered: the member behind the credential that the
-    /// operation at this path takes. `None` for a caller that will not be recognised, and where the store does not
-    /// answer. It grants nothing: [`handle`](Self::handle) recognises callers for itself.
+    /// Identifies the caller, for rate limiting before the request is handled.
+    ///
+    /// Returns the member of the credential that the operation at this path uses, or `None` if it
+    /// is not valid or the store is unavailable. It grants nothing: [`handle`](Self::handle)
+    /// authenticates callers itself.
     pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
         let wanted = self.routes.authentication(path).credential()?;
         let credential = headers::credential(headers, wanted).ok()?;
-        self.service.holder(&credential, wanted).await
+        self.service.member_of(&credential, wanted).await
     }
 
-    /// The service behind the interface.
+    /// Returns the service behind the interface.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
         &self.service
     }
 
-    /// Answers a request. Every answer has a `Request-Id`.
+    /// Handles a request. Every response has a `Request-Id`.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let is_head = request.method() == Method::HEAD;
-        let (answer, style) = match self.routes.find(request.method(), request.uri().path()) {
+        let (response, style) = match self.routes.find(request.method(), request.uri().path()) {
             Ok((spec, parameters)) => {
                 let call = handlers::Call {
                     service: &self.service,
@@ -108,32 +112,33 @@ impl Api {
                     parameters: &parameters,
                     request: &request,
                 };
-                let answer = call.answer().await;
+                let response = call.respond().await;
                 debug_assert!(
-                    is_documented(spec, &answer),
-                    "{:?} gives an answer that it does not document: {answer:?}",
+                    is_documented(spec, &response),
+                    "{:?} does not document its result: {response:?}",
                     spec.operation
                 );
-                (answer, spec.error_style)
+                (response, spec.error_style)
             }
             Err(error) => (Err(error), self.routes.error_style(request.uri().path())),
         };
-        let response = match answer {
-            Ok(answer) => answer.into_response(),
+        let response = match response {
+            Ok(response) => response.into_response(),
             Err(error) => {
                 let challenge = Challenge {
                     wanted: self.routes.authentication(request.uri().path()),
                     has_token: headers::has_token(request.headers()),
                 };
-                response::refusal(&error, style, challenge)
+                response::error_response(&error, style, challenge)
             }
         };
         self.finish(response, request.uri().path(), is_head)
     }
 
-    /// The answer to a request that a front end refuses before it is routed, in the shape that the operation at its
-    /// path has.
-    pub fn refuse(&self, method: &Method, uri: &Uri, error: &Error) -> Response<Bytes> {
+    /// Returns the response to a request that a front end rejects before routing.
+    ///
+    /// It has the error style of the operation at its path.
+    pub fn reject(&self, method: &Method, uri: &Uri, error: &Error) -> Response<Bytes> {
         let path = uri.path();
         let style = self.routes.find(method, path).map_or_else(
             |_| self.routes.error_style(path),
@@ -143,7 +148,7 @@ impl Api {
             wanted: self.routes.authentication(path),
             has_token: false,
         };
-        let response = response::refusal(error, style, challenge);
+        let response = response::error_response(error, style, challenge);
         self.finish(response, path, method == Method::HEAD)
     }
 
@@ -161,13 +166,13 @@ impl Api {
     }
 }
 
-/// What a handler comes to.
-type Handled = Result<Answer, Error>;
+/// Result of a handler.
+type HandlerResult = Result<ApiResponse, Error>;
 
-/// Whether an operation says in the table that it answers so.
-fn is_documented(spec: &OperationSpec, answer: &Handled) -> bool {
-    match answer {
-        Ok(answer) => answer.is_not_modified() || answer.status() == spec.success,
+/// Returns true if the table of operations lists this result for the operation.
+fn is_documented(spec: &OperationSpec, response: &HandlerResult) -> bool {
+    match response {
+        Ok(response) => response.is_not_modified() || response.status() == spec.success,
         Err(error) => spec.documents(status(error).as_u16()),
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the query of a path: every problem is found, not only the first.
+//! Reads query parameters and collects every problem, not only the first.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use http::Uri;
 use crate::error::{Error, ProblemCode};
 use crate::service::{PageRequest, Problems};
 
-/// The parameters behind the question mark, as they are read one by one.
+/// The query parameters of a request, read one by one.
 pub(super) struct Query {
     parameters: Vec<(String, String)>,
     known: Vec<&'static str>,
@@ -16,7 +16,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Reads the query of a request, as HTML forms write it (URL Standard, 5.1).
+    /// Parses the query in the encoding of HTML forms (URL Standard, 5.1).
     pub(super) fn parse(uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default();
         Self {
@@ -28,19 +28,19 @@ impl Query {
         }
     }
 
-    /// A text. Absent is `None`.
+    /// Reads a text; `None` if it is absent.
     pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let mut values = self.parameters.iter().filter(|(found, _)| found == name);
         let value = values.next().map(|(_, value)| value.clone());
         if values.next().is_some() {
             self.problems
-                .push(name, ProblemCode::Duplicate, "must be sent once");
+                .push(name, ProblemCode::Duplicate, "must not be repeated");
         }
         value
     }
 
-    /// A text that is something else inside. The error of the type says what it has to be.
+    /// Reads a text and parses it. The error of the type becomes the message.
     pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
         match self.text(name)?.parse() {
             Ok(value) => Some(value),
@@ -52,7 +52,7 @@ impl Query {
         }
     }
 
-    /// An identifier, which has to be there.
+    /// Reads an identifier, which is required.
     pub(super) fn required_id<T: FromStr<Err: Display>>(
         &mut self,
         name: &'static str,
@@ -64,20 +64,20 @@ impl Query {
         self.parsed(name)
     }
 
-    /// Whether a parameter was sent.
+    /// Returns true if a parameter was sent.
     pub(super) fn has(&self, name: &str) -> bool {
         self.parameters.iter().any(|(found, _)| found == name)
     }
 
-    /// Where checks of the values note what is wrong with them.
+    /// Returns the problems found so far, to add those of further checks.
     pub(super) fn problems(&mut self) -> &mut Problems {
         &mut self.problems
     }
 
-    /// Which page of a list is asked for: `limit` and `cursor`.
+    /// Reads the requested page of a list: `limit` and `cursor`.
     pub(super) fn page(&mut self) -> PageRequest {
         let limit = self.text("limit").map(|text| {
-            // What is no number is out of range.
+            // A text that is not a number is out of range.
             text.parse().unwrap_or(usize::MAX)
         });
         let page = PageRequest {
@@ -88,21 +88,22 @@ impl Query {
         page
     }
 
-    /// The same as [`Query::finish`], for a value that is there unless something was wrong.
+    /// Completes the query as [`Query::finish`] does, for a value that is set unless there were
+    /// problems.
     pub(super) fn finish_with<T>(self, value: Option<T>) -> Result<T, Error> {
         self.finish(value)?
-            .ok_or_else(|| Error::internal("a query without problems was not read"))
+            .ok_or_else(|| Error::internal("a query without problems has no value"))
     }
 
-    /// Ends the reading: `value`, unless something was wrong.
+    /// Completes the query: returns `value` if there were no problems.
     pub(super) fn finish<T>(mut self, value: T) -> Result<T, Error> {
         let expected = self.known.join(", ");
         for (name, _) in &self.parameters {
             if !self.known.contains(&name.as_str()) {
                 let message = if self.known.is_empty() {
-                    "is not known; there are no parameters here".to_owned()
+                    "is unknown; this operation has no query parameters".to_owned()
                 } else {
-                    format!("is not known; known are {expected}")
+                    format!("is unknown; known parameters: {expected}")
                 };
                 self.problems
                     .push(name.clone(), ProblemCode::UnknownField, message);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_read_by_name() {
+    fn query_parameters_are_read_by_name() {
         let mut query = query("/v1/x?reviewStatus=pending&limit=7&text=a%20b+c");
         assert_eq!(query.parsed("reviewStatus"), Some(ReviewStatus::Pending));
         assert_eq!(query.text("text").as_deref(), Some("a b c"));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_found() {
+    fn query_reports_every_problem() {
         let mut query = query("/v1/x?reviewStatus=done&limit=0&cursor=%21&cursor=%21&other=1");
         assert_eq!(query.parsed::<ReviewStatus>("reviewStatus"), None);
         query.page();
@@ -147,10 +148,10 @@ mod tests {
             problems(query.finish(()).unwrap_err()),
             [
                 "reviewStatus must be one of pending, approved, rejected",
-                "cursor must be sent once",
-                "cursor must be a next_cursor of this list, as it was given",
+                "cursor must not be repeated",
+                "cursor must be an unmodified next_cursor of this list",
                 "limit must be a number from 1 to 200",
-                "other is not known; known are reviewStatus, limit, cursor",
+                "other is unknown; known parameters: reviewStatus, limit, cursor",
             ]
         );
     }

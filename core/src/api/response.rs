@@ -1,4 +1,4 @@
-//! Responses: the one place where errors become statuses.
+//! Responses: the only place that maps errors to statuses.
 
 use bytes::Bytes;
 use http::header::{
@@ -17,23 +17,23 @@ const ERROR_MESSAGE: HeaderName = HeaderName::from_static("error-message");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-/// How many problems `Error-Message` names.
+/// Maximum number of problems in `Error-Message`.
 const HEADER_PROBLEMS_MAX: usize = 8;
 
-/// A success.
+/// A successful response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ApiResponse {
     response: Response<Bytes>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
         let body = serde_json::to_vec(body)
-            .expect("answers serialise: string keys, no fallible implementations");
+            .expect("responses serialise: string keys, no fallible implementations");
         let mut response = Response::new(Bytes::from(body));
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, JSON);
-        // Answers have secrets and what only their caller may see.
+        // Responses contain secrets and data for their caller only.
         response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
         Self { response }
     }
@@ -51,7 +51,7 @@ impl Answer {
         )
     }
 
-    /// May be kept by its caller, and is asked for again each time.
+    /// Allows the caller to store the response and revalidate it each time.
     pub(super) fn revalidated(self) -> Self {
         self.header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"))
     }
@@ -64,7 +64,7 @@ impl Answer {
         self.response.status().as_u16()
     }
 
-    /// Whether it says that the caller has the present version, which is no status of its operation's own.
+    /// Returns true if the response is `304`, which no operation lists as its own status.
     pub(super) fn is_not_modified(&self) -> bool {
         self.response.status() == StatusCode::NOT_MODIFIED
     }
@@ -79,7 +79,7 @@ impl Answer {
     }
 }
 
-/// The status of an error.
+/// Returns the status of an error.
 #[must_use]
 pub fn status(error: &Error) -> StatusCode {
     match error {
@@ -91,7 +91,7 @@ pub fn status(error: &Error) -> StatusCode {
         Error::Conflict
         | Error::RoleInUse { .. }
         | Error::SlugTaken { .. }
-        | Error::EndpointOff => StatusCode::CONFLICT,
+        | Error::EndpointInactive => StatusCode::CONFLICT,
         Error::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         Error::PayloadTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Error::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -102,7 +102,7 @@ pub fn status(error: &Error) -> StatusCode {
     }
 }
 
-/// The body of a refusal.
+/// Body of an error response.
 #[derive(Serialize)]
 struct ErrorBody<'e> {
     error: &'static str,
@@ -110,7 +110,7 @@ struct ErrorBody<'e> {
     details: Details<'e>,
 }
 
-/// What a program may want to know of an error.
+/// Details of an error, for programs.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Details<'e> {
@@ -139,39 +139,44 @@ fn details(error: &Error) -> Details<'_> {
     }
 }
 
-/// The answer that says what was wrong.
-pub(super) fn refusal(error: &Error, style: ErrorStyle, challenge: Challenge) -> Response<Bytes> {
+/// Creates the error response.
+pub(super) fn error_response(
+    error: &Error,
+    style: ErrorStyle,
+    challenge: Challenge,
+) -> Response<Bytes> {
     log(error);
     let status = status(error);
-    let mut answer = match style {
+    let mut response = match style {
         ErrorStyle::Body => {
             let body = ErrorBody {
                 error: error.code(),
                 message: error.to_string(),
                 details: details(error),
             };
-            Answer::json(status, &body)
+            ApiResponse::json(status, &body)
         }
-        ErrorStyle::Headers => Answer::empty(status)
+        ErrorStyle::Headers => ApiResponse::empty(status)
             .header(CACHE_CONTROL, NO_STORE)
             .header(ERROR_CODE, HeaderValue::from_static(error.code()))
             .header(ERROR_MESSAGE, header_text(&header_message(error))),
     };
     match error {
         Error::Unauthenticated { .. } => {
-            answer = answer.header(WWW_AUTHENTICATE, challenge.header());
+            response = response.header(WWW_AUTHENTICATE, challenge.header());
         }
-        Error::MethodNotAllowed { allow } => answer = answer.header(ALLOW, header_text(allow)),
+        Error::MethodNotAllowed { allow } => response = response.header(ALLOW, header_text(allow)),
         Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
-            answer = answer.header(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
+            response =
+                response.header(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
         }
         _ => {}
     }
-    answer.into_response()
+    response.into_response()
 }
 
-/// The answer that says to the operator what was wrong, with what clients are not told.
-pub(super) fn refusal_to_operator(error: &Error) -> Response<Bytes> {
+/// Creates the error response for the operator, with details that clients do not get.
+pub(super) fn operator_error_response(error: &Error) -> Response<Bytes> {
     log(error);
     let message = match error {
         Error::Internal { detail } | Error::Unavailable { detail, .. } => {
@@ -184,14 +189,14 @@ pub(super) fn refusal_to_operator(error: &Error) -> Response<Bytes> {
         message,
         details: details(error),
     };
-    Answer::json(status(error), &body).into_response()
+    ApiResponse::json(status(error), &body).into_response()
 }
 
-/// What a caller that was not recognised is asked for (RFC 6750, 3 for tokens).
+/// Challenge for an unauthenticated caller (RFC 6750, 3 for tokens).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Challenge {
     pub(super) wanted: Authentication,
-    /// Whether there was a token, which was not taken then.
+    /// True if the request had a token, which then is invalid.
     pub(super) has_token: bool,
 }
 
@@ -208,13 +213,13 @@ impl Challenge {
     }
 }
 
-/// What a header may say of an error: nothing that was sent stands in it.
+/// Formats an error for a header, without anything that the client sent.
 fn header_message(error: &Error) -> String {
     let Error::InvalidRequest { fields } = error else {
         return error.to_string();
     };
     let describe = |problem: &FieldProblem| match problem.code {
-        // Their paths are what was sent.
+        // The client chose their paths.
         ProblemCode::UnknownField | ProblemCode::Duplicate => {
             format!("a field of the body {}", problem.message)
         }
@@ -228,7 +233,7 @@ fn header_message(error: &Error) -> String {
     shown.join("; ")
 }
 
-/// Visible ASCII and spaces; what is neither becomes a question mark.
+/// Replaces everything except visible ASCII and spaces by question marks.
 fn header_text(text: &str) -> HeaderValue {
     let plain = |char: char| {
         if char == ' ' || char.is_ascii_graphic() {
@@ -241,7 +246,7 @@ fn header_text(text: &str) -> HeaderValue {
     HeaderValue::from_str(&plain).expect("visible ASCII and spaces make a header")
 }
 
-/// What the caller is not told.
+/// Logs the details that the caller does not get.
 fn log(error: &Error) {
     match error {
         Error::Internal { detail } => tracing::error!(%detail, "internal error"),
@@ -250,7 +255,7 @@ fn log(error: &Error) {
     }
 }
 
-/// The answer to a HEAD: the length stays, the body goes (RFC 9110, 9.3.2).
+/// Removes the body of the response to a HEAD but keeps its length (RFC 9110, 9.3.2).
 pub(super) fn without_body(response: Response<Bytes>) -> Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     if !body.is_empty() {

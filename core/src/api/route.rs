@@ -1,4 +1,4 @@
-//! The operations: their methods, their paths, their statuses and the shape of their refusals.
+//! Table of operations: methods, paths, statuses and error styles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use http::Method;
 use crate::access::CredentialKind;
 use crate::error::Error;
 
-/// How an operation says what was wrong.
+/// Form of an error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorStyle {
     /// A JSON body with `error`, `message` and `details`.
     Body,
-    /// An empty body; the headers `Error-Code` and `Error-Message` say it.
+    /// An empty body, with the headers `Error-Code` and `Error-Message`.
     Headers,
 }
 
-/// How the caller of an operation is recognised.
+/// Authentication scheme of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authentication {
-    /// By an access token: `Authorization: Bearer wkt_…`.
+    /// Access token: `Authorization: Bearer wkt_…`.
     Bearer,
-    /// By a session: the cookie `service_session=wks_…`.
+    /// Session: the cookie `service_session=wks_…`.
     Session,
-    /// By the signature over its body (Standard Webhooks 1.0.0).
+    /// Signature over the body (Standard Webhooks 1.0.0).
     Signature,
 }
 
 impl Authentication {
-    /// What the caller presents, where that is a credential.
+    /// Returns the kind of credential that the scheme uses, if any.
     #[must_use]
     pub const fn credential(self) -> Option<CredentialKind> {
         match self {
@@ -50,45 +50,45 @@ impl std::fmt::Display for Authentication {
     }
 }
 
-/// Where an operation comes from.
+/// Origin of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The interface specification.
+    /// Interface specification.
     Specified,
-    /// This project, for those who use what is specified.
+    /// Addition of this project that supports the specified operations.
     Addition,
 }
 
 /// One operation of the interface.
 #[derive(Clone, Debug)]
 pub struct OperationSpec {
-    /// Which one.
+    /// Identifier of the operation.
     pub operation: Operation,
-    /// What it does, in one sentence.
+    /// Summary in one sentence.
     pub summary: &'static str,
-    /// The capability that it belongs to.
+    /// Capability that the operation belongs to.
     pub capability: &'static str,
-    /// Its method.
+    /// HTTP method.
     pub method: Method,
-    /// Its path, parameters in braces.
+    /// Path template, parameters in braces.
     pub path: &'static str,
-    /// How its caller is recognised.
+    /// Authentication scheme.
     pub authentication: Authentication,
-    /// How it says what was wrong.
+    /// Form of its error responses.
     pub error_style: ErrorStyle,
-    /// Where it comes from.
+    /// Origin of the operation.
     pub origin: Origin,
-    /// The status of its success.
+    /// Status of a successful response.
     pub success: u16,
-    /// The statuses of its refusals, beside [`COMMON_REFUSALS`].
+    /// Statuses of its error responses, besides [`COMMON_REFUSALS`].
     pub refusals: &'static [u16],
 }
 
-/// The statuses of refusals that every operation has.
+/// Statuses of error responses that every operation has.
 pub const COMMON_REFUSALS: &[u16] = &[401, 403, 413, 415, 429, 500, 503];
 
 impl OperationSpec {
-    /// Whether the operation is documented to refuse with this status.
+    /// Returns true if the operation documents an error response with this status.
     #[must_use]
     pub fn documents(&self, status: u16) -> bool {
         self.refusals.contains(&status) || COMMON_REFUSALS.contains(&status)
@@ -97,8 +97,8 @@ impl OperationSpec {
 
 /// Defines the operations: the enumeration and the table.
 ///
-/// A capability holds rows of `Name: METHOD "path", authentication, error style, origin, success, [refusals]`, where the
-/// documentation of the name is its summary.
+/// A capability holds rows of `Name: METHOD "path", authentication, error style, origin, success,
+/// [error statuses]`. The documentation of the name is its summary.
 macro_rules! operations {
     ($($capability:literal {$(
         #[doc = $summary:literal]
@@ -113,7 +113,8 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// The name of the operation, as clients generated from its description call it: `bulkUpdateMemories`.
+            /// Returns the operation's identifier in the OpenAPI document, such as
+            /// `bulkUpdateMemories`.
             #[must_use]
             pub fn id(self) -> String {
                 let name = match self {
@@ -126,7 +127,7 @@ macro_rules! operations {
             }
         }
 
-        /// Every operation.
+        /// All operations.
         pub const OPERATIONS: &[OperationSpec] = &[$($(OperationSpec {
             operation: Operation::$name,
             summary: $summary.trim_ascii(),
@@ -150,7 +151,7 @@ operations! {
         ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404];
         /// Adds a memory to a workspace.
         CreateMemory: POST "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 201, [400, 404];
-        /// Takes in a batch of memories from a source.
+        /// Ingests a batch of memories from a source.
         IngestMemories: POST "/v1/workspaces/{id}/ingest", Bearer, Body, Addition, 200, [400, 404];
         /// Changes a memory.
         UpdateMemory: PATCH "/v1/memories/{id}", Bearer, Body, Addition, 200, [400, 404, 412];
@@ -160,13 +161,13 @@ operations! {
         GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404];
     }
     "Workspaces" {
-        /// Lists the workspaces that the credential works in.
+        /// Lists the workspaces in the scope of the credential.
         ListWorkspaces: GET "/v1/workspaces", Bearer, Body, Addition, 200, [400];
         /// Reads a workspace.
         GetWorkspace: GET "/v1/workspaces/{id}", Bearer, Body, Addition, 200, [404];
     }
     "Sources" {
-        /// Makes a source.
+        /// Creates a source.
         CreateSource: POST "/v1/sources", Bearer, Body, Addition, 201, [400];
         /// Lists the sources of the organisation.
         ListSources: GET "/v1/sources", Bearer, Body, Addition, 200, [400];
@@ -178,23 +179,23 @@ operations! {
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", Bearer, Headers, Specified, 200, [404];
     }
     "Connectors" {
-        /// Makes a connector.
+        /// Creates a connector.
         CreateConnector: POST "/v1/workspaces/{id}/connectors", Bearer, Body, Addition, 201, [400, 404];
-        /// Lists the connectors of a workspace, with how they are.
+        /// Lists a workspace's connectors with their health.
         ListConnectors: GET "/v1/workspaces/{id}/connectors", Bearer, Body, Addition, 200, [400, 404];
-        /// Reads a connector, with how it is.
+        /// Reads a connector with its health.
         GetConnector: GET "/v1/workspaces/{id}/connectors/{connectorId}", Bearer, Body, Addition, 200, [404];
         /// Changes a connector.
         UpdateConnector: PATCH "/v1/workspaces/{id}/connectors/{connectorId}", Bearer, Body, Addition, 200,
             [400, 404];
         /// Deletes a connector.
         DeleteConnector: DELETE "/v1/workspaces/{id}/connectors/{connectorId}", Bearer, Body, Addition, 204, [404];
-        /// Reports what a sync of a connector came to.
+        /// Reports the result of a connector's sync.
         ReportSync: POST "/v1/workspaces/{id}/connectors/{connectorId}/sync-reports", Bearer, Body, Addition, 204,
             [400, 404];
     }
     "MCP keys" {
-        /// Makes an MCP key.
+        /// Creates an MCP key.
         CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 201, [400, 404];
         /// Lists the MCP keys of a workspace.
         ListMcpKeys: GET "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 200, [400, 404];
@@ -204,17 +205,17 @@ operations! {
         RotateMcpKey: POST "/v1/workspaces/{id}/mcp-keys/{keyId}/rotate", Bearer, Body, Addition, 200, [400, 404];
         /// Revokes an MCP key.
         RevokeMcpKey: DELETE "/v1/workspaces/{id}/mcp-keys/{keyId}", Bearer, Body, Addition, 204, [404];
-        /// Notes that the MCP key that is presented is used.
+        /// Records a use of the MCP key that authenticates the request.
         NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses", Bearer, Body, Addition, 204, [400, 404];
     }
     "Chats" {
-        /// Opens a chat.
+        /// Creates a chat.
         CreateChat: POST "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 201, [400, 404];
         /// Lists the chats of a workspace.
         ListChats: GET "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 200, [400, 404];
         /// Reads a chat.
         GetChat: GET "/v1/workspaces/{id}/chats/{sessionId}", Bearer, Body, Addition, 200, [404];
-        /// Writes a message into a chat.
+        /// Adds a message to a chat.
         PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages", Bearer, Body, Addition, 201,
             [400, 404];
         /// Lists the messages of a chat.
@@ -230,7 +231,7 @@ operations! {
             [400, 404, 409, 412];
         /// Lists the custom roles of an organisation.
         ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles", Session, Body, Specified, 200, [404];
-        /// Makes a custom role.
+        /// Creates a custom role.
         CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles", Session, Body, Addition, 201, [400, 404, 409];
         /// Reads a custom role.
         GetCustomRole: GET "/v1/orgs/{orgSlug}/custom-roles/{roleId}", Session, Body, Addition, 200, [404];
@@ -240,16 +241,16 @@ operations! {
         ListMembers: GET "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 200, [400, 404];
         /// Adds a member.
         AddMember: POST "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 201, [400, 404, 409];
-        /// Reads a member, with the roles that it holds in workspaces.
+        /// Reads a member with its workspace roles.
         GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [404];
         /// Changes a member.
         UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [400, 404, 412];
         /// Removes a member.
         RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 204, [400, 404];
-        /// Gives a member a role in a workspace.
+        /// Assigns a member a role in a workspace.
         AssignWorkspaceRole: PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
             Addition, 204, [400, 404];
-        /// Ends the role that a member holds in a workspace.
+        /// Removes a member's role in a workspace.
         EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}", Session, Body,
             Addition, 204, [404];
     }
@@ -262,7 +263,7 @@ operations! {
         GetRecall: GET "/v1/recalls/{id}", Bearer, Body, Addition, 200, [404];
     }
     "Audit log" {
-        /// Lists the audit log, the newest entries first.
+        /// Lists the entries of the audit log, newest first.
         ListAuditEntries: GET "/v1/audit-log", Bearer, Body, Addition, 200, [400];
         /// Reads an entry of the audit log.
         GetAuditEntry: GET "/v1/audit-log/{id}", Bearer, Body, Addition, 200, [404];
@@ -274,22 +275,22 @@ operations! {
         ListCitationSubscriptions: GET "/v1/citation-subscriptions", Bearer, Body, Addition, 200, [400, 404];
         /// Reads a citation subscription.
         GetCitationSubscription: GET "/v1/citation-subscriptions/{id}", Bearer, Body, Addition, 200, [404];
-        /// Ends a citation subscription.
+        /// Deletes a citation subscription.
         DeleteCitationSubscription: DELETE "/v1/citation-subscriptions/{id}", Bearer, Body, Addition, 204, [404];
         /// Replaces the signing secret of a citation subscription.
         RotateCitationSubscriptionSecret: POST "/v1/citation-subscriptions/{id}/rotate-secret", Bearer, Body, Addition,
             200, [400, 404];
-        /// Lists the deliveries to a citation subscription, the newest event first.
+        /// Lists the deliveries to a citation subscription, newest event first.
         ListCitationSubscriptionDeliveries: GET "/v1/citation-subscriptions/{id}/deliveries", Bearer, Body, Addition, 200, [400, 404];
-        /// Reads a delivery to a citation subscription, with its attempts.
+        /// Reads a delivery to a citation subscription with its attempts.
         GetCitationSubscriptionDelivery: GET "/v1/citation-subscriptions/{id}/deliveries/{deliveryId}", Bearer, Body, Addition, 200, [404];
-        /// Makes a delivery to a citation subscription again.
+        /// Redelivers an event to a citation subscription.
         RedeliverToCitationSubscription: POST "/v1/citation-subscriptions/{id}/deliveries/{deliveryId}/redeliver", Bearer, Body, Addition, 202,
             [400, 404, 409];
-        /// Makes the dead letters of a citation subscription again.
+        /// Redelivers the dead letters of a citation subscription.
         RedeliverDeadToCitationSubscription: POST "/v1/citation-subscriptions/{id}/deliveries/redeliver-dead", Bearer, Body, Addition, 202,
             [400, 404, 409];
-        /// Tries a citation subscription out.
+        /// Sends a test event to a citation subscription.
         PingCitationSubscription: POST "/v1/citation-subscriptions/{id}/ping", Bearer, Body, Addition, 202, [400, 404, 409];
     }
     "Webhooks" {
@@ -306,17 +307,17 @@ operations! {
         /// Replaces the signing secret of an outbound webhook.
         RotateWebhookSecret: POST "/v1/workspaces/{id}/webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
             200, [400, 404];
-        /// Lists the deliveries to an outbound webhook, the newest event first.
+        /// Lists the deliveries to an outbound webhook, newest event first.
         ListWebhookDeliveries: GET "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries", Bearer, Body, Addition, 200, [400, 404];
-        /// Reads a delivery to an outbound webhook, with its attempts.
+        /// Reads a delivery to an outbound webhook with its attempts.
         GetWebhookDelivery: GET "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/{deliveryId}", Bearer, Body, Addition, 200, [404];
-        /// Makes a delivery to an outbound webhook again.
+        /// Redelivers an event to an outbound webhook.
         RedeliverToWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver", Bearer, Body, Addition, 202,
             [400, 404, 409];
-        /// Makes the dead letters of an outbound webhook again.
+        /// Redelivers the dead letters of an outbound webhook.
         RedeliverDeadToWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/redeliver-dead", Bearer, Body, Addition, 202,
             [400, 404, 409];
-        /// Tries an outbound webhook out.
+        /// Sends a test event to an outbound webhook.
         PingWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/ping", Bearer, Body, Addition, 202, [400, 404, 409];
     }
     "Inbound webhooks" {
@@ -334,15 +335,15 @@ operations! {
         /// Replaces the signing secret of an inbound webhook.
         RotateInboundWebhookSecret: POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret", Bearer, Body, Addition,
             200, [400, 404];
-        /// Takes in the memories that are posted to an inbound webhook.
+        /// Ingests the memories posted to an inbound webhook.
         PostToInboundWebhook: POST "/v1/inbound/{org}/{id}", Signature, Body, Addition, 204, [400, 404];
     }
 }
 
-/// The values of the parameters in a path.
+/// Values of the path parameters.
 pub(super) type Parameters = BTreeMap<String, String>;
 
-/// Finds the operation of a request.
+/// Router from requests to operations.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
     by_path: Arc<matchit::Router<Vec<&'static OperationSpec>>>,
@@ -365,7 +366,7 @@ impl Routes {
         }
     }
 
-    /// The operation and the parameters of its path.
+    /// Finds the operation and the parameters of its path.
     pub(super) fn find(
         &self,
         method: &Method,
@@ -375,7 +376,7 @@ impl Routes {
             .by_path
             .at(path)
             .map_err(|_| Error::NotFound { what: "path" })?;
-        // A HEAD is answered as the GET would be, without its body (RFC 9110, 9.3.2).
+        // A HEAD request is handled as a GET, without the body (RFC 9110, 9.3.2).
         let wanted = if method == Method::HEAD {
             &Method::GET
         } else {
@@ -393,21 +394,23 @@ impl Routes {
         Ok((spec, parameters))
     }
 
-    /// How a method is refused that no operation at a path has: as what is specified there refuses, else with a body.
+    /// Returns the error style for a method that no operation at the path has.
+    ///
+    /// It is that of a specified operation there, or otherwise a body.
     pub(super) fn error_style(&self, path: &str) -> ErrorStyle {
         let specs = self.at(path);
         let specified = specs.iter().find(|spec| spec.origin == Origin::Specified);
         specified.map_or(ErrorStyle::Body, |spec| spec.error_style)
     }
 
-    /// How the callers of the operations at a path are recognised.
+    /// Returns the authentication scheme of the operations at a path.
     pub(super) fn authentication(&self, path: &str) -> Authentication {
         self.at(path)
             .first()
             .map_or(Authentication::Bearer, |spec| spec.authentication)
     }
 
-    /// The path as the operations name it, parameters in braces.
+    /// Returns the template of a path, parameters in braces.
     pub(super) fn template(&self, path: &str) -> Option<&'static str> {
         self.at(path).first().map(|spec| spec.path)
     }
@@ -431,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_is_found() {
+    fn operation_is_found_by_method_and_path() {
         let routes = Routes::new();
         for spec in OPERATIONS {
             let path = spec.path.replace(['{', '}'], "");
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_named_by_its_template_whatever_the_method() {
+    fn path_template_is_independent_of_method() {
         let routes = Routes::new();
         for spec in OPERATIONS {
             let path = spec.path.replace(['{', '}'], "");
@@ -451,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_method_names_the_right_ones() {
+    fn wrong_method_lists_allowed_methods() {
         let error = Routes::new()
             .find(&Method::POST, "/v1/orgs/acme/custom-roles/x")
             .unwrap_err();
@@ -465,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_at_one_path_recognise_their_callers_alike() {
+    fn operations_on_one_path_share_their_authentication() {
         for a in OPERATIONS {
             for b in OPERATIONS.iter().filter(|b| b.path == a.path) {
                 assert_eq!(a.authentication, b.authentication, "{}", a.path);
@@ -474,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_has_a_name_for_clients() {
+    fn operation_id_is_camel_case() {
         assert_eq!(Operation::BulkUpdateMemories.id(), "bulkUpdateMemories");
         assert_eq!(
             OPERATIONS[0].summary,

@@ -1,4 +1,4 @@
-//! Reading a dump, line by line: what was cut off, reordered or altered is refused with the number of its line.
+//! Reads a dump line by line; a truncated, reordered or altered one fails with the line number.
 
 use bytes::Bytes;
 
@@ -6,68 +6,69 @@ use super::line::{Tally, read_entry, write_record};
 use super::{FORMAT, FORMAT_VERSION, Header, LINE_BYTES_MAX, Summary};
 use crate::store::{Key, VALUE_BYTES_MAX};
 
-/// What a line says.
+/// A decoded line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// The first line.
     Header(Header),
     /// One entry.
     Entry(Key, Bytes),
-    /// The last line, which agrees with all the others.
+    /// The last line, which matches all the others.
     Summary(Summary),
 }
 
-/// Why something is not a whole dump. What was read of it before is what was written, as far as it went.
+/// Error of a dump that is not complete and unaltered. The lines before it are as they were
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {number} of the dump {problem}")]
 pub struct DumpError {
-    /// The number of the line; the first is 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// What is wrong with it.
+    /// Problem with the line.
     pub problem: LineProblem,
 }
 
-/// What is wrong with a line of a dump.
+/// Problem with a line of a dump.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineProblem {
-    /// The text is none of ours.
+    /// Not a dump.
     #[error("is not the first line of a dump")]
     NotADump,
-    /// A later program wrote the dump.
-    #[error("has the format {found}, this program knows format {FORMAT_VERSION}")]
+    /// Dump of an unknown format version.
+    #[error("has format version {found}; this program reads version {FORMAT_VERSION}")]
     UnknownFormat {
-        /// The number found.
+        /// Version in the dump.
         found: u32,
     },
-    /// The line does not end, or there is none where one has to be.
-    #[error("is cut off: the dump is not whole")]
+    /// Truncated line, or missing line.
+    #[error("is cut off; the dump is incomplete")]
     CutOff,
-    /// The line is longer than any that is written.
-    #[error("has more than {LINE_BYTES_MAX} bytes")]
+    /// Line longer than [`LINE_BYTES_MAX`].
+    #[error("is longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
-    /// The line is not exactly as it would be written.
-    #[error("is not as dumps are written")]
+    /// Line that is not in canonical form.
+    #[error("is not in canonical form")]
     Malformed,
-    /// A key or a value that no store takes.
-    #[error("has a key or a value over the limits of a store")]
+    /// Key or value that exceeds the limits of a store.
+    #[error("has a key or value that exceeds the limits of a store")]
     OverTheLimits,
-    /// The key does not sort behind the one before.
-    #[error("does not stand in the order of the keys")]
+    /// Key that does not sort after the previous one.
+    #[error("is not in key order")]
     OutOfOrder,
-    /// Another number of entries was written.
-    #[error("says that there are {said} entries, {found} stand before it")]
+    /// Number of entries that differs from the summary.
+    #[error("names {said} entries, but {found} precede it")]
     Count {
-        /// The number in the line.
+        /// Number in the summary.
         said: u64,
-        /// How many were read.
+        /// Number of entries read.
         found: u64,
     },
-    /// Something before this line is not as it was written.
-    #[error("has another checksum than the lines before it: the dump was altered or damaged")]
+    /// Checksum that does not match the lines before it.
+    #[error("has a checksum that does not match; the dump was altered or damaged")]
     Checksum,
-    /// There is something behind the last line.
-    #[error("stands behind the end of the dump")]
+    /// Line after the summary.
+    #[error("follows the end of the dump")]
     BehindTheEnd,
 }
 
@@ -78,7 +79,7 @@ enum Expects {
     Nothing,
 }
 
-/// Reads a dump: give it the lines in their order, each with its line feed.
+/// Decodes a dump from its lines, in order, each with its line feed.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     expects: Expects,
@@ -95,7 +96,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Begins before the first line.
+    /// Creates a decoder for the first line.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -107,10 +108,10 @@ impl Decoder {
         }
     }
 
-    /// Reads the next line, which has to have its line feed.
+    /// Decodes the next line, which must include its line feed.
     ///
     /// # Errors
-    /// [`DumpError`] tells the line and what is wrong with it. After that nothing more can be read.
+    /// [`DumpError`] with the line number and the problem. No further line can be decoded then.
     pub fn read(&mut self, line: &[u8]) -> Result<Line, DumpError> {
         self.number += 1;
         self.line(line).map_err(|problem| DumpError {
@@ -119,10 +120,10 @@ impl Decoder {
         })
     }
 
-    /// Ends the reading.
+    /// Completes the dump.
     ///
     /// # Errors
-    /// [`LineProblem::CutOff`] where the last line was not read yet.
+    /// [`LineProblem::CutOff`] if the last line has not been read.
     pub fn finish(&self) -> Result<Summary, DumpError> {
         match self.expects {
             Expects::Nothing => Ok(self.tally.summary()),
@@ -133,30 +134,30 @@ impl Decoder {
         }
     }
 
-    /// The first line, once it was read.
+    /// Returns the first line, once it has been read.
     #[must_use]
     pub fn header(&self) -> Option<&Header> {
         self.header.as_ref()
     }
 
-    /// How many entries were read.
+    /// Returns the number of entries read.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.tally.entries
     }
 
-    /// The key of the last entry that was read.
+    /// Returns the key of the last entry read.
     #[must_use]
     pub fn last_key(&self) -> Option<&Key> {
         self.tally.last_key.as_ref()
     }
 
-    /// The value of the last entry that was read.
+    /// Returns the value of the last entry read.
     pub(super) fn last_value(&self) -> Option<&Bytes> {
         self.last_value.as_ref()
     }
 
-    /// What the lines come to that were read; nothing where the dump came to its end.
+    /// Returns the tally of the lines read; `None` after the summary.
     pub(super) fn into_tally(self) -> Option<Tally> {
         (self.expects == Expects::Entry).then_some(self.tally)
     }
@@ -218,7 +219,7 @@ impl Decoder {
 }
 
 fn header(line: &[u8]) -> Result<Header, LineProblem> {
-    /// What every format has in its first line.
+    /// Part of the header that every format version has.
     #[derive(serde::Deserialize)]
     struct Format {
         format: String,

@@ -1,4 +1,4 @@
-//! Writing a dump of any store.
+//! Writes a dump of a store.
 
 use std::sync::Arc;
 
@@ -6,33 +6,34 @@ use serde::Deserialize;
 
 use super::decoder::Decoder;
 use super::line::{Tally, write_entry, write_record};
-use super::{Header, Summary, UNFINISHED_SCHEMA};
+use super::{Header, Summary};
+use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::store::{Direction, KeyRange, Store, StoreError, StoreExt};
 
-/// How many entries are read at once.
+/// Number of entries per read.
 const PAGE_ENTRIES: usize = 512;
 
-/// Why a store cannot be dumped.
+/// Reason for which a store cannot be dumped.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store is what an interrupted restore left.
-    #[error("a restore into this store was not finished: there is nothing whole to dump")]
+    /// The store contains an interrupted restore.
+    #[error("the store contains an unfinished restore; complete it first")]
     Unfinished,
 }
 
-/// Reads a whole store as the lines of a dump.
+/// Writes a whole store as the lines of a dump.
 ///
-/// The store is read in pages, each a point in time of its own: for a dump of one moment nobody may write meanwhile, or the
-/// store given is a snapshot.
+/// The store is read in pages, each at its own point in time. For a consistent dump, nothing may
+/// write meanwhile, or the store must be a snapshot.
 pub struct Export {
     store: Arc<dyn Store>,
     header: Option<Header>,
-    /// What is still to be read; nothing after the last line.
+    /// Range still to be read; `None` after the last line.
     rest: Option<KeyRange>,
     tally: Tally,
 }
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Export {
 }
 
 impl Export {
-    /// Begins before the first line.
+    /// Starts before the first line.
     ///
     /// # Errors
     /// [`ExportError`], one by one.
@@ -61,9 +62,11 @@ impl Export {
         })
     }
 
-    /// Goes on behind the lines that `read` has read of a dump that was interrupted. `None` where that dump is whole, or
-    /// is not of this store as it stands: then it has to begin anew. The header and the last entry are compared; that
-    /// nothing else has changed since is for the caller to know.
+    /// Resumes an interrupted dump after the lines that `read` has decoded.
+    ///
+    /// Returns `None` if that dump is complete, or is not of this store in its present state; it
+    /// then has to start again. Only the header and the last entry are compared: the caller has to
+    /// know that nothing else has changed.
     ///
     /// # Errors
     /// [`ExportError`], one by one.
@@ -94,10 +97,10 @@ impl Export {
         }))
     }
 
-    /// Writes the next lines behind what `lines` has; `false` once the last one is written.
+    /// Appends the next lines to `lines`; returns `false` once the last one is written.
     ///
     /// # Errors
-    /// Those of the store; `lines` is then as it was, and the call can be repeated.
+    /// Those of the store; `lines` is then unchanged, and the call can be repeated.
     pub async fn read(&mut self, lines: &mut Vec<u8>) -> Result<bool, StoreError> {
         if let Some(header) = self.header.take() {
             let begin = lines.len();
@@ -125,13 +128,13 @@ impl Export {
         Ok(self.rest.is_some())
     }
 
-    /// How many entries were written.
+    /// Returns the number of entries written.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.tally.entries
     }
 
-    /// What the lines written so far come to: after the last one the summary of the dump.
+    /// Returns the summary of the lines written so far; after the last line, that of the dump.
     #[must_use]
     pub fn summary(&self) -> Summary {
         self.tally.summary()
@@ -139,14 +142,15 @@ impl Export {
 }
 
 async fn header(store: &dyn Store) -> Result<Header, ExportError> {
-    /// What is told of the store's first record.
+    /// Part of the store's `meta` record that the header contains.
     #[derive(Deserialize)]
     struct Meta {
         schema: u32,
         sealing_key: Option<String>,
     }
 
-    // One that cannot be read is dumped as it is: a dump must not depend on what is in the store.
+    // An unreadable record is dumped unchanged: a dump must not depend on the contents of the
+    // store.
     let meta = store.get_as::<Meta>(&keys::meta()).await.ok().flatten();
     match meta.map(|meta| meta.value) {
         Some(meta) if meta.schema == UNFINISHED_SCHEMA => Err(ExportError::Unfinished),

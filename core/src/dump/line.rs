@@ -1,4 +1,4 @@
-//! How an entry is written as a line: in one form only, so that whatever is written differently was not written here.
+//! Canonical form of an entry as a line, so that any other spelling is detected.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::Summary;
 use crate::digest::hex;
 use crate::store::Key;
 
-/// What the lines so far come to.
+/// Running count and checksum of the lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     sha256: Sha256,
@@ -19,7 +19,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// A line that is no entry.
+    /// Adds a line that is not an entry.
     pub(super) fn line(&mut self, line: &[u8]) {
         self.sha256.update(line);
     }
@@ -72,16 +72,16 @@ fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether a value can stand in a line as it is.
+/// Returns true if a value can be embedded in a line unchanged.
 fn is_one_line_of_json(value: &[u8]) -> bool {
     let is_json = |value| {
-        // White space around it would not come back.
+        // Surrounding white space would be lost.
         serde_json::from_slice::<&RawValue>(value).is_ok_and(|raw| raw.get().len() == value.len())
     };
     !value.iter().any(|byte| matches!(byte, b'\n' | b'\r')) && is_json(value)
 }
 
-/// Reads an entry; `None` where the line is not exactly what [`write_entry`] makes of it.
+/// Reads an entry; `None` if the line is not exactly the output of [`write_entry`].
 pub(super) fn read_entry(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, rest) = match line.strip_prefix(b"{\"key\":") {
         Some(rest) => {
@@ -105,7 +105,7 @@ pub(super) fn read_entry(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     (written == line).then_some((key, value))
 }
 
-/// Reads a JSON string, and what stands behind it.
+/// Reads a JSON string; returns it with the rest of the line.
 fn read_text(line: &[u8]) -> Option<(String, &[u8])> {
     let mut texts = serde_json::Deserializer::from_slice(line).into_iter::<String>();
     let text = texts.next()?.ok()?;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_and_value_reads_back() {
+    fn line_round_trips_any_key_and_value() {
         let lines: [(&[u8], &[u8], &str); 9] = [
             (b"a", b"{\"b\":1}", r#"{"key":"a","value":{"b":1}}"#),
             (b"count", b"-12", r#"{"key":"count","value":-12}"#),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_form_only() {
+    fn line_parser_accepts_canonical_form_only() {
         for line in [
             "{\"key\":\"a\",\"value\":1}",
             "{\"key\":\"a\",\"value\":1}\r\n",

@@ -1,23 +1,25 @@
-//! Dumps: a whole store as lines of text, in one form only, so that the same data makes the same bytes.
+//! Dumps: a whole store as lines of text in canonical form, so that equal data gives equal bytes.
 //!
-//! | line | what it is |
+//! | line | content |
 //! | --- | --- |
-//! | the first | the [`Header`]: format, schema, fingerprint of the sealing key, what wrote it |
-//! | one for each entry, by the byte order of the keys | `{"key":…,"value":…}` |
-//! | the last | the [`Summary`]: how many entries, and the SHA-256 of all lines before it |
+//! | first | [`Header`]: format, schema, fingerprint of the sealing key, program that wrote it |
+//! | one per entry, in byte order of the keys | `{"key":…,"value":…}` |
+//! | last | [`Summary`]: number of entries, SHA-256 of all lines before it |
 //!
-//! Each line is one JSON object and ends with a line feed. A value stands as the JSON that it is, byte by byte; what is no
-//! JSON on one line stands as `value_base64`, and a key that is not text as `key_base64`. There is no time in a dump, and no
-//! [`Version`](crate::store::Version): those belong to the store that gave them, and nothing that is stored refers to one.
-//! A dump that was read into an empty store and written again has the same bytes.
+//! Each line is one JSON object and ends with a line feed. A value that is JSON on one line is
+//! embedded byte by byte, any other as `value_base64`; a key that is not text is written as
+//! `key_base64`. A dump contains no time and no [`Version`](crate::store::Version): versions belong
+//! to the store that assigned them, and no stored data refers to one. Restoring a dump into an
+//! empty store and dumping that store gives the same bytes.
 //!
-//! Signing secrets stand in a dump as they are stored, sealed: it is of use together with the sealing key alone, whose
-//! fingerprint the header tells. Of tokens and sessions it has the hashes. Everything else can be read by whoever has the
-//! dump: it needs the protection that the store has.
+//! Signing secrets remain sealed in a dump: they can only be used with the sealing key whose
+//! fingerprint is in the header. Tokens and sessions are present as hashes. Everything else is
+//! readable: a dump needs the same protection as the store.
 //!
-//! This module makes lines and takes lines; where they go to and come from is the caller's. [`Export`] reads any
-//! [`Store`](crate::store::Store), [`Decoder`] reads lines and refuses what was cut off, reordered or altered, and
-//! [`Restore`] writes them into an empty store, which no service opens before it is whole.
+//! This module writes and reads lines; the caller transports them. [`Export`] reads any
+//! [`Store`](crate::store::Store). [`Decoder`] reads lines and rejects a truncated, reordered or
+//! altered dump. [`Restore`] writes the entries into an empty store, which no service opens before
+//! it is complete.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -53,16 +55,17 @@ use serde::{Deserialize, Serialize};
 
 pub use self::decoder::{Decoder, DumpError, Line, LineProblem};
 pub use self::export::{Export, ExportError};
-pub(crate) use self::restore::UNFINISHED_SCHEMA;
 pub use self::restore::{Restore, RestoreError};
 use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// What the first line of every dump calls itself.
+/// Name of the format in the first line of every dump.
 const FORMAT: &str = "knowledge-dump";
-/// The number of the format that is written and read here.
+/// Version of the format that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
-/// The longest line, in bytes with its line feed: the longest key with every character escaped and the longest value in
-/// base64 fit into it. Whoever reads lines needs not read further.
+/// Maximum length of a line, in bytes with its line feed.
+///
+/// The longest key with every character escaped and the longest value in base64 fit. A reader can
+/// reject a longer line without reading it to its end.
 pub const LINE_BYTES_MAX: usize = 6 * KEY_BYTES_MAX + VALUE_BYTES_MAX.div_ceil(3) * 4 + 64;
 
 /// The first line of a dump.
@@ -70,11 +73,11 @@ pub const LINE_BYTES_MAX: usize = 6 * KEY_BYTES_MAX + VALUE_BYTES_MAX.div_ceil(3
 pub struct Header {
     format: String,
     version: u32,
-    /// The schema number of the store; none for a store that no service ever opened.
+    /// Schema number of the store; `None` if no service has ever opened it.
     pub schema: Option<u32>,
-    /// The fingerprint of the key that the secrets in the store are sealed with.
+    /// Fingerprint of the key that seals the secrets in the store.
     pub sealing_key: Option<String>,
-    /// The package that wrote the dump, and its version.
+    /// Package that wrote the dump, and its version.
     pub written_by: String,
 }
 
@@ -90,11 +93,11 @@ impl Header {
     }
 }
 
-/// The last line of a dump: what all the others come to.
+/// The last line of a dump: count and checksum of the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many entries there are.
+    /// Number of entries.
     pub entries: u64,
-    /// The SHA-256 of every line before this one, line feeds included, in hexadecimal digits.
+    /// SHA-256 of every line before this one, line feeds included, in hexadecimal digits.
     pub sha256: String,
 }

@@ -1,8 +1,8 @@
-//! Reading a dump into an empty store.
+//! Restores a dump into an empty store.
 //!
-//! The store's first record, `meta`, comes last. While the restore is under way another one stands in its place: of a
-//! schema that no program knows, so that none opens the store, and with what is needed to go on. Each batch of entries and
-//! the note of how far they go are one commit.
+//! The store's `meta` record is written last. During the restore, a placeholder takes its place:
+//! its schema is unknown to every program, so that none opens the store, and it records the
+//! progress. Each batch of entries is committed together with the progress.
 
 use std::sync::Arc;
 
@@ -11,70 +11,73 @@ use serde::{Deserialize, Serialize};
 
 use super::decoder::{Decoder, DumpError, Line};
 use super::{Header, Summary};
-use crate::service::SCHEMA;
+use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
 use crate::keys;
-use crate::store::{Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store, StoreError, StoreExt, Version};
+use crate::store::{
+    Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store, StoreError, StoreExt,
+    Version,
+};
 
-/// The schema of a store that is not whole yet.
-pub(crate) const UNFINISHED_SCHEMA: u32 = u32::MAX;
-/// How many entries one commit brings.
+/// Maximum number of entries in one commit.
 const BATCH_ENTRIES_MAX: usize = 2_000;
-/// A batch takes no further entry once it has this many bytes.
+/// Size, in bytes, from which a batch is written.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Why a dump is not restored.
+/// Reason for which a dump cannot be restored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The dump is not whole, or was altered.
+    /// The dump is truncated or altered.
     #[error(transparent)]
     Dump(#[from] DumpError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is something in the store that is not from a restore which was interrupted.
-    #[error("the store is not empty: restore into a new one")]
+    /// The store contains data other than an interrupted restore.
+    #[error("the store is not empty; restore into a new one")]
     NotEmpty,
-    /// The restore of another dump was interrupted in this store, or of one that nothing was known of.
+    /// The store contains an interrupted restore that this one cannot resume.
+    ///
+    /// It was of another dump, or of one whose checksum was not known.
     #[error(
-        "another restore into this store was interrupted, and only the same dump from a file can go on: restore into a new one"
+        "the store contains an interrupted restore that only the same dump file can resume; restore into a new one"
     )]
     OtherDump,
-    /// The dump is of a later program.
+    /// The dump was written by a later program.
     #[error(
-        "the dump has schema {found}, this program knows up to {SCHEMA}: use a later version of it"
+        "the dump has schema {found}, but this program supports schemas up to {SCHEMA}; use a later version"
     )]
     LaterSchema {
-        /// The schema of the dump.
+        /// Schema of the dump.
         found: u32,
     },
-    /// Someone else writes into the store.
-    #[error("someone else writes into the store that is restored")]
+    /// Another process writes to the store.
+    #[error("another process writes to the store during the restore")]
     Interfered,
 }
 
-/// What stands in `meta` while a store is not whole.
+/// Placeholder for `meta` during a restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Restoring {
     schema: u32,
     sealing_key: Option<String>,
-    /// The checksum of the dump, where it is known; without it the restore cannot go on after an interruption.
+    /// Checksum of the dump, if known. Without it, an interrupted restore cannot be resumed.
     dump: Option<String>,
-    /// How many entries of the dump are in the store.
+    /// Number of entries of the dump in the store.
     entries: u64,
 }
 
-/// Writes a dump into an empty store: give it the lines in their order, each with its line feed.
+/// Restores a dump from its lines, in order, each with its line feed.
 pub struct Restore {
     store: Arc<dyn Store>,
     decoder: Decoder,
-    /// What the dump comes to, where it was read before.
+    /// Summary of the dump, if it was read before.
     expected: Option<Summary>,
-    /// How many entries an interrupted restore has brought already.
+    /// Number of entries that an interrupted restore has written.
     resumed_at: u64,
-    /// The version of the record that stands in `meta`, once there is one.
+    /// Version of the placeholder in `meta`, once it exists.
     claim: Option<Version>,
-    /// What will stand in `meta`.
+    /// Final value of `meta`.
     meta: Option<Bytes>,
     batch: Vec<(Key, Bytes)>,
     batch_bytes: usize,
@@ -90,8 +93,10 @@ impl std::fmt::Debug for Restore {
 }
 
 impl Restore {
-    /// Looks at the store, which has to be empty or what an interrupted restore of the same dump left. `expected` is what
-    /// the dump comes to, from reading it once before: without it, an interrupted restore cannot go on.
+    /// Checks that the store is empty or contains an interrupted restore of the same dump.
+    ///
+    /// `expected` is the summary of the dump from an earlier read. Without it, an interrupted
+    /// restore cannot be resumed.
     ///
     /// # Errors
     /// [`RestoreError::NotEmpty`], [`RestoreError::OtherDump`], [`RestoreError::Store`].
@@ -129,25 +134,25 @@ impl Restore {
         Ok(restore)
     }
 
-    /// How many entries the store had already from a restore that was interrupted.
+    /// Returns the number of entries that an interrupted restore had written.
     #[must_use]
     pub fn resumed_at(&self) -> u64 {
         self.resumed_at
     }
 
-    /// How many entries of the dump were read.
+    /// Returns the number of entries of the dump read.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.decoder.entries()
     }
 
-    /// The first line of the dump, once it was read.
+    /// Returns the first line of the dump, once it has been read.
     #[must_use]
     pub fn header(&self) -> Option<&Header> {
         self.decoder.header()
     }
 
-    /// Takes the next line, which has to have its line feed.
+    /// Restores the next line, which must include its line feed.
     ///
     /// # Errors
     /// [`RestoreError`], one by one. The store stays unfinished, so that no service opens it.
@@ -181,10 +186,10 @@ impl Restore {
         Ok(())
     }
 
-    /// Ends the restore: from here on the store is whole.
+    /// Completes the restore; the store can then be opened.
     ///
     /// # Errors
-    /// [`RestoreError::Dump`] where the last line was not taken yet; [`RestoreError::Store`],
+    /// [`RestoreError::Dump`] if the last line has not been read; [`RestoreError::Store`],
     /// [`RestoreError::Interfered`].
     pub async fn finish(mut self) -> Result<Summary, RestoreError> {
         let summary = self.decoder.finish()?;
@@ -197,7 +202,7 @@ impl Restore {
         Ok(summary)
     }
 
-    /// Writes some entries, and that the store has the first `entries` of the dump.
+    /// Commits a batch and records that the store has the first `entries` of the dump.
     async fn write(&mut self, batch: Vec<(Key, Bytes)>, entries: u64) -> Result<(), RestoreError> {
         let restoring = Restoring {
             schema: UNFINISHED_SCHEMA,

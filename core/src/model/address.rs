@@ -1,5 +1,4 @@
-//! Which addresses deliveries may go to: the guard against requests that a webhook would have the server make inside its
-//! own network.
+//! Address policy of deliveries: the guard against server-side request forgery.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,32 +8,30 @@ use url::Host;
 
 use super::WebhookUrl;
 
-/// The longest name that can be looked up, and its longest label, in characters (RFC 1035, 2.3.4).
+/// Maximum lengths of a host name and of its labels, in characters (RFC 1035, 2.3.4).
 const NAME_CHARS_MAX: usize = 253;
 const LABEL_CHARS_MAX: usize = 63;
 
 /// A range of addresses that are not public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecialRange {
-    /// The addresses.
+    /// Range of addresses.
     pub range: IpNet,
-    /// What they are for.
+    /// Purpose of the range.
     pub name: &'static str,
-    /// The number of the RFC that says so.
+    /// Number of the RFC that defines it.
     pub rfc: u16,
 }
 
-/// The addresses that are not public: what the special-purpose registries of IANA list as not globally reachable, with
-/// multicast and what was given up. Of IPv6, what is outside of [`GLOBAL_UNICAST`] is not public either, listed or not.
+/// Ranges of addresses that are not public.
+///
+/// They are those that the special-purpose registries of IANA list as not globally reachable,
+/// multicast, and deprecated ranges. IPv6 addresses outside [`GLOBAL_UNICAST`] are not public
+/// either, listed or not.
 pub const SPECIAL_RANGES: &[SpecialRange] = &[
     v4([0, 0, 0, 0], 8, "this network", 791),
     v4([10, 0, 0, 0], 8, "private", 1918),
-    v4(
-        [100, 64, 0, 0],
-        10,
-        "shared by the customers of a provider",
-        6598,
-    ),
+    v4([100, 64, 0, 0], 10, "shared address space", 6598),
     v4([127, 0, 0, 0], 8, "loopback", 1122),
     v4([169, 254, 0, 0], 16, "link-local", 3927),
     v4([172, 16, 0, 0], 12, "private", 1918),
@@ -52,7 +49,7 @@ pub const SPECIAL_RANGES: &[SpecialRange] = &[
     v6([0, 0, 0, 0, 0, 0, 0, 1], 128, "loopback", 4291),
     v6([0; 8], 96, "IPv4-compatible", 4291),
     v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, "local NAT64", 8215),
-    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, "discarded", 6666),
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, "discard-only", 6666),
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, "Teredo", 4380),
     v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48, "benchmarking", 5180),
     v6([0x2001, 0x10, 0, 0, 0, 0, 0, 0], 28, "ORCHID", 4843),
@@ -73,13 +70,13 @@ pub const SPECIAL_RANGES: &[SpecialRange] = &[
     v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "multicast", 4291),
 ];
 
-/// Where the public addresses of IPv6 are (RFC 4291, 2.4).
+/// Range of the public IPv6 addresses (RFC 4291, 2.4).
 pub const GLOBAL_UNICAST: Ipv6Net = Ipv6Net::new_assert(segments([0x2000, 0, 0, 0, 0, 0, 0, 0]), 3);
 
-/// Whatever is outside of [`GLOBAL_UNICAST`] and has no name of its own.
+/// Range for addresses outside [`GLOBAL_UNICAST`] that no other range lists.
 const NOT_GLOBAL_UNICAST: SpecialRange = v6([0; 8], 0, "not global unicast", 4291);
 
-/// Addresses of IPv4 as those behind a NAT64 reach them (RFC 6052, 2.1).
+/// Range of IPv4 addresses behind a NAT64 (RFC 6052, 2.1).
 const NAT64: Ipv6Net = Ipv6Net::new_assert(segments([0x64, 0xff9b, 0, 0, 0, 0, 0, 0]), 96);
 
 const fn v4([a, b, c, d]: [u8; 4], length: u8, name: &'static str, rfc: u16) -> SpecialRange {
@@ -96,7 +93,7 @@ const fn segments([a, b, c, d, e, f, g, h]: [u16; 8]) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, d, e, f, g, h)
 }
 
-/// Where deliveries may go: by default to public addresses alone, and with encryption alone.
+/// Rules for the addresses of deliveries: by default only public ones, and only over TLS.
 ///
 /// ```
 /// use knowledge_core::model::AddressPolicy;
@@ -114,13 +111,13 @@ const fn segments([a, b, c, d, e, f, g, h]: [u16; 8]) -> Ipv6Addr {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// What deliveries may go to besides public addresses. A range of IPv4 is for its addresses in every notation.
+    /// Ranges allowed besides public addresses. An IPv4 range covers IPv4-mapped addresses too.
     pub allow: Vec<IpNet>,
-    /// Whether deliveries may go over plain `http` too.
+    /// True if deliveries may use plain `http` too.
     pub allow_http: bool,
 }
 
-/// Why deliveries may not go to a URL, or never could.
+/// Reason for which no delivery may go to a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusedUrl {
@@ -128,39 +125,39 @@ pub enum RefusedUrl {
     #[error("must begin with https:// (the operator can allow http)")]
     NotHttps,
     /// An address that is not public.
-    #[error("must not name an address that is not public (the operator can allow it): {0}")]
+    #[error("must not name a non-public address (the operator can allow it): {0}")]
     Address(RefusedAddress),
-    /// A name that always means the machine itself (RFC 6761, 6.3).
+    /// A name that always denotes the machine itself (RFC 6761, 6.3).
     #[error("must not name localhost (the operator can allow loopback addresses)")]
     Localhost,
-    /// A host that cannot be looked up by DNS or told to a server.
-    #[error("must name a host that can be looked up")]
+    /// A host that cannot be resolved by DNS or sent to a server.
+    #[error("must name a host that can be resolved")]
     Host,
     /// Port 0.
     #[error("must not have port 0")]
     Port,
 }
 
-/// An address that deliveries may not go to, by what it is for.
+/// An address that deliveries may not go to, with the range that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} (RFC {})", .0.name, .0.rfc)]
 pub struct RefusedAddress(pub SpecialRange);
 
 impl AddressPolicy {
-    /// Whether deliveries may go to an address.
+    /// Returns true if deliveries may go to an address.
     ///
-    /// An IPv4-mapped address is the IPv4 address inside, one of NAT64 is as good as the one inside.
+    /// An IPv4-mapped or NAT64 address is treated as the IPv4 address that it contains.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
         self.check_address(address).is_ok()
     }
 
-    /// As [`AddressPolicy::permits`], saying why not.
+    /// Checks an address as [`AddressPolicy::permits`] does.
     ///
     /// # Errors
-    /// [`RefusedAddress`] where deliveries may not go there.
+    /// [`RefusedAddress`] if deliveries may not go there.
     pub fn check_address(&self, address: IpAddr) -> Result<(), RefusedAddress> {
-        // On the wire it is IPv4: no range of IPv6 speaks for it.
+        // The connection uses IPv4, so IPv6 ranges do not apply.
         let address = address.to_canonical();
         let mut allowed = self.allow.iter().copied().map(canonical);
         if allowed.any(|range| range.contains(&address)) {
@@ -175,11 +172,13 @@ impl AddressPolicy {
         }
     }
 
-    /// Refuses a URL that no delivery could go to: as a rule when it is registered, and again before each attempt. An
-    /// address in it is judged here, whatever its notation; those of a name have to be judged when it is looked up.
+    /// Checks a URL, at registration and again before each attempt.
+    ///
+    /// An address in it is checked here, whatever its notation. The addresses of a name have to be
+    /// checked when it is resolved.
     ///
     /// # Errors
-    /// [`RefusedUrl`] says what is wrong.
+    /// [`RefusedUrl`] names the reason.
     pub fn check_url(&self, url: &WebhookUrl) -> Result<(), RefusedUrl> {
         let url = url.as_url();
         if url.scheme() != "https" && !self.allow_http {
@@ -222,7 +221,7 @@ impl From<RefusedAddress> for RefusedUrl {
     }
 }
 
-/// The range of IPv4 that a range of IPv4-mapped addresses is.
+/// Converts a range of IPv4-mapped addresses to the IPv4 range.
 fn canonical(range: IpNet) -> IpNet {
     let IpNet::V6(mapped) = range else {
         return range;
@@ -245,7 +244,7 @@ fn behind_nat64(address: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The range that makes an address one that is not public.
+/// Returns the range that makes an address non-public.
 fn special(address: IpAddr) -> Option<SpecialRange> {
     let listed = SPECIAL_RANGES.iter().find(|it| it.range.contains(&address));
     match address {

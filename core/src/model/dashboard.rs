@@ -5,146 +5,146 @@ use serde::{Deserialize, Serialize};
 use super::names::string_enum;
 use super::{AudienceLabel, ChatId, ConnectorId, CredentialId, Timestamp, WorkspaceId};
 
-/// Everything a dashboard shows of a workspace.
+/// Dashboard summary of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DashboardSummary {
-    /// The workspace itself.
+    /// The workspace.
     pub workspace: WorkspaceSummary,
-    /// How many memories wait for review.
+    /// Number of memories that wait for review.
     pub review_backlog_count: u64,
-    /// The first steps to get value from a workspace.
+    /// First steps in a new workspace.
     pub first_value_checklist: Checklist,
-    /// The connectors, in the order they were made.
+    /// Connectors, in order of creation.
     pub connector_health: Vec<ConnectorHealth>,
-    /// The MCP keys, in the order they were made.
+    /// MCP keys, in order of creation.
     pub mcp_keys: Vec<McpKeySummary>,
-    /// The chats with the newest messages, newest first, at most 10.
+    /// Chats with the most recent messages, newest first, at most 10.
     pub recent_chats: Vec<ChatSummary>,
 }
 
-/// A workspace on its dashboard.
+/// A workspace as its dashboard shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WorkspaceSummary {
-    /// The identifier.
+    /// Identifier of the workspace.
     pub id: WorkspaceId,
-    /// The name.
+    /// Name of the workspace.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// The slug.
+    /// Slug of the workspace.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
-    /// The audience that it is for.
+    /// Audience label of the workspace.
     pub audience: AudienceLabel,
-    /// When memories last came in; `null` before the first.
+    /// Time at which memories were last added; `null` if there are none yet.
     pub last_ingest_at: Option<Timestamp>,
 }
 
 string_enum! {
-    /// Whether a step of the checklist is needed or a suggestion.
+    /// Importance of a checklist step.
     ChecklistTier {
-        /// Needed.
+        /// Required step.
         Required = "required",
-        /// A suggestion.
+        /// Suggested step.
         Suggested = "suggested",
     }
 }
 
-/// The first steps to get value from a workspace, by tier.
+/// First steps in a new workspace, by tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Checklist {
-    /// The steps of tier `required`.
+    /// Steps of tier `required`.
     pub required: Vec<ChecklistStep>,
-    /// The steps of tier `suggested`.
+    /// Steps of tier `suggested`.
     pub suggested: Vec<ChecklistStep>,
 }
 
-/// One step of the checklist. Whether it is completed follows from what is stored.
+/// One step of the checklist. Its completion is derived from stored data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChecklistStep {
-    /// The name of the step, for programs.
+    /// Name of the step, for programs.
     pub step_id: String,
-    /// The name of the step, for people.
+    /// Name of the step, for people.
     pub label: String,
-    /// The text of the button that leads to it.
+    /// Label of the button that starts the step.
     pub cta_label: String,
-    /// Whether it is done.
+    /// True if the step is completed.
     pub completed: bool,
-    /// Whether the tier is `required`.
+    /// True if the tier is `required`.
     pub required: bool,
-    /// The tier.
+    /// Tier of the step.
     pub tier: ChecklistTier,
-    /// The slug of the workspace.
+    /// Slug of the workspace.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub workspace_slug: String,
 }
 
 string_enum! {
-    /// Whose knowledge a connector brings.
+    /// Owner of the knowledge that a connector imports.
     ConnectorScope {
-        /// One person's.
+        /// One person.
         Personal = "personal",
-        /// The workspace's.
+        /// The workspace.
         Workspace = "workspace",
-        /// The organisation's.
+        /// The organisation.
         Organization = "organization",
     }
 }
 
 string_enum! {
-    /// How a connector is, derived from its reports and the time.
+    /// Health of a connector, derived from its reports and the current time.
     ConnectorStatus {
         /// Never synced.
         Pending = "pending",
-        /// All is well.
+        /// Syncing without errors.
         Healthy = "healthy",
-        /// There was an error in the last 24 hours.
+        /// At least one error in the last 24 hours.
         Degraded = "degraded",
-        /// No success for twice the sync interval.
+        /// No successful sync for twice the sync interval.
         Stale = "stale",
-        /// The last three syncs or more failed.
+        /// At least three failed syncs in a row.
         Failing = "failing",
-        /// The last error was an authentication failure.
+        /// Authentication failure at the last sync.
         AuthRequired = "auth_required",
-        /// Switched off by someone.
+        /// Paused by a member.
         Paused = "paused",
     }
 }
 
-/// One connector on the dashboard.
+/// Health of a connector as the dashboard shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ConnectorHealth {
-    /// The service account that the connector runs as: the connector's identifier.
+    /// Identifier of the connector, which is the service account that it runs as.
     pub service_account_id: ConnectorId,
-    /// What it connects to, for example `confluence`.
+    /// Kind of the connected system, for example `confluence`.
     pub kind: String,
-    /// The account at the other end.
+    /// Account in the connected system.
     pub account_label: String,
-    /// Whose knowledge it brings.
+    /// Owner of the knowledge that it imports.
     pub scope: ConnectorScope,
-    /// The slug of the workspace.
+    /// Slug of the workspace.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub workspace_slug: String,
-    /// How it is.
+    /// Health of the connector.
     pub status: ConnectorStatus,
-    /// When it last tried; `null` before the first time.
+    /// Time of the last sync; `null` before the first.
     pub last_sync: Option<Timestamp>,
-    /// What went wrong at the last try; `null` after a success.
+    /// Error of the last sync; `null` after a success.
     pub last_error: Option<String>,
-    /// When it last succeeded.
+    /// Time of the last successful sync.
     pub last_success_at: Option<Timestamp>,
-    /// When it tries next.
+    /// Time of the next sync.
     pub next_sync_at: Option<Timestamp>,
-    /// The failures of the last 24 hours, in a sliding window of hourly buckets.
+    /// Number of failed syncs in the last 24 hours, in a sliding window of hourly buckets.
     pub error_count_24h: u32,
 }
 
 string_enum! {
-    /// The kind of program that uses an MCP key.
+    /// Kind of client that uses an MCP key.
     #[non_exhaustive]
     McpClient {
         /// Claude Desktop.
@@ -161,42 +161,42 @@ string_enum! {
         Windsurf = "windsurf",
         /// OpenCode.
         Opencode = "opencode",
-        /// Any other.
+        /// Any other client.
         Other = "other",
     }
 }
 
-/// One MCP key on the dashboard.
+/// An MCP key as the dashboard shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct McpKeySummary {
-    /// The identifier; never the key itself.
+    /// Identifier of the key; the key itself is not shown.
     pub id: CredentialId,
-    /// The workspace that it opens.
+    /// Workspace that the key gives access to.
     pub workspace_id: WorkspaceId,
-    /// The name.
+    /// Name of the key.
     pub name: String,
-    /// The kind of program that uses it.
+    /// Kind of client that uses the key.
     pub client: McpClient,
-    /// The audience labels that it covers.
+    /// Audience labels that the key covers.
     pub audience: Vec<AudienceLabel>,
-    /// When it was last used; `null` before the first time.
+    /// Time of the last use; `null` before the first.
     pub last_used_at: Option<Timestamp>,
-    /// When it has to be replaced.
+    /// Time by which the key must be rotated.
     pub rotates_at: Option<Timestamp>,
 }
 
-/// One chat on the dashboard.
+/// A chat as the dashboard shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChatSummary {
-    /// The identifier.
+    /// Identifier of the chat.
     pub session_id: ChatId,
-    /// The title.
+    /// Title of the chat.
     pub title: String,
-    /// When the newest message was written.
+    /// Time of the newest message.
     pub last_message_at: Timestamp,
-    /// The beginning of the newest message, at most 160 characters.
+    /// Beginning of the newest message, at most 160 characters.
     pub snippet: String,
 }

@@ -1,4 +1,4 @@
-//! Deliveries: what became of an event on its way to an endpoint.
+//! Deliveries: the progress of events to endpoints.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,65 +6,65 @@ use super::names::string_enum;
 use super::{DeliveryId, EventId, EventType, Timestamp};
 
 string_enum! {
-    /// Where a delivery stands.
+    /// State of a delivery.
     DeliveryStatus {
-        /// It waits for its first attempt or for the next one.
+        /// Waits for its first attempt or for a retry.
         Pending = "pending",
-        /// The endpoint answered with a 2xx status.
+        /// The endpoint responded with a 2xx status.
         Delivered = "delivered",
-        /// It was given up: a dead letter, which can be redelivered.
+        /// Dead-lettered. It can be redelivered.
         Dead = "dead",
     }
 }
 
 string_enum! {
-    /// Why the service switched an endpoint off.
+    /// Reason for which the service disabled an endpoint.
     DisabledReason {
-        /// It answered 410: it does not want to be told any more.
+        /// The endpoint responded with 410: it wants no further deliveries.
         Gone = "gone",
-        /// Nothing but failures for five days.
+        /// Every attempt failed for five days.
         Failing = "failing",
     }
 }
 
 string_enum! {
-    /// Why an attempt came to no answer with a status, or was not made.
+    /// Reason for which an attempt received no response with a status, or was not made.
     #[non_exhaustive]
     DeliveryFailureCode {
-        /// Deliveries may not go to the address, or to any that the name resolves to.
+        /// The address, or every address that the name resolves to, is not allowed for deliveries.
         AddressRefused = "address_refused",
         /// The name could not be resolved.
         DnsFailed = "dns_failed",
-        /// No connection came about.
+        /// No connection could be established.
         ConnectionFailed = "connection_failed",
-        /// Who answered could not prove to be the host of the URL, or spoke no TLS.
+        /// The TLS handshake failed, or the certificate does not match the host of the URL.
         TlsFailed = "tls_failed",
-        /// The whole exchange took longer than it may.
+        /// The exchange timed out.
         TimedOut = "timed_out",
-        /// The answer was no HTTP, or broke off before its end.
+        /// The response was not valid HTTP, or ended early.
         AnswerBroken = "answer_broken",
-        /// The endpoint is switched off.
-        EndpointOff = "endpoint_off",
-        /// What was to be sent cannot be read any more. The operator of the service has to look into it.
+        /// The endpoint is inactive.
+        EndpointInactive = "endpoint_off",
+        /// The stored event is unreadable. The operator of the service has to investigate.
         EventUnreadable = "event_unreadable",
     }
 }
 
 impl DeliveryFailureCode {
-    /// Whether it is of what was not sent at all. No exchange ends so.
+    /// Returns true if nothing was sent: an exchange never ends with this code.
     #[must_use]
     pub const fn is_unsent(self) -> bool {
-        matches!(self, Self::EndpointOff | Self::EventUnreadable)
+        matches!(self, Self::EndpointInactive | Self::EventUnreadable)
     }
 }
 
-/// Why an attempt failed without a status that says so.
+/// Failure of an attempt without a status that explains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DeliveryFailure {
-    /// Which kind of failure.
+    /// Kind of the failure.
     pub code: DeliveryFailureCode,
-    /// The same in words, for people. Nothing that the endpoint answered is in it.
+    /// Explanation for people. It contains nothing that the endpoint sent.
     pub message: String,
 }
 
@@ -72,13 +72,13 @@ pub struct DeliveryFailure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct DeliveryAttempt {
-    /// When it was made.
+    /// Time of the attempt.
     pub at: Timestamp,
-    /// How long the exchange took, in milliseconds.
+    /// Duration of the exchange, in milliseconds.
     pub duration_ms: u64,
-    /// The status of the answer, where there was one.
+    /// HTTP status of the response, if there was one.
     pub status: Option<u16>,
-    /// What went wrong, where it was not the status.
+    /// Failure of the attempt, if there was no status.
     pub error: Option<DeliveryFailure>,
 }
 
@@ -86,18 +86,18 @@ pub struct DeliveryAttempt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Delivery {
-    /// The identifier: the `webhook-id` of all attempts.
+    /// Identifier of the delivery, sent as `webhook-id` with every attempt.
     pub id: DeliveryId,
-    /// The event.
+    /// Identifier of the event.
     pub event_id: EventId,
-    /// What happened.
+    /// Type of the event.
     pub event_type: EventType,
-    /// Where it stands.
+    /// State of the delivery.
     pub status: DeliveryStatus,
-    /// When the event happened.
+    /// Time of the event.
     pub created_at: Timestamp,
-    /// When the next attempt is due; `null` where none is.
+    /// Time of the next attempt; `null` if none is due.
     pub next_attempt_at: Option<Timestamp>,
-    /// The attempts, the oldest first; of very many the last ones.
+    /// Attempts, oldest first; only the last ones if there are very many.
     pub attempts: Vec<DeliveryAttempt>,
 }

@@ -1,4 +1,4 @@
-//! Who is told what: citation subscriptions, webhooks in both directions, and the types of events.
+//! Citation subscriptions, webhooks in both directions, and the types of events.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 string_enum! {
-    /// What can be announced.
+    /// Type of an event.
     #[non_exhaustive]
     EventType {
         /// A memory was added.
@@ -20,13 +20,13 @@ string_enum! {
         MemoryUpdated = "memory.updated",
         /// A memory that a recall cites changed.
         CitationChanged = "citation.changed",
-        /// A batch of memories came in.
+        /// A batch of memories was ingested.
         IngestCompleted = "ingest.completed",
-        /// A batch of memories was refused.
+        /// A batch of memories was rejected.
         IngestFailed = "ingest.failed",
-        /// A connector has another status.
+        /// The status of a connector changed.
         ConnectorStatusChanged = "connector.status_changed",
-        /// A trial of an endpoint.
+        /// A test event.
         WebhookPing = "webhook.ping",
     }
 }
@@ -35,33 +35,33 @@ string_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Recall {
-    /// The identifier.
+    /// Identifier of the recall.
     pub id: RecallId,
-    /// The workspace.
+    /// Workspace of the recall.
     pub workspace_id: WorkspaceId,
-    /// What was asked.
+    /// Query that was answered.
     pub query: String,
-    /// The memories that the answer cites.
+    /// Memories that the answer cites.
     pub memory_ids: Vec<MemoryId>,
-    /// Who registered it.
+    /// Member that registered the recall.
     pub created_by: MemberId,
-    /// When it was registered.
+    /// Time of registration.
     pub created_at: Timestamp,
 }
 
-/// A recall as a list shows it.
+/// A recall as an item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RecallSummary {
-    /// The identifier.
+    /// Identifier of the recall.
     pub id: RecallId,
-    /// The workspace.
+    /// Workspace of the recall.
     pub workspace_id: WorkspaceId,
-    /// What was asked.
+    /// Query that was answered.
     pub query: String,
-    /// Who registered it.
+    /// Member that registered the recall.
     pub created_by: MemberId,
-    /// When it was registered.
+    /// Time of registration.
     pub created_at: Timestamp,
 }
 
@@ -77,41 +77,44 @@ impl From<Recall> for RecallSummary {
     }
 }
 
-/// Who hears when a memory changes that a recall cites: of every such memory, by its identifier alone, whatever its labels
-/// are for the subscriber. Who relied on an answer has to hear that what it cites is no longer for them.
+/// A subscription to changes of the memories that a recall cites.
+///
+/// It covers every cited memory, by its identifier only, whatever its labels are: a client that
+/// relied on an answer has to be notified even when it may no longer see what the answer cites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CitationSubscription {
-    /// The identifier.
+    /// Identifier of the subscription.
     pub id: SubscriptionId,
-    /// The organisation.
+    /// Organisation of the subscription.
     pub org_id: OrgId,
-    /// The workspace of the recall.
+    /// Workspace of the recall.
     pub workspace_id: WorkspaceId,
-    /// The recall.
+    /// Identifier of the recall.
     pub recall_id: RecallId,
-    /// Who subscribed.
+    /// Member that subscribed.
     pub subscriber_user_id: MemberId,
-    /// Where deliveries go.
+    /// URL that receives the deliveries.
     pub webhook_url: WebhookUrl,
-    /// The secret that deliveries are signed with (Standard Webhooks 1.0.0: `whsec_` and base64). Shown in the answer
-    /// to the creation and `null` ever after.
+    /// Secret that signs deliveries (Standard Webhooks 1.0.0: `whsec_` and base64).
+    ///
+    /// It is returned only when the subscription is created, and is `null` afterwards.
     #[cfg_attr(
         feature = "openapi",
         schemars(with = "Option<crate::schema::SigningSecret>")
     )]
     pub signing_secret: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
-/// The request for a citation subscription.
+/// A new citation subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewCitationSubscription {
-    /// The recall to hear of.
+    /// Recall to subscribe to.
     pub recall_id: RecallId,
-    /// Where deliveries go.
+    /// URL that receives the deliveries.
     pub webhook_url: WebhookUrl,
 }
 
@@ -119,53 +122,55 @@ pub struct NewCitationSubscription {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Webhook {
-    /// The identifier.
+    /// Identifier of the webhook.
     pub id: WebhookId,
-    /// The organisation.
+    /// Organisation of the webhook.
     pub org_id: OrgId,
-    /// The workspace.
+    /// Workspace of the webhook.
     pub workspace_id: WorkspaceId,
-    /// What it is told of.
+    /// Type of the events that it receives.
     pub event_type: EventType,
-    /// Where deliveries go.
+    /// URL that receives the deliveries.
     pub url: WebhookUrl,
-    /// Whether it is told anything at present.
+    /// True if the webhook receives events.
     pub is_active: bool,
-    /// Why the service switched it off, where it did; switching it on again clears this.
+    /// Reason for which the service disabled it, if it did. Activating the webhook clears it.
     pub disabled_reason: Option<DisabledReason>,
-    /// The secret that deliveries are signed with. Shown in the answer to the creation and `null` ever after.
+    /// Secret that signs deliveries.
+    ///
+    /// It is returned only when the webhook is created, and is `null` afterwards.
     #[cfg_attr(
         feature = "openapi",
         schemars(with = "Option<crate::schema::SigningSecret>")
     )]
     pub signing_secret: Option<String>,
-    /// Who registered it.
+    /// Member that registered the webhook.
     pub created_by: MemberId,
-    /// When it was registered.
+    /// Time of registration.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// The request for an outbound webhook.
+/// A new outbound webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewWebhook {
-    /// What to be told of.
+    /// Type of the events that it receives.
     pub event_type: EventType,
-    /// Where deliveries go.
+    /// URL that receives the deliveries.
     pub url: WebhookUrl,
 }
 
-/// The request to change an outbound webhook; what is absent stays as it is.
+/// A change of an outbound webhook. Omitted fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WebhookUpdate {
-    /// What to be told of.
+    /// Type of the events that it receives.
     pub event_type: Option<EventType>,
-    /// Where deliveries go.
+    /// URL that receives the deliveries.
     pub url: Option<WebhookUrl>,
-    /// Switches it off or on.
+    /// True to activate the webhook, false to deactivate it.
     pub is_active: Option<bool>,
 }
 
@@ -173,49 +178,54 @@ pub struct WebhookUpdate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct InboundWebhook {
-    /// The identifier.
+    /// Identifier of the webhook.
     pub id: InboundWebhookId,
-    /// The organisation.
+    /// Organisation of the webhook.
     pub org_id: OrgId,
-    /// The workspace.
+    /// Workspace of the webhook.
     pub workspace_id: WorkspaceId,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// Where senders post to: a path on this service, or a whole URL where the service knows its own address.
+    /// URL that senders post to; only its path if the service does not know its own address.
     pub url: String,
-    /// The source of the memories that come in through it, made with it and named alike: it has the identifier of the webhook.
+    /// Source of the memories that it receives.
+    ///
+    /// It is created with the webhook and has the same name and identifier.
     pub source_id: SourceId,
-    /// Whose actions decide on what comes in: who registered it or last replaced its secret.
+    /// Member that posted memories are created as: the one that registered the webhook or last
+    /// rotated its secret.
     pub acts_as: MemberId,
-    /// The secret that senders sign with. Shown in the answer to the creation and `null` ever after.
+    /// Secret that senders sign with.
+    ///
+    /// It is returned only when the webhook is created, and is `null` afterwards.
     #[cfg_attr(
         feature = "openapi",
         schemars(with = "Option<crate::schema::SigningSecret>")
     )]
     pub signing_secret: Option<String>,
-    /// Who registered it.
+    /// Member that registered the webhook.
     pub created_by: MemberId,
-    /// When it was registered.
+    /// Time of registration.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// The request for an inbound webhook.
+/// A new inbound webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewInboundWebhook {
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
 }
 
-/// The request to change an inbound webhook; what is absent stays as it is.
+/// A change of an inbound webhook. Omitted fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct InboundWebhookUpdate {
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub name: Option<String>,
 }

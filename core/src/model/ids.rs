@@ -1,7 +1,7 @@
-//! Identifiers: UUIDs, each of a type of its own.
+//! Identifiers: a distinct type over a UUID for each kind of record.
 
 super::names::identifiers! {
-    /// An organisation: the tenant that nothing reaches across.
+    /// An organisation: the tenant, isolated from all others.
     OrgId
     /// A workspace of an organisation.
     WorkspaceId
@@ -9,13 +9,13 @@ super::names::identifiers! {
     MemberId
     /// A custom role of an organisation.
     RoleId
-    /// An access token, a session or an MCP key: what is presented to be recognised by.
+    /// A credential: an access token, a session or an MCP key.
     CredentialId
     /// A memory: one stored item of knowledge.
     MemoryId
     /// A source of memories.
     SourceId
-    /// A connector that brings memories from a source.
+    /// A connector that imports memories from a source.
     ConnectorId
     /// A chat session.
     ChatId
@@ -29,20 +29,20 @@ super::names::identifiers! {
     WebhookId
     /// An inbound webhook.
     InboundWebhookId
-    /// An event: something that happened and is announced.
+    /// An event.
     EventId
-    /// An endpoint that events are delivered to: an outbound webhook or a citation subscription, by its identifier.
+    /// An endpoint that receives deliveries: an outbound webhook or a citation subscription.
     EndpointId
-    /// The delivery of one event to one endpoint; the `webhook-id` of all its attempts.
+    /// The delivery of one event to one endpoint, sent as `webhook-id` with every attempt.
     DeliveryId
-    /// One run of an operation that changed something.
+    /// One run of an operation that changes data.
     OperationId
     /// One entry of the audit log. The entries of one operation have consecutive identifiers.
     AuditLogId
 }
 
 impl AuditLogId {
-    /// The identifier `offset` entries behind this one.
+    /// Returns the identifier `offset` entries after this one.
     #[must_use]
     pub fn plus(self, offset: u128) -> Self {
         Self(uuid::Uuid::from_u128(self.0.as_u128().wrapping_add(offset)))
@@ -62,8 +62,10 @@ impl From<SubscriptionId> for EndpointId {
 }
 
 impl DeliveryId {
-    /// The delivery of this event to this endpoint: UUID version 5 (RFC 9562) of the endpoint in the namespace of the
-    /// event, so that a delivery that is made twice is one.
+    /// Derives the identifier of the delivery of this event to this endpoint.
+    ///
+    /// It is the UUID version 5 (RFC 9562) of the endpoint in the namespace of the event, so that a
+    /// delivery that is created twice is stored once.
     #[must_use]
     pub fn of(event: EventId, endpoint: EndpointId) -> Self {
         Self(uuid::Uuid::new_v5(&event.0, endpoint.0.as_bytes()))

@@ -1,4 +1,4 @@
-//! The labels that govern a memory: sensitivity, audience, review status.
+//! Labels that govern access to a memory: sensitivity, audience, review status.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,35 +8,35 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::names::string_enum;
 
 string_enum! {
-    /// How sensitive a memory is, from the least to the most: the order is that of the definition.
+    /// Sensitivity of a memory, in ascending order.
     #[derive(Default)]
     SensitivityLabel {
-        /// For everybody.
+        /// Readable for everybody.
         Public = "public",
-        /// For everybody in the organisation; what a new memory is.
+        /// Readable for everybody in the organisation; the default of new memories.
         #[default]
         Internal = "internal",
-        /// Content needs the action `memory:read_confidential`.
+        /// Readable with the action `memory:read_confidential`.
         Confidential = "confidential",
-        /// Content needs the action `memory:read_restricted`.
+        /// Readable with the action `memory:read_restricted`.
         Restricted = "restricted",
     }
 }
 
 string_enum! {
-    /// Where a memory stands in its review. The review backlog is the number of pending ones.
+    /// Review status of a memory. The review backlog is the number of pending ones.
     ReviewStatus {
-        /// Nobody has decided yet.
+        /// Not reviewed yet.
         Pending = "pending",
         /// Accepted.
         Approved = "approved",
-        /// Refused.
+        /// Rejected.
         Rejected = "rejected",
     }
 }
 
 string_enum! {
-    /// What an audience label names.
+    /// Kind of audience that a label names.
     AudienceScope {
         /// The organisation, by its slug.
         Org = "org",
@@ -49,18 +49,19 @@ string_enum! {
     }
 }
 
-/// The longest name in an audience label, in characters.
+/// Maximum length of the name in an audience label, in characters.
 pub const AUDIENCE_NAME_CHARS_MAX: usize = 64;
 
-/// Who may know of a memory: `<scope>:<name>`, for example `team:platform`. Names are those of one organisation and
-/// reach no other.
+/// Audience of a memory: `<scope>:<name>`, for example `team:platform`.
+///
+/// Names belong to one organisation and never match in another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AudienceLabel {
     scope: AudienceScope,
     name: Box<str>,
 }
 
-/// A text that is not an audience label.
+/// Error of a text that is not an audience label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be <scope>:<name>, the scope one of org, workspace, team, user, \
@@ -68,8 +69,9 @@ pub struct AudienceLabel {
 )]
 pub struct InvalidAudienceLabel;
 
-/// Whether `name` can be the name in an audience label, and so a slug, a handle or a team: 1 to
-/// [`AUDIENCE_NAME_CHARS_MAX`] characters of `a-z 0-9 - _ .`.
+/// Returns true if `name` is valid in an audience label, and so as a slug, handle or team.
+///
+/// It has 1 to [`AUDIENCE_NAME_CHARS_MAX`] characters of `a-z 0-9 - _ .`.
 #[must_use]
 pub fn is_label_name(name: &str) -> bool {
     (1..=AUDIENCE_NAME_CHARS_MAX).contains(&name.len())
@@ -79,10 +81,10 @@ pub fn is_label_name(name: &str) -> bool {
 }
 
 impl AudienceLabel {
-    /// A label of its parts.
+    /// Creates a label from its parts.
     ///
     /// # Errors
-    /// [`InvalidAudienceLabel`] where [`is_label_name`] does not hold of `name`.
+    /// [`InvalidAudienceLabel`] if `name` does not satisfy [`is_label_name`].
     pub fn new(scope: AudienceScope, name: &str) -> Result<Self, InvalidAudienceLabel> {
         is_label_name(name)
             .then(|| Self {
@@ -92,13 +94,13 @@ impl AudienceLabel {
             .ok_or(InvalidAudienceLabel)
     }
 
-    /// What the label names.
+    /// Returns the kind of audience.
     #[must_use]
     pub fn scope(&self) -> AudienceScope {
         self.scope
     }
 
-    /// The name behind the colon.
+    /// Returns the name after the colon.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -138,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sensitivity_is_ordered() {
+    fn sensitivity_labels_are_ordered() {
         assert!(SensitivityLabel::ALL.is_sorted());
         assert_eq!(SensitivityLabel::default(), SensitivityLabel::Internal);
     }
 
     #[test]
-    fn audience_labels_have_a_known_scope_and_a_plain_name() {
+    fn audience_label_requires_known_scope_and_plain_name() {
         for good in [
             "org:acme",
             "team:platform-2",

@@ -8,21 +8,22 @@ use super::{
     SourceId, Timestamp, WorkspaceId,
 };
 
-/// What governs a memory: small, and apart from its content, so that relabelling never touches that.
+/// Labels that govern access to a memory.
 ///
-/// Serialised as it is stored: without what has its default.
+/// They are stored apart from the content, so that relabelling never rewrites it. Default values
+/// are not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryLabels {
-    /// The workspace that the memory belongs to.
+    /// Workspace of the memory.
     pub workspace_id: WorkspaceId,
-    /// The source it is filed under.
+    /// Source that the memory is filed under.
     pub source_id: SourceId,
-    /// Who may know of it.
+    /// Audience label.
     pub audience: AudienceLabel,
-    /// How sensitive it is; `internal` by default.
+    /// Sensitivity label; `internal` by default.
     #[serde(default, skip_serializing_if = "is_internal")]
     pub sensitivity: SensitivityLabel,
-    /// Where it stands in its review; `pending` by default.
+    /// Review status; `pending` by default.
     #[serde(default = "pending", skip_serializing_if = "is_pending")]
     pub review: ReviewStatus,
 }
@@ -31,7 +32,7 @@ fn is_internal(sensitivity: &SensitivityLabel) -> bool {
     *sensitivity == SensitivityLabel::default()
 }
 
-/// The default shows a memory to fewer people than the others.
+/// Returns the default, which shows a memory to fewer members than the other values.
 fn pending() -> ReviewStatus {
     ReviewStatus::Pending
 }
@@ -41,38 +42,38 @@ fn is_pending(review: &ReviewStatus) -> bool {
 }
 
 impl MemoryLabels {
-    /// Whether the memory waits for review.
+    /// Returns true if the memory waits for review.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.review == ReviewStatus::Pending
     }
 }
 
-/// What a memory says.
+/// Content of a memory.
 ///
-/// Serialised as it is stored: without a name that it has not, and without the time of a change that
-/// was not made.
+/// A missing source key, and a time of change equal to that of creation, are not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredContent")]
 pub struct MemoryContent {
-    /// 1 to 128 characters.
+    /// Title, 1 to 128 characters.
     pub title: String,
-    /// The text.
+    /// Text of the memory.
     pub content: String,
-    /// The source that it came in from. It stays the same when the memory is filed under another one.
+    /// Source that delivered the memory. Filing it under another source does not change it.
     pub origin_source_id: SourceId,
-    /// The name of the memory at the source that it came in from, where it has one: the same key from there updates
-    /// instead of adding.
+    /// Key of the memory at its original source, if it has one.
+    ///
+    /// Ingesting the same key from that source again updates the memory instead of adding one.
     pub source_key: Option<String>,
-    /// Who added it.
+    /// Member that added the memory.
     pub created_by: MemberId,
-    /// When it was added.
+    /// Time at which the memory was added.
     pub created_at: Timestamp,
-    /// When its content was last written.
+    /// Time of the last change of the title or content.
     pub updated_at: Timestamp,
 }
 
-/// What is read of a content.
+/// Stored form of [`MemoryContent`].
 #[derive(Deserialize)]
 struct StoredContent {
     title: String,
@@ -119,23 +120,23 @@ impl Serialize for MemoryContent {
     }
 }
 
-/// A memory as a bulk result shows it.
+/// A memory as an item of a bulk result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Memory {
-    /// The identifier.
+    /// Identifier of the memory.
     pub id: MemoryId,
-    /// The source.
+    /// Source that the memory is filed under.
     pub source_id: SourceId,
-    /// The audience label.
+    /// Audience label.
     pub audience_tag: AudienceLabel,
-    /// The sensitivity label.
+    /// Sensitivity label.
     pub sensitivity_label: SensitivityLabel,
 }
 
 impl Memory {
-    /// The wire form of a memory with these labels.
+    /// Creates the wire form of a memory with these labels.
     #[must_use]
     pub fn new(id: MemoryId, labels: &MemoryLabels) -> Self {
         Self {
@@ -147,40 +148,42 @@ impl Memory {
     }
 }
 
-/// A memory as a list shows it. What it says is `null` for those who may know of it and not read it.
+/// A memory as an item of a list.
+///
+/// Its title is `null` for a caller that may know of the memory but not read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemorySummary {
-    /// The identifier.
+    /// Identifier of the memory.
     pub id: MemoryId,
-    /// The workspace that the memory belongs to.
+    /// Workspace of the memory.
     pub workspace_id: WorkspaceId,
-    /// The source that it is filed under.
+    /// Source that the memory is filed under.
     pub source_id: SourceId,
-    /// The source that it came in from, whatever source it is filed under since.
+    /// Source that delivered the memory, whatever source it is filed under now.
     pub origin_source_id: SourceId,
-    /// Its name at the source that it came in from, where it has one.
+    /// Key of the memory at its original source, if it has one.
     pub source_key: Option<String>,
-    /// The audience label.
+    /// Audience label.
     pub audience_tag: AudienceLabel,
-    /// The sensitivity label.
+    /// Sensitivity label.
     pub sensitivity_label: SensitivityLabel,
-    /// Where it stands in its review.
+    /// Review status.
     pub review_status: ReviewStatus,
-    /// The title.
+    /// Title, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub title: Option<String>,
-    /// Who added it.
+    /// Member that added the memory.
     pub created_by: MemberId,
-    /// When it was added.
+    /// Time at which the memory was added.
     pub created_at: Timestamp,
-    /// When its title or content was last written.
+    /// Time of the last change of the title or content.
     pub updated_at: Timestamp,
 }
 
 impl MemorySummary {
-    /// What a list shows of a memory; of what it says only where it `is_readable`.
+    /// Creates the summary of a memory, with its title only if it `is_readable`.
     #[must_use]
     pub fn new(
         id: MemoryId,
@@ -205,20 +208,20 @@ impl MemorySummary {
     }
 }
 
-/// A memory as it is read by itself.
+/// A memory with its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryDetails {
-    /// What a list shows of it.
+    /// Fields that a list shows too.
     #[serde(flatten)]
     pub summary: MemorySummary,
-    /// The text; `null` for those who may know of the memory and not read it.
+    /// Text; `null` for a caller that may know of the memory but not read it.
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Content>"))]
     pub content: Option<String>,
 }
 
 impl MemoryDetails {
-    /// A memory; what it says only where it `is_readable`.
+    /// Creates the wire form of a memory, with its title and content only if it `is_readable`.
     #[must_use]
     pub fn new(
         id: MemoryId,
@@ -233,23 +236,23 @@ impl MemoryDetails {
     }
 }
 
-/// Which memories a list shows: those that have every label that is set here.
+/// Filter of a list of memories: a memory has to match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryFilter {
-    /// The audience label.
+    /// Audience label.
     pub audience_tag: Option<AudienceLabel>,
-    /// The sensitivity label.
+    /// Sensitivity label.
     pub sensitivity_label: Option<SensitivityLabel>,
-    /// Where it stands in its review.
+    /// Review status.
     pub review_status: Option<ReviewStatus>,
-    /// The source that it is filed under.
+    /// Source that the memory is filed under.
     pub source_id: Option<SourceId>,
 }
 
 impl MemoryFilter {
-    /// Whether a memory with these labels is shown.
+    /// Returns true if a memory with these labels matches the filter.
     #[must_use]
     pub fn admits(&self, labels: &MemoryLabels) -> bool {
         self.audience_tag
@@ -267,56 +270,56 @@ impl MemoryFilter {
     }
 }
 
-/// What a change of one memory sets; what is absent stays as it is.
+/// A change of one memory. Omitted fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryUpdate {
-    /// The new title: 1 to 128 characters.
+    /// New title, 1 to 128 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub title: Option<String>,
-    /// The new text: at most 32 KiB.
+    /// New text, at most 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Content>"))]
     pub content: Option<String>,
-    /// The new labels, under the rules of a bulk update.
+    /// New labels, under the rules of a bulk update.
     #[serde(flatten)]
     pub change: MemoryChange,
 }
 
-/// The attributes that a bulk update sets; what is absent stays as it is.
+/// Attributes that a bulk update sets. Omitted fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryChange {
-    /// The new audience.
+    /// New audience label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience_tag: Option<AudienceLabel>,
-    /// The new sensitivity. Lowering it needs the action `memory:declassify`.
+    /// New sensitivity label. Lowering it requires the action `memory:declassify`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensitivity_label: Option<SensitivityLabel>,
-    /// The new source, one of the organisation.
+    /// New source, one of the same organisation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_id: Option<SourceId>,
-    /// The new review status. Setting it needs the action `memory:review`.
+    /// New review status. Setting it requires the action `memory:review`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review_status: Option<ReviewStatus>,
 }
 
 impl MemoryChange {
-    /// Whether nothing is set.
+    /// Returns true if no attribute is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether an attribute other than the review status is set.
+    /// Returns true if an attribute other than the review status is set.
     #[must_use]
     pub fn relabels(&self) -> bool {
         self.audience_tag.is_some() || self.sensitivity_label.is_some() || self.source_id.is_some()
     }
 
-    /// `labels` with what this sets.
+    /// Returns `labels` with these changes applied.
     #[must_use]
     pub fn applied_to(&self, labels: &MemoryLabels) -> MemoryLabels {
         MemoryLabels {
@@ -333,7 +336,7 @@ impl MemoryChange {
     }
 }
 
-/// The request of a bulk update: which memories, and what to set.
+/// A bulk update: the memories and the attributes to set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
@@ -347,45 +350,45 @@ impl MemoryChange {
     ]))
 )]
 pub struct BulkUpdate {
-    /// The memories, without duplicates. The result has an item for each, in this order.
+    /// Distinct memories. The result has an item for each, in this order.
     #[cfg_attr(
         feature = "openapi",
         schemars(length(min = 1), extend("uniqueItems" = true, "x-limit" = "bulk_memories_max"))
     )]
     pub memory_ids: Vec<MemoryId>,
-    /// What to set; not empty.
+    /// Attributes to set; at least one.
     #[serde(flatten)]
     pub change: MemoryChange,
 }
 
-/// What became of a bulk update.
+/// Result of a bulk update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkResult {
-    /// The run that changed the memories; a replay names the first run.
+    /// Identifier of the operation; a replay returns that of the first run.
     pub operation_id: OperationId,
-    /// Whether this is the stored result of an earlier identical request.
+    /// True if this is the stored result of an earlier identical request.
     pub replayed: bool,
-    /// How many memories.
+    /// Counts of the memories.
     pub summary: BulkSummary,
-    /// An item per memory requested, in the order of the request.
+    /// Item for each requested memory, in the order of the request.
     pub results: Vec<BulkItem>,
 }
 
-/// How many memories a bulk update was asked for, changed and refused.
+/// Numbers of memories that a bulk update requested, changed and rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkSummary {
-    /// All of them.
+    /// Number of requested memories.
     pub requested: u32,
-    /// Those with `ok` true.
+    /// Number of items with `ok` true.
     pub succeeded: u32,
-    /// Those with `ok` false.
+    /// Number of items with `ok` false.
     pub failed: u32,
 }
 
-/// What became of one memory of a bulk update: `memory` where `ok` is true, `error` where it is false.
+/// Result for one memory of a bulk update: with `memory` if `ok` is true, otherwise with `error`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
@@ -394,38 +397,38 @@ pub struct BulkSummary {
     schemars(extend("oneOf" = [{ "required": ["memory"] }, { "required": ["error"] }]))
 )]
 pub struct BulkItem {
-    /// The memory asked for.
+    /// Requested memory.
     pub memory_id: MemoryId,
-    /// Whether it has the labels asked for now.
+    /// True if the memory now has the requested labels.
     pub ok: bool,
-    /// The memory after the change.
+    /// Memory after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schemars(with = "Memory"))]
     pub memory: Option<Memory>,
-    /// The entry in the audit log; a refused attempt has one too.
+    /// Identifier of the audit log entry. A rejected change has one too.
     pub audit_log_id: AuditLogId,
-    /// Why it was refused.
+    /// Reason for the rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schemars(with = "BulkItemError"))]
     pub error: Option<BulkItemError>,
 }
 
-/// Why one memory of a bulk update was refused.
+/// Error for one memory of a bulk update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkItemError {
-    /// The reason, for programs.
+    /// Reason, for programs.
     pub code: BulkItemErrorCode,
-    /// The reason, for people.
+    /// Reason, for people.
     pub message: String,
 }
 
 super::names::string_enum! {
-    /// Why one memory of a bulk update was refused, for programs.
+    /// Reason for which one memory of a bulk update was rejected.
     BulkItemErrorCode {
         /// The organisation has no such memory.
         NotFound = "not_found",
-        /// The caller lacks an action that the change needs in the memory's workspace.
+        /// The caller lacks an action that the change requires in the memory's workspace.
         Forbidden = "forbidden",
     }
 }
@@ -464,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_1_labels_are_read() {
+    fn labels_of_schema_1_are_readable() {
         let stored = r#"{"workspace_id":"01890a5d-ac96-774b-bcce-b302099a8057","source_id":"01890a5d-ac96-774b-bcce-b302099a8057","audience":"org:acme","sensitivity":"internal","review":"pending"}"#;
         let read: MemoryLabels = serde_json::from_str(stored).unwrap();
         assert_eq!(
@@ -487,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_stored_without_what_they_lack() {
+    fn content_is_stored_without_absent_fields() {
         let new = content(None, "2026-01-31T09:30:00.000Z");
         let stored = json!({
             "title": "Refunds",
@@ -505,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_1_contents_are_read() {
+    fn content_of_schema_1_is_readable() {
         let stored = |source_key: Value| {
             json!({
                 "title": "Refunds",

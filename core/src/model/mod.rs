@@ -1,5 +1,6 @@
-//! The records and the wire types: what is stored, what is asked for and what is answered.
+//! Domain records and wire types.
 
+pub mod access;
 mod address;
 mod dashboard;
 mod deliveries;
@@ -43,5 +44,5 @@ pub use self::memory::{
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
-pub use knowledge_store::{InvalidTimestamp, Timestamp};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};
+pub use knowledge_store::{InvalidTimestamp, Timestamp};

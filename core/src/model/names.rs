@@ -1,6 +1,6 @@
-//! The macros behind identifiers and enumerations, so that each reads, writes and refuses alike.
+//! Macros that define identifiers and enumerations with uniform text forms.
 
-/// Defines identifiers: UUIDs that cannot be mistaken for each other.
+/// Defines identifiers: distinct types over UUIDs.
 macro_rules! identifiers {
     ($($(#[$meta:meta])* $name:ident)+) => {$(
         $(#[$meta])*
@@ -31,7 +31,8 @@ macro_rules! identifiers {
         impl std::str::FromStr for $name {
             type Err = $crate::model::InvalidId;
 
-            /// Reads the hyphenated form alone, 36 characters: one identifier has one name outside.
+            /// Parses the hyphenated form of 36 characters only, so that an identifier has one
+            /// spelling.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match uuid::Uuid::try_parse(text) {
                     Ok(id) if text.len() == uuid::fmt::Hyphenated::LENGTH => Ok(Self(id)),
@@ -45,7 +46,7 @@ macro_rules! identifiers {
     )+};
 }
 
-/// Defines an enumeration that is a string outside: its names stand once, here.
+/// Defines an enumeration that is serialised as a string.
 macro_rules! string_enum {
     (
         $(#[$meta:meta])*
@@ -64,10 +65,10 @@ macro_rules! string_enum {
         }
 
         impl $name {
-            /// Every value, in the order of the definition.
+            /// Every value, in order of definition.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name outside.
+            /// Returns the name on the wire.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -108,15 +109,15 @@ macro_rules! string_enum {
     };
 }
 
-/// A text that is not an identifier.
+/// Error of a text that is not an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a UUID of 36 characters, for example 01890a5d-ac96-774b-bcce-b302099a8057")]
 pub struct InvalidId;
 
-/// A name that an enumeration does not have.
+/// Error of a text that is not a value of the enumeration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// The names that it has.
+    /// Valid values.
     pub expected: &'static [&'static str],
 }
 

@@ -9,13 +9,13 @@ use crate::access::RoleRef;
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
-    /// The identifier.
+    /// Identifier of the organisation.
     pub id: OrgId,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     pub name: String,
-    /// The name in paths and in `org:` labels; unique in the store.
+    /// Slug for paths and `org:` labels; unique in the store.
     pub slug: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
@@ -23,22 +23,22 @@ pub struct Organization {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Workspace {
-    /// The identifier.
+    /// Identifier of the workspace.
     pub id: WorkspaceId,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// The name in `workspace:` labels; unique in the organisation.
+    /// Slug for `workspace:` labels; unique in the organisation.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
-    /// The audience that the workspace is for, and that its new memories have.
+    /// Audience label of the workspace and default of its new memories.
     pub audience: AudienceLabel,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
 string_enum! {
-    /// What kind of member acts.
+    /// Kind of a member.
     MemberKind {
         /// A person.
         User = "user",
@@ -47,41 +47,44 @@ string_enum! {
     }
 }
 
-/// A member of an organisation. It holds one role there; a role in a workspace, where it has one, replaces that.
+/// A member of an organisation.
+///
+/// It holds one role there. A role in a workspace, if it has one, replaces that role in the
+/// workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Member {
-    /// The identifier.
+    /// Identifier of the member.
     pub id: MemberId,
-    /// A person or a program.
+    /// Kind of the member: a person or a program.
     pub kind: MemberKind,
-    /// The name in `user:` labels; unique in the organisation.
+    /// Handle for `user:` labels; unique in the organisation.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub handle: String,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// The role in the organisation.
+    /// Role in the organisation.
     pub role: RoleRef,
-    /// The teams whose `team:` labels cover the member.
+    /// Teams of the member; their `team:` labels cover it.
     #[cfg_attr(feature = "openapi", schemars(with = "Vec<crate::schema::Slug>"))]
     pub teams: Vec<String>,
-    /// When the member was added.
+    /// Time at which the member was added.
     pub created_at: Timestamp,
 }
 
-/// Where memories come from. Sources belong to the organisation as a whole.
+/// An origin of memories. Sources belong to the whole organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Source {
-    /// The identifier.
+    /// Identifier of the source.
     pub id: SourceId,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// What it is, for example `confluence`.
+    /// Kind of the system, for example `confluence`.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub kind: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }

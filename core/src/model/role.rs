@@ -5,41 +5,43 @@ use serde::{Deserialize, Serialize};
 use super::{MemberId, OrgId, RoleId, Timestamp, WorkspaceId};
 use crate::access::{ActionSet, BaseRole};
 
-/// A role that an organisation made for itself: a base role with actions allowed and denied.
+/// A role of an organisation: a base role with actions added and removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CustomRole {
-    /// The identifier.
+    /// Identifier of the role.
     pub id: RoleId,
-    /// The organisation.
+    /// Organisation of the role.
     pub org_id: OrgId,
-    /// The one workspace that it can be held in; `null` for a role of the whole organisation.
+    /// Only workspace that the role can be held in; `null` for an organisation-wide role.
     pub workspace_id: Option<WorkspaceId>,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// Unique among the custom roles of the organisation.
+    /// Slug, unique among the custom roles of the organisation.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
-    /// What it begins with.
+    /// Role that it extends.
     pub base_role: BaseRole,
-    /// What it is for.
+    /// Purpose of the role.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
     pub description: String,
-    /// Whether `allow` counts. An inactive role still denies.
+    /// True if `allow` applies. `deny` applies to an inactive role too.
     pub is_active: bool,
-    /// Who made it.
+    /// Member that created the role.
     pub created_by: MemberId,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// What it adds to the base role and takes from it.
+    /// Actions that it adds to the base role and removes from it.
     pub actions: RoleActions,
 }
 
 impl CustomRole {
-    /// What holders may do: (base role ∪ allow) − deny, and base role − deny while the role is inactive.
+    /// Returns the actions of its holders.
+    ///
+    /// These are (base role ∪ allow) − deny, or base role − deny while the role is inactive.
     #[must_use]
     pub fn effective_actions(&self) -> ActionSet {
         let base = self.base_role.actions();
@@ -52,73 +54,73 @@ impl CustomRole {
     }
 }
 
-/// The actions that a custom role adds and takes. No action stands in both.
+/// Actions that a custom role adds and removes. The two lists are disjoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoleActions {
-    /// Added to those of the base role.
+    /// Actions added to those of the base role.
     pub allow: ActionSet,
-    /// Taken from those of the base role.
+    /// Actions removed from those of the base role.
     pub deny: ActionSet,
 }
 
-/// The request to make a custom role.
+/// A new custom role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewCustomRole {
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// 1 to 64 characters of `a-z 0-9 - _ .`.
+    /// Slug, 1 to 64 characters of `a-z 0-9 - _ .`.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
-    /// What it begins with.
+    /// Role that it extends.
     pub base_role: BaseRole,
-    /// At most 1,024 characters.
+    /// Description, at most 1,024 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
     pub description: String,
-    /// The one workspace that it can be held in, or none.
+    /// Only workspace that the role can be held in; organisation-wide if omitted.
     pub workspace_id: Option<WorkspaceId>,
-    /// What it adds and takes.
+    /// Actions that it adds to the base role and removes from it.
     pub actions: RoleActions,
 }
 
-/// The request to change a custom role; what is absent stays as it is.
+/// A change of a custom role. Omitted fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CustomRoleUpdate {
-    /// A new name.
+    /// New name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
     pub name: Option<String>,
-    /// A new slug.
+    /// New slug, 1 to 64 characters of `a-z 0-9 - _ .`.
     #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Slug>"))]
     pub slug: Option<String>,
-    /// A new description.
+    /// New description, at most 1,024 characters.
     #[cfg_attr(
         feature = "openapi",
         schemars(with = "Option<crate::schema::Description>")
     )]
     pub description: Option<String>,
-    /// A new base role.
+    /// New base role.
     pub base_role: Option<BaseRole>,
-    /// Switches the role on or off.
+    /// True to activate the role, false to deactivate it.
     pub is_active: Option<bool>,
     /// New lists of actions.
     pub actions: Option<RoleActionsUpdate>,
 }
 
-/// New lists of actions; one that is absent stays as it is, so that leaving one out never widens a role.
+/// New lists of actions. An omitted list is unchanged, so that omitting one never widens a role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RoleActionsUpdate {
-    /// A new list of what is added.
+    /// New list of added actions.
     pub allow: Option<ActionSet>,
-    /// A new list of what is taken.
+    /// New list of removed actions.
     pub deny: Option<ActionSet>,
 }
 
 impl RoleActionsUpdate {
-    /// `actions` with the lists that are new.
+    /// Returns `actions` with the new lists in place.
     #[must_use]
     pub fn applied_to(self, actions: RoleActions) -> RoleActions {
         RoleActions {

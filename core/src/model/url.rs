@@ -1,23 +1,25 @@
-//! The addresses of webhooks, of services and of pages.
+//! URLs of webhooks and services, and origins of web pages.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The longest URL, in characters.
+/// Maximum length of a URL, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;
 
-/// An absolute `https` or `http` URL without credentials or fragment, at most [`URL_CHARS_MAX`] characters as it is
-/// sent and as it is escaped. Whether
-/// deliveries may go there is decided when it is registered and again when it is connected to.
+/// An absolute `https` or `http` URL without credentials or fragment.
+///
+/// It has at most [`URL_CHARS_MAX`] characters, both as sent and as escaped.
+/// [`AddressPolicy`](super::AddressPolicy) decides, at registration and again at connection, if
+/// deliveries may go there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WebhookUrl(url::Url);
 
-/// A text that cannot be the address of a webhook.
+/// Error of a text that is not a valid webhook URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    /// Over [`URL_CHARS_MAX`] characters.
+    /// Longer than [`URL_CHARS_MAX`] characters.
     #[error("must have at most {URL_CHARS_MAX} characters")]
     TooLong,
     /// Not a URL, or one of another scheme.
@@ -25,22 +27,22 @@ pub enum InvalidUrl {
         "must be an absolute URL that begins with https://, for example https://example.com/hooks"
     )]
     NotHttp,
-    /// A user name or a password in it.
+    /// A user name or password in the URL.
     #[error("must not contain a user name or a password")]
     Credentials,
-    /// A part behind `#`, which is never sent.
+    /// A part after `#`, which is never sent.
     #[error("must not have a fragment (#…)")]
     Fragment,
 }
 
 impl WebhookUrl {
-    /// The parsed URL.
+    /// Returns the parsed URL.
     #[must_use]
     pub fn as_url(&self) -> &url::Url {
         &self.0
     }
 
-    /// The URL as text.
+    /// Returns the URL as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
@@ -64,7 +66,7 @@ impl FromStr for WebhookUrl {
         if url.fragment().is_some() {
             return Err(InvalidUrl::Fragment);
         }
-        // Escaping makes it longer, and what is stored has to be read again.
+        // Escaping lengthens the URL, and the stored text has to be parsed again.
         if url.as_str().len() > URL_CHARS_MAX {
             return Err(InvalidUrl::TooLong);
         }
@@ -91,13 +93,15 @@ impl<'de> Deserialize<'de> for WebhookUrl {
     }
 }
 
-/// An absolute `http` or `https` URL to which paths can be added: without a slash at the end, without a query, and
-/// without credentials, which do not belong where configurations are shown.
+/// An absolute `http` or `https` URL to which paths can be appended.
+///
+/// It has no trailing slash and no query, and no credentials, because configurations are displayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
 impl BaseUrl {
-    /// The URL that the text is, if it is one, as URLs are written (WHATWG URL, "URL serializing").
+    /// Parses a URL and normalises it (WHATWG URL, "URL serializing"). `None` if it is not a base
+    /// URL.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let url = url::Url::parse(text).ok()?;
@@ -109,7 +113,7 @@ impl BaseUrl {
         (is_plain && is_http).then(|| Self(url.as_str().trim_end_matches('/').to_owned()))
     }
 
-    /// The URL, without a slash at the end.
+    /// Returns the URL, without a trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -122,15 +126,17 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-/// Whether a text is the origin of pages as browsers send it: `https://app.example.com`, with the port where it is not the
-/// scheme's. Another spelling would match none, and say nothing.
+/// Returns true if a text is the origin of web pages in the spelling of browsers.
+///
+/// An example is `https://app.example.com`, with the port only if it is not the default one. Any
+/// other spelling would silently match no request.
 #[must_use]
 pub fn is_origin(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| {
-        // All that is missing is the path.
+        // A serialised URL differs from its origin by the path only.
         let is_as_sent = url.as_str().strip_suffix('/') == Some(text);
         let has_user = !url.username().is_empty() || url.password().is_some();
-        // A name with an asterisk is one to the parser; whoever writes it means a pattern, which it is not.
+        // The parser accepts an asterisk in a host name, but a pattern would match no origin.
         matches!(url.scheme(), "http" | "https") && is_as_sent && !has_user && !text.contains('*')
     })
 }
@@ -140,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_absolute_http_urls_alone() {
+    fn webhook_url_must_be_absolute_http() {
         assert!("https://example.com/hook?a=1".parse::<WebhookUrl>().is_ok());
         for (text, error) in [
             ("", InvalidUrl::NotHttp),
@@ -161,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bases_are_plain_http_urls_to_which_paths_are_added() {
+    fn base_url_must_be_plain_http_and_accepts_paths() {
         for (text, base) in [
             ("https://knowledge.example", "https://knowledge.example"),
             ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
@@ -194,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_written_as_browsers_send_them() {
+    fn origin_must_match_form_sent_by_browsers() {
         for origin in [
             "https://app.example.com",
             "http://localhost:3000",

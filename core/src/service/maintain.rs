@@ -1,81 +1,82 @@
-//! Maintenance: what expired is swept, deleted roles are settled, and statuses that time alone changes are announced.
+//! Maintenance: purges expired records, settles deleted roles and publishes status changes.
 //!
-//! What expires counts as absent from that moment on, swept or not. An index ordered by due time leads here to it.
+//! A record that has expired is treated as absent from that moment on, purged or not. An index
+//! ordered by due time leads to it.
 
 use serde::{Deserialize, Serialize};
 
-use super::KnowledgeService;
 use crate::env::Env;
 use crate::error::Error;
+use crate::keys;
 use crate::model::{
     ConnectorId, CredentialId, EndpointId, EventId, MemberId, OrgId, Timestamp, WorkspaceId,
 };
-use crate::keys;
+use crate::service::KnowledgeService;
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
-/// How many due entries one call sweeps, and so how much work it is.
-const DUE_PER_CALL: usize = 500;
-/// How many steps of settling deleted roles one call takes.
+/// Maximum number of tasks that one call runs, which bounds its work.
+const TASKS_PER_CALL: usize = 500;
+/// Maximum number of steps of settling deleted roles in one call.
 const SETTLEMENTS_PER_CALL: u32 = 4;
 
-/// What one call of [`KnowledgeService::maintain`] did.
+/// Result of one call of [`KnowledgeService::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Maintained {
-    /// Due entries that were dealt with, but for the daily look at each audit log.
-    pub swept: u64,
-    /// Pages of audit logs that were over.
-    pub audit_pages_swept: u64,
-    /// Since when the oldest of what was due had been due; `None` where nothing was.
+pub struct MaintenanceReport {
+    /// Number of tasks that were run, without the daily purges of audit logs.
+    pub purged: u64,
+    /// Number of purged pages of audit logs.
+    pub audit_pages_purged: u64,
+    /// Due time of the oldest task; `None` if none was due.
     pub oldest_due: Option<Timestamp>,
-    /// Holders of deleted roles that were given the role that replaced it.
+    /// Number of holders of deleted roles that were moved to the replacing role.
     pub holders_rewritten: u64,
-    /// Whether there is more to do now: call again.
+    /// True if there is more to do now: call again.
     pub has_more: bool,
 }
 
-/// What has to be done at some time.
+/// A task that is due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Due {
-    /// Deletes records; the first of them has an `expires_at` that decides.
+pub(crate) enum ScheduledTask {
+    /// Deletes records, if the `expires_at` of the first one has passed.
     Expire {
-        /// Their keys.
+        /// Keys of the records.
         records: Vec<String>,
-        /// A counter that counts the first of them.
+        /// Key of a counter that includes the first record.
         counter: Option<String>,
     },
-    /// Announces the status of a connector that time alone changed.
+    /// Publishes a status of a connector that results only from the passage of time.
     Connector {
         org: OrgId,
         workspace: WorkspaceId,
         connector: ConnectorId,
     },
-    /// Settles the deleted roles of an organisation.
+    /// Settles the deleted roles of an organisation: rewrites their holders.
     Redirects(OrgId),
-    /// Sweeps the audit log of an organisation. Each has one of these, always.
+    /// Purges the audit log of an organisation. Each organisation always has one such task.
     Audit(OrgId),
-    /// An event and its deliveries have been kept for long enough.
+    /// Purges an event and its deliveries at the end of their retention.
     Event { org: OrgId, event: EventId },
-    /// Takes a step of clearing the deliveries of a deleted endpoint.
+    /// Deletes some of the deliveries of a deleted endpoint.
     FormerEndpoint { org: OrgId, endpoint: EndpointId },
-    /// Takes a step of clearing what a removed member left.
+    /// Deletes some of the records that a removed member left.
     FormerMember {
         org: OrgId,
         member: MemberId,
-        /// The last credential of the organisation that was looked at.
+        /// Last credential of the organisation that was examined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<CredentialId>,
     },
 }
 
-/// The one field of a record that expires.
+/// The field that all records with an expiry share.
 #[derive(Deserialize)]
 struct Expiring {
     expires_at: Timestamp,
 }
 
-impl Due {
-    /// The record under `key` expires.
+impl ScheduledTask {
+    /// Creates the expiry of the record under `key`.
     pub(super) fn record(key: Key) -> Self {
         Self::Expire {
             records: vec![key.to_string()],
@@ -83,7 +84,7 @@ impl Due {
         }
     }
 
-    /// Another entry goes with it.
+    /// Adds a record that is deleted together with the first.
     pub(super) fn and(mut self, key: Key) -> Self {
         if let Self::Expire { records, .. } = &mut self {
             records.push(key.to_string());
@@ -91,7 +92,7 @@ impl Due {
         self
     }
 
-    /// A counter goes down with it.
+    /// Adds a counter that is decremented with the deletion.
     pub(super) fn counted_by(mut self, key: Key) -> Self {
         if let Self::Expire { counter, .. } = &mut self {
             *counter = Some(key.to_string());
@@ -99,61 +100,64 @@ impl Due {
         self
     }
 
-    /// Puts this into the index.
+    /// Adds the task to the index.
     pub(super) fn schedule(&self, transaction: &mut Transaction, at: Timestamp, env: &Env) {
         transaction.put(keys::due(at, env.uuid()), self);
     }
 }
 
 impl KnowledgeService {
-    /// Does what is due at `now`, a bounded part of it: call again while it says that there is more.
+    /// Runs a bounded number of the tasks that are due at `now`.
     ///
-    /// Several callers do no harm: every step is a commit under checks.
+    /// Call it again while the report says that there is more. Concurrent callers do no harm: every
+    /// step is a commit with checks.
     ///
     /// # Errors
-    /// Those of the store; what was done before stays done.
-    pub async fn maintain(&self, now: Timestamp) -> Result<Maintained, Error> {
-        let mut done = Maintained::default();
-        let (mut settlements, mut dealt_with) = (0, 0);
+    /// Those of the store; the tasks completed before remain done.
+    pub async fn maintain(&self, now: Timestamp) -> Result<MaintenanceReport, Error> {
+        let mut report = MaintenanceReport::default();
+        let (mut settlements, mut completed) = (0, 0);
         let due = self
             .store()
-            .scan(&keys::due_until(now), DUE_PER_CALL, Direction::Forward)
+            .scan(&keys::due_until(now), TASKS_PER_CALL, Direction::Forward)
             .await?;
-        done.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
+        report.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
         for found in &due {
             let kind = decode_value(found);
-            let is_settlement = matches!(kind, Ok(Due::Redirects(_)));
-            let is_look = matches!(kind, Ok(Due::Audit(_)));
+            let is_settlement = matches!(kind, Ok(ScheduledTask::Redirects(_)));
+            let is_look = matches!(kind, Ok(ScheduledTask::Audit(_)));
             if is_settlement && settlements == SETTLEMENTS_PER_CALL {
-                done.has_more = true;
+                report.has_more = true;
                 continue;
             }
-            match self.deal_with(found, now, &mut done).await {
+            match self.run_task(found, now, &mut report).await {
                 Ok(()) => {
-                    dealt_with += 1;
-                    done.swept += u64::from(!is_look);
+                    completed += 1;
+                    report.purged += u64::from(!is_look);
                     settlements += u32::from(is_settlement);
                 }
-                // What is damaged stays for whoever repairs it, and does not hinder the rest.
+                // A task with corrupt data stays for repair and does not block the others.
                 Err(Error::Internal { detail }) => {
-                    tracing::error!(key = %found.key, %detail, "a due entry cannot be dealt with");
+                    tracing::error!(key = %found.key, %detail, "scheduled task failed; skipped");
                 }
                 Err(error) => return Err(error),
             }
         }
-        done.has_more |= due.len() == DUE_PER_CALL && dealt_with > 0;
-        Ok(done)
+        report.has_more |= due.len() == TASKS_PER_CALL && completed > 0;
+        Ok(report)
     }
 
-    async fn deal_with(
+    async fn run_task(
         &self,
         found: &KeyEntry,
         now: Timestamp,
-        done: &mut Maintained,
+        report: &mut MaintenanceReport,
     ) -> Result<(), Error> {
-        match decode_value::<Due>(found)? {
-            Due::Expire { records, counter } => self.expire(found, &records, counter, now).await,
-            Due::Connector {
+        match decode_value::<ScheduledTask>(found)? {
+            ScheduledTask::Expire { records, counter } => {
+                self.expire(found, &records, counter, now).await
+            }
+            ScheduledTask::Connector {
                 org,
                 workspace,
                 connector,
@@ -161,44 +165,48 @@ impl KnowledgeService {
                 self.announce_status(&found.key, org, workspace, connector, now)
                     .await
             }
-            Due::Audit(org) => {
-                let (swept, has_more) = self.sweep_audit(&found.key, org, now).await?;
-                done.audit_pages_swept += swept;
-                done.has_more |= has_more;
+            ScheduledTask::Audit(org) => {
+                let (purged, has_more) = self.purge_audit(&found.key, org, now).await?;
+                report.audit_pages_purged += purged;
+                report.has_more |= has_more;
                 Ok(())
             }
-            Due::Redirects(org) => {
+            ScheduledTask::Redirects(org) => {
                 let (rewritten, has_more) = self.settle_redirects(org).await?;
-                done.holders_rewritten += rewritten;
-                done.has_more |= has_more;
-                let rest = has_more.then_some(Due::Redirects(org));
-                self.put_behind(found, rest.as_ref(), now).await
+                report.holders_rewritten += rewritten;
+                report.has_more |= has_more;
+                let rest = has_more.then_some(ScheduledTask::Redirects(org));
+                self.requeue(found, rest.as_ref(), now).await
             }
-            Due::Event { org, event } => self.sweep_event(found, org, event, now).await,
-            Due::FormerEndpoint { org, endpoint } => {
+            ScheduledTask::Event { org, event } => self.purge_event(found, org, event, now).await,
+            ScheduledTask::FormerEndpoint { org, endpoint } => {
                 let has_more = self.clear_former_endpoint(org, endpoint).await?;
-                done.has_more |= has_more;
-                let rest = has_more.then_some(Due::FormerEndpoint { org, endpoint });
-                self.put_behind(found, rest.as_ref(), now).await
+                report.has_more |= has_more;
+                let rest = has_more.then_some(ScheduledTask::FormerEndpoint { org, endpoint });
+                self.requeue(found, rest.as_ref(), now).await
             }
-            Due::FormerMember { org, member, after } => {
+            ScheduledTask::FormerMember { org, member, after } => {
                 let rest = self.clear_former_member(org, member, after).await?;
-                done.has_more |= rest.is_some();
-                self.put_behind(found, rest.as_ref(), now).await
+                report.has_more |= rest.is_some();
+                self.requeue(found, rest.as_ref(), now).await
             }
         }
     }
 
-    /// Removes a due entry; what is left of it to do goes behind the others that are due.
-    async fn put_behind(
+    /// Deletes a task and schedules what is left of it behind the other due tasks.
+    async fn requeue(
         &self,
         found: &KeyEntry,
-        rest: Option<&Due>,
+        rest: Option<&ScheduledTask>,
         now: Timestamp,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            // Of several callers one puts it behind: there is never more than the one entry.
-            if transaction.read::<Due>(&found.key).await?.is_some() {
+            // Of several concurrent callers, only one finds the task and reschedules it.
+            if transaction
+                .read::<ScheduledTask>(&found.key)
+                .await?
+                .is_some()
+            {
                 transaction.delete(found.key.clone());
                 if let Some(rest) = rest {
                     rest.schedule(&mut transaction, now, self.env());
@@ -209,7 +217,7 @@ impl KnowledgeService {
         .await
     }
 
-    /// Deletes records unless the first of them was written anew meanwhile and lives longer.
+    /// Deletes records, unless the first one was rewritten meanwhile and expires later.
     async fn expire(
         &self,
         due: &KeyEntry,

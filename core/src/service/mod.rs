@@ -1,44 +1,18 @@
-//! The service: one file per capability, all over one store.
+//! The service: one module per capability, all over one store.
 
-mod audit;
 mod audit_log;
-mod audit_pages;
-mod audit_runs;
-mod bulk;
-mod chats;
-mod citations;
-mod connector_health;
 mod connectors;
-mod dashboard;
 mod deliveries;
-mod events;
-mod idempotency;
+mod endpoints;
 mod inbound;
-mod inbound_posts;
-mod ingest;
+mod kit;
 mod maintain;
-mod mcp_keys;
-mod member_changes;
-mod member_removal;
 mod members;
 mod memories;
-mod memory_changes;
-mod memory_view;
-mod page;
 mod provision;
-mod recalls;
-mod role_deletion;
-mod roles;
-mod sealing;
-mod signing;
-mod sources;
-mod syncs;
-mod tagged;
 mod upgrade;
-mod validate;
 mod verify;
-mod webhooks;
-mod workspaces;
+mod workspace;
 
 use std::fmt;
 use std::future::Future;
@@ -46,82 +20,82 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::audit::{AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind};
 pub use self::audit_log::AuditFilter;
-pub(crate) use self::bulk::{CHANGE_RULE, check_memory_ids};
-pub use self::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
-pub use self::connectors::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
-#[cfg(feature = "openapi")]
-pub(crate) use self::connectors::{SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
-use self::deliveries::Damage;
+pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
+pub use self::connectors::types::{SyncOutcome, SyncOutcomeKind, SyncReport};
 #[doc(hidden)]
-pub use self::deliveries::ExpansionLimits;
+pub use self::deliveries::FanOutLimits;
 pub use self::deliveries::{
-    ANSWER_BYTES_MAX, Attempt, Claimed, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
-    DeliveryAnswer, DeliveryLease, DeliveryRequest, DeliverySender, DispatchLimits, Dispatched,
-    Endpoint, Expanded, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus, Redelivered,
+    Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
+    DeliveryLease, DeliveryRequest, DeliveryResponse, DeliverySender, DispatchLimits,
+    DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus,
+    RESPONSE_BYTES_MAX, RedeliveryReport,
 };
-pub use self::events::Event;
-pub use self::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
-pub use self::inbound_posts::{InboundBatch, VerifiedMessage};
-#[cfg(feature = "openapi")]
-pub(crate) use self::ingest::SOURCE_KEY_CHARS_MAX;
-pub(crate) use self::ingest::check_together;
-pub use self::ingest::{IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory};
-pub use self::maintain::Maintained;
-#[cfg(feature = "openapi")]
-pub(crate) use self::mcp_keys::ROTATION_MAX;
-pub(crate) use self::mcp_keys::{AUDIENCE_MAX, check_rotation};
-pub use self::mcp_keys::{IssuedMcpKey, NewMcpKey, ROTATION_DEFAULT};
-pub use self::member_changes::{MemberDetails, MemberUpdate, WorkspaceRole};
-pub use self::members::MemberAssignment;
-pub use self::memory_changes::CreateMemory;
-pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
+use self::deliveries::{Damage, NotifyingStore, Signal};
+pub use self::inbound::post::{InboundBatch, VerifiedMessage};
+pub use self::kit::audit_entry::{
+    AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind,
+};
+pub use self::kit::etag::{IfMatch, WithEtag};
+pub use self::kit::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+pub use self::kit::outbox::Event;
+pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
+pub use self::kit::principal::{Denial, Principal};
+use self::kit::sealing::Sealer;
+pub use self::kit::sealing::{RotatedSecret, SealingKey};
+pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
+pub(crate) use self::kit::validate::Problems;
+pub use self::kit::validate::{SLUG_RULE, name_problem};
+pub use self::maintain::MaintenanceReport;
+pub use self::members::assign::MemberAssignment;
+pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
+pub use self::members::roles::DeleteRole;
+pub(crate) use self::members::roles::check_actions;
+pub(crate) use self::memories::bulk::{CHANGE_RULE, check_memory_ids};
+pub use self::memories::change::CreateMemory;
+pub(crate) use self::memories::ingest::check_together;
+pub use self::memories::ingest::{
+    IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
+};
+pub use self::memories::recalls::NewRecall;
+pub use self::memories::sources::NewSource;
 pub(crate) use self::provision::check_teams;
 pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewToken, NewWorkspace, Provisioning,
 };
-pub use self::recalls::NewRecall;
-pub use self::roles::DeleteRole;
-pub(crate) use self::roles::check_actions;
-use self::sealing::Sealer;
-pub use self::sealing::{RotatedSecret, SealingKey};
-pub use self::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
-pub use self::sources::NewSource;
-pub use self::syncs::{SyncOutcome, SyncOutcomeKind, SyncReport};
-pub use self::tagged::{IfMatch, Tagged};
-pub(crate) use self::validate::Problems;
-pub use self::validate::{SLUG_RULE, name_problem};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
-use crate::access::{Credential, CredentialKind, CredentialRecord, Need, Principal};
-use crate::dump::UNFINISHED_SCHEMA;
+pub use self::workspace::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
+pub(crate) use self::workspace::mcp_keys::{AUDIENCE_MAX, check_rotation};
+pub use self::workspace::mcp_keys::{IssuedMcpKey, NewMcpKey};
+use crate::access::{Credential, CredentialKind, CredentialRecord, RequiredPermission};
 use crate::env::Env;
 use crate::error::Error;
+pub use crate::format::SCHEMA;
+use crate::format::UNFINISHED_SCHEMA;
+use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
 use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
-use crate::keys;
-use crate::store::{Decided, MaybeSend, Store, StoreError, StoreExt, Transaction, TransactionError, transact};
+use crate::store::{
+    MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, TransactionError, transact,
+};
 
-/// The version of the stored form. A store of a higher one is not opened, one of a lower one is
-/// upgraded.
-pub const SCHEMA: u32 = 2;
-
-/// What a service is opened with.
+/// Options of [`KnowledgeService::open`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seals the signing secrets that are stored.
+    /// Key that seals the stored signing secrets.
     pub sealing_key: SealingKey,
-    /// The limits in force.
+    /// Limits in force.
     pub limits: Limits,
-    /// Where this service is reached from outside, without a slash at the end: the beginning of the URLs of inbound
-    /// webhooks. Without it they are given as paths.
+    /// Public base URL of the service, without a trailing slash.
+    ///
+    /// The URLs of inbound webhooks begin with it; without it they are paths.
     pub public_url: Option<String>,
-    /// Where deliveries may go: what webhooks and citation subscriptions may be registered for.
+    /// Addresses that webhooks and citation subscriptions may be registered for.
     pub webhook_addresses: AddressPolicy,
 }
 
 impl Options {
-    /// Options with this key and everything else at its default.
+    /// Creates options with this sealing key and defaults for everything else.
     #[must_use]
     pub fn new(sealing_key: SealingKey) -> Self {
         Self {
@@ -133,11 +107,11 @@ impl Options {
     }
 }
 
-/// The workspace knowledge service over one store. Cheap to clone; all clones are one service.
+/// The workspace knowledge service over one store. Clones are cheap and share one service.
 ///
-/// Every operation takes the [`Credential`] of its caller, decides on what is stored and
-/// commits at most once. An operation that returns an error has changed nothing, except that with
-/// [`Error::Unavailable`] the answer to its commit may have been lost.
+/// Every operation takes the [`Credential`] of its caller, decides on what is stored and commits at
+/// most once. An operation that returns an error has changed nothing, except that with
+/// [`Error::Unavailable`] the outcome of its commit may be indeterminate.
 #[derive(Clone)]
 pub struct KnowledgeService {
     inner: Arc<Inner>,
@@ -151,6 +125,7 @@ struct Inner {
     public_url: String,
     webhook_addresses: AddressPolicy,
     damage: Damage,
+    pending: Arc<Signal>,
 }
 
 impl fmt::Debug for KnowledgeService {
@@ -161,42 +136,43 @@ impl fmt::Debug for KnowledgeService {
     }
 }
 
-/// Why a store cannot be served.
+/// Reason for which a store cannot be served.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The store failed.
+    /// Failure of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store is of a later program.
+    /// Store written by a later version.
     #[error(
-        "the store has schema {found}, this program knows up to {SCHEMA}: use a later version of it"
+        "the store has schema {found}, but this program supports schemas up to {SCHEMA}; \
+         use a later version"
     )]
     LaterSchema {
-        /// The schema of the store.
+        /// Schema of the store.
         found: u32,
     },
-    /// A restore into the store was interrupted.
+    /// Interrupted restore into the store.
     #[error(
-        "a restore into this store was not finished: restore the same dump again to finish it, or restore into a new \
+        "the store contains an unfinished restore; restore the same dump again to complete it, or restore into a new \
          store"
     )]
     Unfinished,
-    /// The secrets in the store were sealed with another key.
+    /// Secrets in the store that were sealed with another key.
     #[error(
-        "the sealing key (fingerprint {given}) is not the one that this store's secrets are sealed with \
-         (fingerprint {stored}): give that key"
+        "the sealing key (fingerprint {given}) is not the one that sealed this store's secrets \
+         (fingerprint {stored}); use that key"
     )]
     OtherSealingKey {
-        /// The fingerprint of the key that was given.
+        /// Fingerprint of the given key.
         given: String,
-        /// The fingerprint in the store.
+        /// Fingerprint in the store.
         stored: String,
     },
-    /// A limit cannot be in force.
+    /// Invalid limit.
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
-    /// The transaction that writes the first record came to no end.
+    /// Failure of a transaction during opening.
     #[error(transparent)]
     Transaction(TransactionError),
 }
@@ -210,13 +186,13 @@ impl From<TransactionError> for OpenError {
     }
 }
 
-/// The field of [`Meta`] that every program writes.
+/// The field of [`Meta`] that every version writes.
 #[derive(Deserialize)]
 struct Schema {
     schema: u32,
 }
 
-/// The one record about the store as a whole.
+/// The only record about the store as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Meta {
     schema: u32,
@@ -224,11 +200,13 @@ struct Meta {
 }
 
 impl KnowledgeService {
-    /// Serves a store; an empty one is made ready, and one of an earlier schema is upgraded.
+    /// Opens a service over a store.
+    ///
+    /// An empty store is initialised, and one of an earlier schema is upgraded.
     ///
     /// # Errors
-    /// [`OpenError`] where a limit cannot be in force, or the store fails, is of a later program or is sealed with
-    /// another key.
+    /// [`OpenError`] if a limit is invalid, or if the store fails, is of a later version, has an
+    /// unfinished restore or is sealed with another key.
     pub async fn open(
         store: Arc<dyn Store>,
         env: Env,
@@ -241,7 +219,7 @@ impl KnowledgeService {
         };
         let wanted = &given;
         let is_earlier = transact(&store, &env, |mut transaction| async move {
-            // The number alone first: what else a later program writes here is not known.
+            // Only the number at first: the other fields of a later version are unknown.
             let schema = transaction.read::<Schema>(&keys::meta()).await?;
             match schema {
                 Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => {
@@ -268,58 +246,64 @@ impl KnowledgeService {
         if is_earlier {
             upgrade::upgrade(&store, &env).await?;
         }
+        let pending = Signal::new();
         let inner = Inner {
-            store,
+            store: Arc::new(NotifyingStore::new(store, Arc::clone(&pending))),
             env,
             sealer: Sealer::new(&options.sealing_key),
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
             damage: Damage::default(),
+            pending,
         };
         Ok(Self {
             inner: Arc::new(inner),
         })
     }
 
-    /// The limits in force.
+    /// Returns true if no service has opened the store yet.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn is_new(store: &dyn Store) -> Result<bool, StoreError> {
+        Ok(store.get(&[keys::meta()]).await?[0].is_none())
+    }
+
+    /// Returns the limits in force.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }
 
-    /// Where deliveries may go. Who sends them asks it again: of the URL before each attempt, and of each address that a
-    /// name resolves to.
+    /// Returns the policy for the addresses of deliveries.
+    ///
+    /// A sender applies it again: to the URL before each attempt, and to each address that a name
+    /// resolves to.
     #[must_use]
     pub fn webhook_addresses(&self) -> &AddressPolicy {
         &self.inner.webhook_addresses
     }
 
-    /// The clock and the randomness of the service.
+    /// Returns the clock and the source of randomness of the service.
     #[must_use]
     pub fn env(&self) -> &Env {
         &self.inner.env
     }
 
-    /// The store under the service.
+    /// Returns the store of the service.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// Whether the store answers.
-    ///
-    /// # Errors
-    /// Those of the store.
+    /// Checks that the store responds.
     pub async fn ready(&self) -> Result<(), Error> {
         self.inner.store.get(&[keys::meta()]).await?;
         Ok(())
     }
 
-    /// Recognises a caller and does nothing else.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or of the wrong kind.
+    /// Authenticates a caller and does nothing else.
     pub async fn authenticate(
         &self,
         credential: &Credential,
@@ -327,30 +311,33 @@ impl KnowledgeService {
     ) -> Result<Principal, Error> {
         self.transact(|mut reading| async move {
             let now = self.env().now();
-            let caller = Principal::recognise(&mut reading, credential, wanted, now).await?;
+            let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
             reading.done(caller)
         })
         .await
     }
 
-    /// Recognises the holder of a token, and refuses one that may not do in the workspace what is needed.
-    async fn enter_workspace(
+    /// Authenticates the holder of a token and checks a required permission in a workspace.
+    async fn authorize_in(
         &self,
         transaction: &mut Transaction,
         credential: &Credential,
         workspace: WorkspaceId,
-        need: Need,
+        permission: RequiredPermission,
     ) -> Result<(Principal, Workspace), Error> {
         let now = self.env().now();
         let caller =
-            Principal::recognise(transaction, credential, CredentialKind::Bearer, now).await?;
-        let workspace = caller.enter(transaction, workspace, need).await?;
+            Principal::authenticate(transaction, credential, CredentialKind::Bearer, now).await?;
+        let workspace = caller
+            .authorize_in(transaction, workspace, permission)
+            .await?;
         Ok((caller, workspace))
     }
 
-    /// The member that a credential of this kind belongs to, while it is valid; `None` also where the store does not
-    /// answer. One read, which nothing is decided by.
-    pub(crate) async fn holder(
+    /// Returns the member that a valid credential of this kind belongs to.
+    ///
+    /// It makes one read, which no decision depends on, and returns `None` also if the store fails.
+    pub(crate) async fn member_of(
         &self,
         credential: &Credential,
         wanted: CredentialKind,
@@ -370,17 +357,17 @@ impl KnowledgeService {
         is_valid.then_some(record.member_id)
     }
 
-    // Not `async`: that would wrap one future into another, for each of a hundred decisions.
+    // Not `async`: that would wrap one future in another for each of a hundred operations.
     fn transact<T, F, D>(&self, decide: F) -> impl Future<Output = Result<T, Error>>
     where
         T: MaybeSend,
         F: FnMut(Transaction) -> D + MaybeSend,
-        D: Future<Output = Result<Decided<T>, Error>> + MaybeSend,
+        D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
     {
         transact(&self.inner.store, &self.inner.env, decide)
     }
 
-    /// Reads that no commit follows.
+    /// Begins a transaction for reads without a commit.
     fn reading(&self) -> Transaction {
         Transaction::begin(Arc::clone(&self.inner.store))
     }

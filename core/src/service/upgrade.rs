@@ -1,37 +1,41 @@
-//! The upgrade of a store of an earlier schema, when it is opened.
+//! The upgrade of a store of an earlier schema, which opening it triggers.
 //!
 //! Schema 2: `undelivered_count` and `disabled_endpoint_count` are one counter per organisation
 //! instead of one for the whole store, which the upgrade recounts. Audit pages, labels and contents
-//! are written without what is repeated; the form of schema 1 is read as well and stays as it is.
+//! are written without redundancy; the form of schema 1 is still read and remains as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Meta, OpenError, SCHEMA};
 use crate::env::Env;
-use crate::model::{DisabledReason, OrgId};
 use crate::keys;
-use crate::store::{Decided, Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, Transaction, decode_value, transact};
+use crate::model::{DisabledReason, OrgId};
+use crate::service::{Meta, OpenError, SCHEMA};
+use crate::store::{
+    Direction, Key, KeyEntry, KeyRange, Prepared, Store, StoreError, StoreExt, Transaction,
+    decode_value, transact,
+};
 
-/// Counters that one commit of the upgrade writes.
+/// Maximum number of counters that one commit of the upgrade writes.
 const COUNTERS_PER_COMMIT: usize = 2_000;
-/// Entries that one scan reads.
+/// Maximum number of entries that one scan reads.
 const PAGE_ENTRIES: usize = 512;
 
-/// Brings a store to the present schema. An interrupted upgrade is repeated by the next one.
+/// Upgrades a store to the current schema.
+///
+/// After an interruption, the next call repeats the upgrade.
 pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), OpenError> {
     while transact(store, env, count_per_org).await? {}
     Ok(())
 }
 
-/// Replaces the counters of the whole store by those of the organisations, some in each commit.
-/// Returns true if there are more.
+/// Replaces the counters of the whole store by those of the organisations.
 ///
-/// The commit checks the old counters: if a program of the earlier schema changes them meanwhile,
-/// everything is counted again.
-async fn count_per_org(mut transaction: Transaction) -> Result<Decided<bool>, OpenError> {
+/// Each commit writes some of them; returns true if there are more. The commit checks the old
+/// counters: if a program of the earlier schema changes them meanwhile, everything is recounted.
+async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await;
     let Some(mut meta) = meta?.filter(|meta| meta.schema < SCHEMA) else {
         return transaction.done(false);
@@ -62,13 +66,13 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Decided<bool>, Op
 /// A counter of an organisation.
 #[derive(Default)]
 struct Count {
-    /// The value that is stored; an interrupted upgrade may have written it.
+    /// Stored value; an interrupted upgrade may have written it.
     stored: i64,
     recounted: i64,
 }
 
 async fn recount(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> {
-    /// The part of an endpoint that tells if the service disabled it.
+    /// The fields of an endpoint that show if the service disabled it.
     #[derive(Deserialize)]
     struct EndpointRecord {
         record: OfOrg,
@@ -94,7 +98,7 @@ async fn recount(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> 
     .await?;
     for range in [keys::all_webhooks(), keys::all_subscriptions()] {
         for_each(store, range, |found| {
-            // A record that cannot be read is damage, which the operations that read it report.
+            // An unreadable record is damage, which the operations that read it report.
             let record = decode_value::<EndpointRecord>(found).ok();
             if let Some(record) = record.filter(|record| record.disabled.is_some()) {
                 count(keys::disabled_endpoint_count(record.record.org_id));

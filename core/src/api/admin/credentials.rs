@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Call;
-use crate::access::{CredentialKind, CredentialRecord, Narrowing};
-use crate::api::Handled;
+use crate::access::{CredentialKind, CredentialRecord, TokenScope};
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
 use crate::error::{Error, ProblemCode};
@@ -15,13 +15,13 @@ use crate::model::{CredentialId, MemberId, Organization, Timestamp, WorkspaceId}
 use crate::service::{NewToken, Page, Problems};
 
 crate::model::names::string_enum! {
-    /// Whether a token or a session is taken.
+    /// State of a token or a session.
     CredentialState {
-        /// It is.
+        /// Accepted.
         Valid = "valid",
-        /// Its time is over.
+        /// Expired.
         Expired = "expired",
-        /// It was revoked.
+        /// Revoked.
         Revoked = "revoked",
     }
 }
@@ -29,43 +29,44 @@ crate::model::names::string_enum! {
 /// A token or a session as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialView {
-    /// The identifier.
+    /// Identifier of the credential.
     pub id: CredentialId,
-    /// How it is carried.
+    /// Kind of the credential.
     pub kind: CredentialKind,
-    /// What it is for.
+    /// Purpose of the credential.
     pub name: String,
-    /// The handle of the member that whoever presents it acts as.
+    /// Handle of the member that it authenticates.
     pub member: String,
-    /// Whether it is taken now.
+    /// Current state.
     pub state: CredentialState,
-    /// What it is narrowed to.
-    pub narrowing: Narrowing,
-    /// When it was made.
+    /// Scope of the credential.
+    #[serde(rename = "narrowing")]
+    pub scope: TokenScope,
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// From when on it counts as absent.
+    /// Time from which it is treated as unknown.
     pub expires_at: Timestamp,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A token or a session that was just made.
+/// A token or a session that was just issued.
 #[derive(Serialize)]
 struct Issued {
-    /// Shown this once.
+    /// Clear text of the credential, returned only in this response.
     secret: String,
     credential: CredentialView,
 }
 
-/// What a request narrows a token to, its workspaces by name.
+/// Requested scope of a token, its workspaces by name.
 #[derive(Default)]
-struct NarrowTo {
+struct ScopeRequest {
     workspaces: Option<Vec<String>>,
-    narrowing: Narrowing,
+    scope: TokenScope,
 }
 
 impl Call<'_> {
-    pub(super) async fn list_credentials(&self) -> Handled {
+    pub(super) async fn list_credentials(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let kind = query.parsed("kind");
         let page = query.page();
@@ -84,7 +85,7 @@ impl Call<'_> {
         Ok(self.ok(&Page { data, next_cursor }))
     }
 
-    pub(super) async fn issue_credential(&self) -> Handled {
+    pub(super) async fn issue_credential(&self) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("member");
         let member = body.text("member");
@@ -93,34 +94,34 @@ impl Call<'_> {
         let name = body.name("name", self.service.limits());
         body.require("expires_in_seconds");
         let lifetime = body.number("expires_in_seconds").map(Duration::from_secs);
-        let narrow_to = body.object("narrowing", |narrowing| NarrowTo {
-            workspaces: narrowing.texts("workspaces"),
-            narrowing: Narrowing {
+        let token_scope = body.object("narrowing", |scope| ScopeRequest {
+            workspaces: scope.texts("workspaces"),
+            scope: TokenScope {
                 workspaces: None,
-                actions: narrowing.actions("actions"),
-                audience: narrowing.parsed_list("audience"),
+                actions: scope.actions("actions"),
+                audience: scope.parsed_list("audience"),
             },
         });
         let whole = member.zip(kind).zip(name).zip(lifetime);
         let (((member, kind), name), lifetime) = body.finish(whole)?;
         let org = self.org().await?;
-        let narrow_to = narrow_to.unwrap_or_default();
+        let token_scope = token_scope.unwrap_or_default();
         let mut problems = Problems::default();
         let member = self
             .member_to_issue_for(&org, &member, &mut problems)
             .await?;
-        let narrowing = Narrowing {
+        let scope = TokenScope {
             workspaces: self
-                .workspaces_named(&org, narrow_to.workspaces, &mut problems)
+                .workspaces_named(&org, token_scope.workspaces, &mut problems)
                 .await?,
-            ..narrow_to.narrowing
+            ..token_scope.scope
         };
         problems.into_result()?;
         let new = NewToken {
             member,
             kind,
             name,
-            narrowing,
+            scope,
             lifetime,
         };
         let issued = self.provisioning().issue(org.id, &new).await;
@@ -171,7 +172,7 @@ impl Call<'_> {
         Ok(Some(workspaces))
     }
 
-    pub(super) async fn revoke_credential(&self) -> Handled {
+    pub(super) async fn revoke_credential(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let kind = query.parsed::<CredentialKind>("kind");
         let kind = query.finish(kind)?;
@@ -188,7 +189,8 @@ impl Call<'_> {
             .parse()
             .map_err(|_| missing())?;
         if let Some(kind) = kind {
-            // What is a token stays one: nothing can come between this look and the revocation.
+            // The kind of a credential never changes, so this check cannot race with the
+            // revocation.
             let found = self.provisioning().credential(org.id, id).await?;
             if found.is_none_or(|found| found.kind != kind) {
                 return Err(missing());
@@ -211,7 +213,7 @@ impl Call<'_> {
                 let found = provisioning
                     .member_by_id(record.org_id, record.member_id)
                     .await?;
-                // One that was removed: what it had is about to be cleared.
+                // The member has been removed, and its credentials are about to be deleted.
                 let handle =
                     found.map_or_else(|| record.member_id.to_string(), |found| found.handle);
                 handles.insert(record.member_id, handle.clone());
@@ -229,7 +231,7 @@ impl Call<'_> {
             name: record.name,
             member,
             state,
-            narrowing: record.narrowing,
+            scope: record.scope,
             created_at: record.created_at,
             expires_at: record.expires_at,
             revoked_at: record.revoked_at,
@@ -237,7 +239,7 @@ impl Call<'_> {
     }
 }
 
-/// The problems of a token under the names that its fields have in the body.
+/// Renames the problems of a token to the field names of the body.
 fn under_the_names_of_the_body(error: Error, lifetime: &str) -> Error {
     match error {
         Error::InvalidRequest { mut fields } => {

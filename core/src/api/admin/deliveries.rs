@@ -4,15 +4,15 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::Call;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::error::Error;
 use crate::model::{DeliveryId, EndpointId, OrgId};
 
 impl Call<'_> {
-    pub(super) async fn list_endpoints(&self) -> Handled {
+    pub(super) async fn list_endpoints(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let (workspace, page) = (query.text("workspace"), query.page());
         let (workspace, page) = query.finish((workspace, page))?;
@@ -28,12 +28,12 @@ impl Call<'_> {
         Ok(self.ok(&found))
     }
 
-    pub(super) async fn endpoint(&self) -> Handled {
+    pub(super) async fn endpoint(&self) -> HandlerResult {
         let (org, endpoint) = self.endpoint_of_path().await?;
         Ok(self.ok(&self.provisioning().endpoint(org, endpoint).await?))
     }
 
-    pub(super) async fn list_deliveries(&self) -> Handled {
+    pub(super) async fn list_deliveries(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let (status, page) = (query.parsed("status"), query.page());
         let (status, page) = query.finish((status, page))?;
@@ -45,13 +45,13 @@ impl Call<'_> {
         Ok(self.ok(&found))
     }
 
-    pub(super) async fn delivery(&self) -> Handled {
+    pub(super) async fn delivery(&self) -> HandlerResult {
         let (org, endpoint) = self.endpoint_of_path().await?;
         let id = self.delivery_of_path()?;
         Ok(self.ok(&self.provisioning().delivery(org, endpoint, id).await?))
     }
 
-    pub(super) async fn redeliver(&self) -> Handled {
+    pub(super) async fn redeliver(&self) -> HandlerResult {
         Body::parse_optional(self.request.body())?.finish(Some(()))?;
         let (org, endpoint) = self.endpoint_of_path().await?;
         let id = self.delivery_of_path()?;
@@ -60,7 +60,7 @@ impl Call<'_> {
         ))
     }
 
-    pub(super) async fn redeliver_dead(&self) -> Handled {
+    pub(super) async fn redeliver_dead(&self) -> HandlerResult {
         Body::parse_optional(self.request.body())?.finish(Some(()))?;
         let (org, endpoint) = self.endpoint_of_path().await?;
         Ok(accepted(
@@ -68,7 +68,7 @@ impl Call<'_> {
         ))
     }
 
-    pub(super) async fn ping(&self) -> Handled {
+    pub(super) async fn ping(&self) -> HandlerResult {
         Body::parse_optional(self.request.body())?.finish(Some(()))?;
         let (org, endpoint) = self.endpoint_of_path().await?;
         Ok(accepted(&self.provisioning().ping(org, endpoint).await?))
@@ -87,7 +87,7 @@ impl Call<'_> {
     }
 }
 
-/// It will be done, and what comes of it is read later.
-fn accepted<T: Serialize>(body: &T) -> Answer {
-    Answer::json(StatusCode::ACCEPTED, body)
+/// Creates the response to a request that is accepted and carried out later.
+fn accepted<T: Serialize>(body: &T) -> ApiResponse {
+    ApiResponse::json(StatusCode::ACCEPTED, body)
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Call;
 use crate::access::{BuiltInRole, RoleRef};
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::error::{Error, ProblemCode};
 use crate::model::{Member, MemberId, MemberKind, OrgId, Organization, Timestamp, WorkspaceId};
 use crate::service::{MemberAssignment, NewMember, Page};
@@ -18,35 +18,36 @@ use crate::service::{MemberAssignment, NewMember, Page};
 /// A member as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberView {
-    /// The identifier.
+    /// Identifier of the member.
     pub id: MemberId,
-    /// A person or a program.
+    /// Kind of the member: a person or a program.
     pub kind: MemberKind,
-    /// The name in `user:` labels.
+    /// Handle for `user:` labels.
     pub handle: String,
-    /// The name for people.
+    /// Name for people.
     pub name: String,
-    /// The role in the organisation: `viewer`, `member`, `admin`, `owner` or the slug of a custom role; its identifier
-    /// where the slug would be mistaken for one of the four.
+    /// Role in the organisation: `viewer`, `member`, `admin`, `owner` or the slug of a custom role.
+    ///
+    /// A custom role whose slug is one of the four names is shown by its identifier.
     pub role: String,
-    /// The roles in workspaces, which replace it there.
+    /// Roles in workspaces, which replace it there.
     pub workspace_roles: Vec<WorkspaceRoleView>,
-    /// The teams.
+    /// Teams of the member.
     pub teams: Vec<String>,
-    /// When the member was added.
+    /// Time at which the member was added.
     pub created_at: Timestamp,
 }
 
 /// A role that a member holds in one workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceRoleView {
-    /// The slug of the workspace.
+    /// Slug of the workspace.
     pub workspace: String,
-    /// The role, written as that in the organisation is.
+    /// Role, in the form of the role in the organisation.
     pub role: String,
 }
 
-/// The names of roles and workspaces, each read once.
+/// Cache of the names of roles and workspaces.
 #[derive(Default)]
 struct Names {
     roles: HashMap<RoleRef, String>,
@@ -54,7 +55,7 @@ struct Names {
 }
 
 impl Call<'_> {
-    pub(super) async fn list_members(&self) -> Handled {
+    pub(super) async fn list_members(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -69,7 +70,7 @@ impl Call<'_> {
         Ok(self.ok(&Page { data, next_cursor }))
     }
 
-    pub(super) async fn create_member(&self) -> Handled {
+    pub(super) async fn create_member(&self) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         let (handle, name) = (
             body.slug("handle"),
@@ -93,20 +94,20 @@ impl Call<'_> {
         Ok(self.created(&self.view_of(org.id, made).await?))
     }
 
-    pub(super) async fn member(&self) -> Handled {
+    pub(super) async fn member(&self) -> HandlerResult {
         let org = self.org().await?;
         let member = self.member_of_path(&org).await?;
         Ok(self.ok(&self.view_of(org.id, member).await?))
     }
 
-    pub(super) async fn remove_member(&self) -> Handled {
+    pub(super) async fn remove_member(&self) -> HandlerResult {
         let org = self.org().await?;
         let member = self.member_of_path(&org).await?;
         self.provisioning().remove_member(org.id, member.id).await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn assign_role(&self) -> Handled {
+    pub(super) async fn assign_role(&self) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("role");
         let role = body.text("role");
@@ -125,11 +126,11 @@ impl Call<'_> {
         self.assign(&org, member.id, assignment).await
     }
 
-    pub(super) async fn end_role(&self) -> Handled {
+    pub(super) async fn end_role(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let workspace = query.text("workspace");
         let Some(workspace) = query.finish(workspace)? else {
-            let message = "is required: a role in the organisation is replaced, not ended";
+            let message = "is required; a role in the organisation can only be replaced";
             return Err(Error::invalid("workspace", ProblemCode::Required, message));
         };
         let org = self.org().await?;
@@ -146,7 +147,7 @@ impl Call<'_> {
         org: &Organization,
         member: MemberId,
         assignment: MemberAssignment,
-    ) -> Handled {
+    ) -> HandlerResult {
         let provisioning = self.provisioning();
         provisioning.assign_role(org.id, member, assignment).await?;
         let member = provisioning.member_by_id(org.id, member).await?;
@@ -159,8 +160,10 @@ impl Call<'_> {
         found.ok_or(Error::NotFound { what: "member" })
     }
 
-    /// The member with this identifier or handle. The identifier comes first: a handle may look like one, and whoever
-    /// chooses handles must not stand in for somebody else.
+    /// Finds the member with this identifier or handle.
+    ///
+    /// The identifier takes precedence: a handle may look like one, and must not impersonate
+    /// another member.
     pub(super) async fn member_named(
         &self,
         org: OrgId,
@@ -175,7 +178,7 @@ impl Call<'_> {
         provisioning.member(org, name).await
     }
 
-    /// The role of this name: one of the four, or a custom role by its slug or identifier.
+    /// Finds a role by name: a built-in one, or a custom one by its slug or identifier.
     async fn require_role(&self, org: &Organization, name: &str) -> Result<RoleRef, Error> {
         if let Ok(role) = name.parse::<RoleRef>() {
             return Ok(role);

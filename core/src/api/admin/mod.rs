@@ -1,30 +1,31 @@
-//! The operator's interface: provisioning as HTTP without a network.
+//! The operator's interface: provisioning over HTTP without a network.
 //!
-//! Nothing here asks who calls: whoever reaches it can do everything. A front end offers it where the operator alone
-//! comes, such as a socket in the file system with mode 0600, and never on the address that clients reach; the paths
-//! are unknown to [`Api`](super::Api). Errors have the bodies of the public interface, but tell the operator what
-//! clients are not told. Every change stands in the audit log with no member as its actor.
+//! Requests are not authenticated: every caller can do everything. A front end offers the interface
+//! to the operator only, such as on a socket in the file system with mode 0600, and never on the
+//! address for clients; [`Api`](super::Api) does not know its paths. Errors have the bodies of the
+//! public interface, with details that clients do not get. Every change is in the audit log,
+//! without a member as its actor.
 //!
-//! | method | path under `/admin/v1` | what it does |
+//! | method | path under `/admin/v1` | purpose |
 //! | --- | --- | --- |
-//! | GET, POST | `/orgs` | lists organisations; makes one with its owner |
+//! | GET, POST | `/orgs` | lists organisations; creates one with its owner |
 //! | GET | `/orgs/{org}` | one organisation, by its slug |
-//! | GET, POST | `/orgs/{org}/workspaces` | lists workspaces; makes one |
+//! | GET, POST | `/orgs/{org}/workspaces` | lists workspaces; creates one |
 //! | GET | `/orgs/{org}/workspaces/{workspace}` | one workspace, by its slug or identifier |
 //! | GET, POST | `/orgs/{org}/members` | lists members; adds one |
 //! | GET, DELETE | `/orgs/{org}/members/{member}` | one member, by its handle or identifier; removes it |
-//! | PUT, DELETE | `/orgs/{org}/members/{member}/role` | gives a role, or ends the one in a workspace (`?workspace=`) |
-//! | GET, POST | `/orgs/{org}/credentials` | lists tokens and sessions (`?kind=`); makes one |
-//! | DELETE | `/orgs/{org}/credentials/{credential}` | revokes one, by its identifier (`?kind=` refuses the other kind) |
+//! | PUT, DELETE | `/orgs/{org}/members/{member}/role` | assigns a role, or removes the one in a workspace (`?workspace=`) |
+//! | GET, POST | `/orgs/{org}/credentials` | lists tokens and sessions (`?kind=`); issues one |
+//! | DELETE | `/orgs/{org}/credentials/{credential}` | revokes one, by its identifier (`?kind=` rejects the other kind) |
 //! | GET | `/orgs/{org}/endpoints` | lists outbound webhooks and citation subscriptions (`?workspace=`) |
 //! | GET | `/orgs/{org}/endpoints/{endpoint}` | one of them, by its identifier |
-//! | GET | `/orgs/{org}/endpoints/{endpoint}/deliveries` | lists the deliveries to it (`?status=`), the newest event first |
+//! | GET | `/orgs/{org}/endpoints/{endpoint}/deliveries` | lists the deliveries to it (`?status=`), newest event first |
 //! | GET | `/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}` | one delivery, with its attempts |
-//! | POST | `/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}/redeliver` | has it made again |
-//! | POST | `/orgs/{org}/endpoints/{endpoint}/deliveries/redeliver-dead` | has the dead letters made again |
-//! | POST | `/orgs/{org}/endpoints/{endpoint}/ping` | tries the endpoint out |
+//! | POST | `/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}/redeliver` | redelivers it |
+//! | POST | `/orgs/{org}/endpoints/{endpoint}/deliveries/redeliver-dead` | redelivers the dead letters |
+//! | POST | `/orgs/{org}/endpoints/{endpoint}/ping` | sends a test event |
 //!
-//! Lists are pages: `limit`, `cursor` and `next_cursor`, as everywhere.
+//! Lists are paginated by `limit`, `cursor` and `next_cursor`, as in the public interface.
 
 mod credentials;
 mod deliveries;
@@ -39,13 +40,13 @@ use http::{Method, Request, Response};
 
 pub use self::credentials::{CredentialState, CredentialView};
 pub use self::members::{MemberView, WorkspaceRoleView};
-use super::response::{self, Answer};
-use super::{Handled, headers};
+use super::response::{self, ApiResponse};
+use super::{HandlerResult, headers};
 use crate::error::Error;
 use crate::model::Organization;
 use crate::service::{KnowledgeService, Provisioning};
 
-/// What can be asked for.
+/// Operation of the operator's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     ListOrganizations,
@@ -186,7 +187,7 @@ pub struct AdminApi {
 }
 
 impl AdminApi {
-    /// The operator's interface to this service.
+    /// Creates the operator's interface to this service.
     #[must_use]
     pub fn new(service: KnowledgeService) -> Self {
         let mut routes = matchit::Router::new();
@@ -201,38 +202,38 @@ impl AdminApi {
         }
     }
 
-    /// The service behind the interface.
+    /// Returns the service behind the interface.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
         &self.service
     }
 
-    /// Answers a request. Every answer has a `Request-Id`.
+    /// Handles a request. Every response has a `Request-Id`.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let answered = match self.find(&request) {
+        let result = match self.find(&request) {
             Ok((operation, parameters)) => {
                 let call = Call {
                     service: &self.service,
                     parameters: &parameters,
                     request: &request,
                 };
-                call.answer(operation).await
+                call.respond(operation).await
             }
             Err(error) => Err(error),
         };
-        self.finish(answered)
+        self.finish(result)
     }
 
-    /// The answer to a request that a front end refuses itself.
+    /// Returns the response to a request that a front end rejects.
     #[must_use]
-    pub fn refuse(&self, error: Error) -> Response<Bytes> {
+    pub fn reject(&self, error: Error) -> Response<Bytes> {
         self.finish(Err(error))
     }
 
-    fn finish(&self, answered: Handled) -> Response<Bytes> {
-        let mut response = match answered {
-            Ok(answer) => answer.into_response(),
-            Err(error) => response::refusal_to_operator(&error),
+    fn finish(&self, result: HandlerResult) -> Response<Bytes> {
+        let mut response = match result {
+            Ok(response) => response.into_response(),
+            Err(error) => response::operator_error_response(&error),
         };
         response::add_request_id(&mut response, self.service.env().uuid());
         response
@@ -261,7 +262,7 @@ impl AdminApi {
 
 type Parameters = BTreeMap<String, String>;
 
-/// One request on its way.
+/// A request in progress.
 struct Call<'c> {
     service: &'c KnowledgeService,
     parameters: &'c Parameters,
@@ -269,7 +270,7 @@ struct Call<'c> {
 }
 
 impl Call<'_> {
-    async fn answer(&self, operation: Operation) -> Handled {
+    async fn respond(&self, operation: Operation) -> HandlerResult {
         let bytes_max = self.service.limits().body_bytes_max;
         if self.request.body().len() > bytes_max {
             return Err(Error::PayloadTooLarge { bytes_max });
@@ -305,7 +306,7 @@ impl Call<'_> {
         self.service.provisioning()
     }
 
-    /// The organisation of the path.
+    /// Reads the organisation of the path.
     async fn org(&self) -> Result<Organization, Error> {
         let found = self
             .provisioning()
@@ -316,12 +317,12 @@ impl Call<'_> {
         })
     }
 
-    fn ok<T: serde::Serialize>(&self, body: &T) -> Answer {
-        Answer::json(http::StatusCode::OK, body)
+    fn ok<T: serde::Serialize>(&self, body: &T) -> ApiResponse {
+        ApiResponse::json(http::StatusCode::OK, body)
     }
 
-    fn created<T: serde::Serialize>(&self, body: &T) -> Answer {
-        Answer::json(http::StatusCode::CREATED, body)
+    fn created<T: serde::Serialize>(&self, body: &T) -> ApiResponse {
+        ApiResponse::json(http::StatusCode::CREATED, body)
     }
 
     fn parameter(&self, name: &str) -> &str {
@@ -334,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_the_documentation_is_that_of_the_routes() {
+    fn documented_table_matches_routes() {
         let table: Vec<&str> = include_str!("mod.rs")
             .lines()
             .filter_map(|line| line.strip_prefix("//! | "))
@@ -349,7 +350,7 @@ mod tests {
         let routes = ROUTES.iter().map(|(path, methods)| {
             let mut methods: Vec<&str> =
                 methods.iter().map(|(method, _)| method.as_str()).collect();
-            // As the table has them: what changes least comes first.
+            // The documented order begins with the safest method.
             methods.sort_by_key(|method| {
                 ["GET", "POST", "PUT", "DELETE"]
                     .iter()

@@ -5,29 +5,29 @@ use serde::Serialize;
 use super::Call;
 use super::members::MemberView;
 use crate::access::{BuiltInRole, RoleRef};
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
 use crate::error::{Error, ProblemCode};
 use crate::model::{MemberKind, OrgId, Organization, Workspace};
 use crate::service::{NewMember, NewWorkspace};
 
-/// An organisation that was just made.
+/// An organisation that was just created.
 #[derive(Serialize)]
-struct Founded {
+struct CreatedOrganization {
     organization: Organization,
     owner: MemberView,
 }
 
 impl Call<'_> {
-    pub(super) async fn list_organizations(&self) -> Handled {
+    pub(super) async fn list_organizations(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
         Ok(self.ok(&self.provisioning().list_organizations(&page).await?))
     }
 
-    pub(super) async fn create_organization(&self) -> Handled {
+    pub(super) async fn create_organization(&self) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         let (slug, name) = (body.slug("slug"), body.name("name", self.service.limits()));
         body.require("owner");
@@ -51,13 +51,13 @@ impl Call<'_> {
             .create_organization(&name, &slug, &owner)
             .await?;
         let owner = self.view_of(organization.id, owner).await?;
-        Ok(self.created(&Founded {
+        Ok(self.created(&CreatedOrganization {
             organization,
             owner,
         }))
     }
 
-    pub(super) async fn list_workspaces(&self) -> Handled {
+    pub(super) async fn list_workspaces(&self) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -65,7 +65,7 @@ impl Call<'_> {
         Ok(self.ok(&self.provisioning().list_workspaces(org.id, &page).await?))
     }
 
-    pub(super) async fn create_workspace(&self) -> Handled {
+    pub(super) async fn create_workspace(&self) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         let (slug, name) = (body.slug("slug"), body.name("name", self.service.limits()));
         let audience = body.parsed("audience");
@@ -79,7 +79,7 @@ impl Call<'_> {
         Ok(self.created(&self.provisioning().create_workspace(org.id, &new).await?))
     }
 
-    pub(super) async fn workspace(&self) -> Handled {
+    pub(super) async fn workspace(&self) -> HandlerResult {
         let org = self.org().await?;
         let found = self
             .workspace_named(org.id, self.parameter("workspace"))
@@ -87,7 +87,7 @@ impl Call<'_> {
         Ok(self.ok(&found.ok_or(Error::NotFound { what: "workspace" })?))
     }
 
-    /// The workspace with this identifier or slug. The identifier comes first: a slug may look like one.
+    /// Finds the workspace with this identifier or slug. The identifier takes precedence.
     pub(super) async fn workspace_named(
         &self,
         org: OrgId,
@@ -102,7 +102,7 @@ impl Call<'_> {
         provisioning.workspace(org, name).await
     }
 
-    /// The workspace that a request names somewhere else than in its path.
+    /// Finds the workspace that a request names outside its path.
     pub(super) async fn require_workspace(
         &self,
         org: &Organization,

@@ -4,14 +4,14 @@ use http::StatusCode;
 
 use super::Call;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::model::AuditLogId;
 use crate::service::AuditFilter;
 
 impl Call<'_> {
-    pub(super) async fn list_audit_entries(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_audit_entries(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let filter = AuditFilter {
             actor_id: query.parsed("actor_id"),
@@ -21,7 +21,7 @@ impl Call<'_> {
             since: query.parsed("since"),
             until: query.parsed("until"),
         };
-        // A kind that was sent and is unknown is one problem, not two.
+        // An unknown kind is already reported; it is not missing too.
         if !query.has("resource_kind") {
             filter.check(query.problems());
         }
@@ -31,11 +31,11 @@ impl Call<'_> {
             .service
             .list_audit_entries(credential, &filter, &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn audit_entry(&self, credential: &Credential) -> Handled {
+    pub(super) async fn audit_entry(&self, credential: &Credential) -> HandlerResult {
         let found = self.service.audit_entry(credential, self.id("id")).await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 }

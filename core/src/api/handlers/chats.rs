@@ -4,14 +4,14 @@ use http::StatusCode;
 
 use super::Call;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::model::ChatId;
 
 impl Call<'_> {
-    pub(super) async fn create_chat(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_chat(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         let title = body.name("title", self.service.limits());
         let title = body.finish(title)?;
@@ -19,10 +19,10 @@ impl Call<'_> {
             .service
             .create_chat(credential, self.workspace(), &title)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &made))
+        Ok(ApiResponse::json(StatusCode::CREATED, &made))
     }
 
-    pub(super) async fn list_chats(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_chats(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -30,18 +30,18 @@ impl Call<'_> {
             .service
             .list_chats(credential, self.workspace(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn chat(&self, credential: &Credential) -> Handled {
+    pub(super) async fn chat(&self, credential: &Credential) -> HandlerResult {
         let found = self
             .service
             .chat(credential, self.workspace(), self.chat_id())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn post_chat_message(&self, credential: &Credential) -> Handled {
+    pub(super) async fn post_chat_message(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("content");
         let content = body.text("content");
@@ -54,10 +54,10 @@ impl Call<'_> {
             .service
             .post_chat_message(credential, self.workspace(), self.chat_id(), &content)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &written))
+        Ok(ApiResponse::json(StatusCode::CREATED, &written))
     }
 
-    pub(super) async fn list_chat_messages(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_chat_messages(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -65,7 +65,7 @@ impl Call<'_> {
             .service
             .list_chat_messages(credential, self.workspace(), self.chat_id(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
     fn chat_id(&self) -> ChatId {

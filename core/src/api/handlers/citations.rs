@@ -4,14 +4,17 @@ use http::StatusCode;
 
 use super::Call;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::model::NewCitationSubscription;
 
 impl Call<'_> {
-    pub(super) async fn create_citation_subscription(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_citation_subscription(
+        &self,
+        credential: &Credential,
+    ) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("recall_id");
         body.require("webhook_url");
@@ -27,10 +30,13 @@ impl Call<'_> {
             .service
             .create_citation_subscription(credential, &request)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &created))
+        Ok(ApiResponse::json(StatusCode::CREATED, &created))
     }
 
-    pub(super) async fn list_citation_subscriptions(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_citation_subscriptions(
+        &self,
+        credential: &Credential,
+    ) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let recall = query.required_id("recall_id");
         let page = query.page();
@@ -39,31 +45,34 @@ impl Call<'_> {
             .service
             .list_citation_subscriptions(credential, recall, &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn citation_subscription(&self, credential: &Credential) -> Handled {
+    pub(super) async fn citation_subscription(&self, credential: &Credential) -> HandlerResult {
         let id = self.id("id");
         let found = self.service.citation_subscription(credential, id).await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn delete_citation_subscription(&self, credential: &Credential) -> Handled {
+    pub(super) async fn delete_citation_subscription(
+        &self,
+        credential: &Credential,
+    ) -> HandlerResult {
         self.service
             .delete_citation_subscription(credential, self.id("id"))
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
     pub(super) async fn rotate_citation_subscription_secret(
         &self,
         credential: &Credential,
-    ) -> Handled {
+    ) -> HandlerResult {
         Body::parse_optional(self.request.body())?.finish(Some(()))?;
         let rotated = self
             .service
             .rotate_citation_subscription_secret(credential, self.id("id"))
             .await?;
-        Ok(Answer::json(StatusCode::OK, &rotated))
+        Ok(ApiResponse::json(StatusCode::OK, &rotated))
     }
 }

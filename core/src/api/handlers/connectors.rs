@@ -1,4 +1,4 @@
-//! Connectors and the reports of their syncs.
+//! Connectors and their sync reports.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use http::StatusCode;
 
 use super::Call;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::error::ProblemCode;
 use crate::model::{ConnectorId, ConnectorScope};
 use crate::service::{
@@ -17,7 +17,7 @@ use crate::service::{
 };
 
 impl Call<'_> {
-    pub(super) async fn create_connector(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_connector(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         for name in ["scope", "sync_interval_seconds"] {
             body.require(name);
@@ -47,13 +47,13 @@ impl Call<'_> {
             .service
             .create_connector(credential, self.workspace(), &new)
             .await?;
-        Ok(Answer::json(
+        Ok(ApiResponse::json(
             StatusCode::CREATED,
             &ConnectorDetails::of_new(made),
         ))
     }
 
-    pub(super) async fn list_connectors(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_connectors(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -61,18 +61,18 @@ impl Call<'_> {
             .service
             .list_connectors(credential, self.workspace(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn connector(&self, credential: &Credential) -> Handled {
+    pub(super) async fn connector(&self, credential: &Credential) -> HandlerResult {
         let found = self
             .service
             .connector(credential, self.workspace(), self.connector_id())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn update_connector(&self, credential: &Credential) -> Handled {
+    pub(super) async fn update_connector(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let update = ConnectorUpdate {
             account_label: body.text("account_label"),
@@ -88,17 +88,17 @@ impl Call<'_> {
             .service
             .update_connector(credential, self.workspace(), self.connector_id(), &update)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &changed))
+        Ok(ApiResponse::json(StatusCode::OK, &changed))
     }
 
-    pub(super) async fn delete_connector(&self, credential: &Credential) -> Handled {
+    pub(super) async fn delete_connector(&self, credential: &Credential) -> HandlerResult {
         self.service
             .delete_connector(credential, self.workspace(), self.connector_id())
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn report_sync(&self, credential: &Credential) -> Handled {
+    pub(super) async fn report_sync(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("outcome");
         let outcome = body.parsed::<SyncOutcomeKind>("outcome");
@@ -118,7 +118,7 @@ impl Call<'_> {
             Some(SyncOutcome::Success) => {
                 for (name, is_there) in [("error", has_error), ("is_authentication", has_kind)] {
                     if is_there {
-                        let message = "must not stand beside a success";
+                        let message = "must be omitted for a success";
                         body.problems()
                             .push(name, ProblemCode::InvalidValue, message);
                     }
@@ -134,7 +134,7 @@ impl Call<'_> {
         self.service
             .report_sync(credential, self.workspace(), self.connector_id(), &report)
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
     fn connector_id(&self) -> ConnectorId {

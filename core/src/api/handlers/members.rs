@@ -1,25 +1,25 @@
-//! Members and the roles that they hold.
+//! Members and their roles.
 
 use http::StatusCode;
 
 use super::{Call, Data};
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::headers;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::model::{MemberId, MemberKind, WorkspaceId};
 use crate::service::{
-    MemberAssignment, MemberDetails, MemberUpdate, NewMember, Tagged, check_teams,
+    MemberAssignment, MemberDetails, MemberUpdate, NewMember, WithEtag, check_teams,
 };
 
-fn tagged(status: StatusCode, found: Tagged<MemberDetails>) -> Answer {
-    Answer::json(status, &Data { data: found.value }).etag(&found.etag)
+fn with_etag(status: StatusCode, found: WithEtag<MemberDetails>) -> ApiResponse {
+    ApiResponse::json(status, &Data { data: found.value }).etag(&found.etag)
 }
 
 impl Call<'_> {
-    pub(super) async fn list_members(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_members(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -27,18 +27,18 @@ impl Call<'_> {
             .service
             .list_members(credential, self.org_slug(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn member(&self, credential: &Credential) -> Handled {
+    pub(super) async fn member(&self, credential: &Credential) -> HandlerResult {
         let found = self
             .service
             .member(credential, self.org_slug(), self.member_id())
             .await?;
-        Ok(tagged(StatusCode::OK, found))
+        Ok(with_etag(StatusCode::OK, found))
     }
 
-    pub(super) async fn add_member(&self, credential: &Credential) -> Handled {
+    pub(super) async fn add_member(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("role");
         let kind = body.parsed("kind").unwrap_or(MemberKind::User);
@@ -61,10 +61,10 @@ impl Call<'_> {
             .service
             .add_member(credential, self.org_slug(), &new)
             .await?;
-        Ok(tagged(StatusCode::CREATED, added))
+        Ok(with_etag(StatusCode::CREATED, added))
     }
 
-    pub(super) async fn update_member(&self, credential: &Credential) -> Handled {
+    pub(super) async fn update_member(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let update = MemberUpdate {
             name: body.text("name"),
@@ -79,17 +79,17 @@ impl Call<'_> {
             .service
             .update_member(credential, org, member, &update, if_match.as_ref())
             .await?;
-        Ok(tagged(StatusCode::OK, changed))
+        Ok(with_etag(StatusCode::OK, changed))
     }
 
-    pub(super) async fn remove_member(&self, credential: &Credential) -> Handled {
+    pub(super) async fn remove_member(&self, credential: &Credential) -> HandlerResult {
         self.service
             .remove_member(credential, self.org_slug(), self.member_id())
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn assign_workspace_role(&self, credential: &Credential) -> Handled {
+    pub(super) async fn assign_workspace_role(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("role");
         let role = body.parsed("role");
@@ -98,15 +98,15 @@ impl Call<'_> {
         self.service
             .assign_role(credential, self.org_slug(), self.member_id(), assignment)
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn end_workspace_role(&self, credential: &Credential) -> Handled {
+    pub(super) async fn end_workspace_role(&self, credential: &Credential) -> HandlerResult {
         let (member, workspace) = (self.member_id(), self.workspace_of_role());
         self.service
             .end_workspace_role(credential, self.org_slug(), member, workspace)
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
     fn member_id(&self) -> MemberId {

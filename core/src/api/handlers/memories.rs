@@ -4,19 +4,19 @@ use http::StatusCode;
 
 use super::Call;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::headers;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::limits::{INGEST_MEMORIES_MAX, Limits};
 use crate::model::{BulkUpdate, MemoryChange, MemoryFilter, MemoryUpdate};
 use crate::service::{
-    CHANGE_RULE, CreateMemory, IngestResult, NewMemory, Tagged, check_memory_ids, check_together,
+    CHANGE_RULE, CreateMemory, IngestResult, NewMemory, WithEtag, check_memory_ids, check_together,
 };
 
 impl Call<'_> {
-    pub(super) async fn bulk_update(&self, credential: &Credential) -> Handled {
+    pub(super) async fn bulk_update(&self, credential: &Credential) -> HandlerResult {
         let key = headers::idempotency_key(self.request.headers())?;
         let mut body = Body::parse(self.request.body())?;
         body.require("memoryIds");
@@ -39,15 +39,15 @@ impl Call<'_> {
         body.require_any(&attributes, CHANGE_RULE);
         let update = body.finish(memory_ids.map(|memory_ids| BulkUpdate { memory_ids, change }))?;
         let result = self.service.bulk_update(credential, &key, &update).await?;
-        let answer = Answer::json(StatusCode::OK, &result);
+        let response = ApiResponse::json(StatusCode::OK, &result);
         Ok(if result.replayed {
-            answer.replayed()
+            response.replayed()
         } else {
-            answer
+            response
         })
     }
 
-    pub(super) async fn list_memories(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_memories(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let filter = MemoryFilter {
             audience_tag: query.parsed("audienceTag"),
@@ -61,20 +61,20 @@ impl Call<'_> {
             .service
             .list_memories(credential, self.workspace(), &filter, &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn memory(&self, credential: &Credential) -> Handled {
-        let Tagged { value, etag } = self.service.memory(credential, self.id("id")).await?;
-        let answer = if headers::has_current(self.request.headers(), &etag) {
-            Answer::empty(StatusCode::NOT_MODIFIED)
+    pub(super) async fn memory(&self, credential: &Credential) -> HandlerResult {
+        let WithEtag { value, etag } = self.service.memory(credential, self.id("id")).await?;
+        let response = if headers::has_current(self.request.headers(), &etag) {
+            ApiResponse::empty(StatusCode::NOT_MODIFIED)
         } else {
-            Answer::json(StatusCode::OK, &value)
+            ApiResponse::json(StatusCode::OK, &value)
         };
-        Ok(answer.etag(&etag).revalidated())
+        Ok(response.etag(&etag).revalidated())
     }
 
-    pub(super) async fn create_memory(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_memory(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("sourceId");
         body.require("title");
@@ -84,7 +84,8 @@ impl Call<'_> {
         let source_key = body.text("sourceKey");
         let audience_tag = body.parsed("audienceTag");
         let sensitivity_label = body.parsed("sensitivityLabel");
-        // What was not sent is reported as missing, and what was is looked at all the same.
+        // The placeholders are valid: missing fields are already reported, and the others are
+        // checked too.
         let memory = NewMemory {
             title: title.clone().unwrap_or_else(|| "-".to_owned()),
             content: content.clone().unwrap_or_else(|| "-".to_owned()),
@@ -104,14 +105,14 @@ impl Call<'_> {
                 sensitivity_label: memory.sensitivity_label,
             });
         let request = body.finish(request)?;
-        let Tagged { value, etag } = self
+        let WithEtag { value, etag } = self
             .service
             .create_memory(credential, self.workspace(), &request)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &value).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::CREATED, &value).etag(&etag))
     }
 
-    pub(super) async fn ingest(&self, credential: &Credential) -> Handled {
+    pub(super) async fn ingest(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("source_id");
         let source = body.id("source_id");
@@ -121,10 +122,13 @@ impl Call<'_> {
             .service
             .ingest(credential, self.workspace(), source, &memories)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &IngestResult { memories }))
+        Ok(ApiResponse::json(
+            StatusCode::OK,
+            &IngestResult { memories },
+        ))
     }
 
-    pub(super) async fn update_memory(&self, credential: &Credential) -> Handled {
+    pub(super) async fn update_memory(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let update = MemoryUpdate {
             title: body.text("title"),
@@ -140,21 +144,21 @@ impl Call<'_> {
             .note(update.validate(self.service.limits()))?;
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
-        let Tagged { value, etag } = self
+        let WithEtag { value, etag } = self
             .service
             .update_memory(credential, self.id("id"), &update, if_match.as_ref())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &value).etag(&etag))
     }
 
-    pub(super) async fn delete_memory(&self, credential: &Credential) -> Handled {
+    pub(super) async fn delete_memory(&self, credential: &Credential) -> HandlerResult {
         let id = self.id("id");
         self.service.delete_memory(credential, id).await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 }
 
-/// The field `memories` of a batch that comes in.
+/// Reads the field `memories` of a batch.
 pub(super) fn new_memories(body: &mut Body, limits: &Limits) -> Option<Vec<NewMemory>> {
     body.require("memories");
     let memories = body.objects("memories", INGEST_MEMORIES_MAX, |item| {

@@ -1,4 +1,4 @@
-//! From the parts of a request to a typed call, and from its result to an answer.
+//! Handlers: each maps a request to a typed call, and its result to a response.
 
 mod audit;
 mod chats;
@@ -22,7 +22,7 @@ use http::Request;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Handled;
+use super::HandlerResult;
 use super::body::Body;
 use super::headers;
 use super::route::{Operation, OperationSpec, Parameters};
@@ -31,13 +31,13 @@ use crate::error::Error;
 use crate::model::{RoleId, WebhookUrl, WorkspaceId};
 use crate::service::KnowledgeService;
 
-/// The envelope of single things under `/v1/orgs`, and of the list of custom roles.
+/// Envelope of single resources under `/v1/orgs`, and of the list of custom roles.
 #[derive(Serialize)]
 struct Data<T> {
     data: T,
 }
 
-/// Whether an error says what is wrong with a request, which can be found before its caller is recognised.
+/// Returns true for an error that can be detected before the caller is authenticated.
 fn is_of_the_request(error: &Error) -> bool {
     matches!(
         error,
@@ -45,7 +45,7 @@ fn is_of_the_request(error: &Error) -> bool {
     )
 }
 
-/// One request on its way.
+/// A request in progress.
 pub(super) struct Call<'c> {
     pub(super) service: &'c KnowledgeService,
     pub(super) trusted_origins: &'c [String],
@@ -55,7 +55,7 @@ pub(super) struct Call<'c> {
 }
 
 impl Call<'_> {
-    pub(super) async fn answer(&self) -> Handled {
+    pub(super) async fn respond(&self) -> HandlerResult {
         let bytes_max = self.service.limits().body_bytes_max;
         if self.request.body().len() > bytes_max {
             return Err(Error::PayloadTooLarge { bytes_max });
@@ -73,7 +73,7 @@ impl Call<'_> {
         }
         match self.carry_out(&credential).await {
             Err(error) if is_of_the_request(&error) => {
-                // Who calls comes before what is wrong with the call.
+                // Authentication takes precedence over problems with the request.
                 self.service.authenticate(&credential, kind).await?;
                 Err(error)
             }
@@ -84,15 +84,17 @@ impl Call<'_> {
         }
     }
 
-    /// Operations whose callers sign what they send.
-    async fn carry_out_signed(&self) -> Handled {
+    /// Handles operations that are authenticated by a signature.
+    async fn carry_out_signed(&self) -> HandlerResult {
         match self.spec.operation {
             Operation::PostToInboundWebhook => self.post_to_inbound_webhook().await,
-            other => Err(Error::internal(format!("{other:?} takes no signature"))),
+            other => Err(Error::internal(format!(
+                "{other:?} is not authenticated by a signature"
+            ))),
         }
     }
 
-    async fn carry_out(&self, credential: &Credential) -> Handled {
+    async fn carry_out(&self, credential: &Credential) -> HandlerResult {
         headers::require_json(self.request.headers(), !self.request.body().is_empty())?;
         match self.spec.operation {
             Operation::BulkUpdateMemories => self.bulk_update(credential).await,
@@ -203,9 +205,9 @@ impl Call<'_> {
             Operation::GetChat => self.chat(credential).await,
             Operation::PostChatMessage => self.post_chat_message(credential).await,
             Operation::ListChatMessages => self.list_chat_messages(credential).await,
-            signed @ Operation::PostToInboundWebhook => {
-                Err(Error::internal(format!("{signed:?} takes no credential")))
-            }
+            signed @ Operation::PostToInboundWebhook => Err(Error::internal(format!(
+                "{signed:?} is not authenticated by a credential"
+            ))),
         }
     }
 
@@ -223,8 +225,10 @@ impl Call<'_> {
         }
     }
 
-    /// An identifier of the path. One that is no UUID is the nil UUID, which nothing has: it is refused where an
-    /// unknown one is, and not before.
+    /// Parses an identifier of the path.
+    ///
+    /// One that is not a UUID becomes the nil UUID, which nothing has, so that it fails where an
+    /// unknown identifier does and no earlier.
     fn id<T: FromStr + From<Uuid>>(&self, name: &str) -> T {
         self.parameter(name)
             .parse()

@@ -4,14 +4,14 @@ use http::StatusCode;
 
 use super::Call;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::service::NewRecall;
 
 impl Call<'_> {
-    pub(super) async fn create_recall(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_recall(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("query");
         body.require("memory_ids");
@@ -29,10 +29,10 @@ impl Call<'_> {
             .service
             .create_recall(credential, self.workspace(), &new)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &made))
+        Ok(ApiResponse::json(StatusCode::CREATED, &made))
     }
 
-    pub(super) async fn list_recalls(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_recalls(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -40,11 +40,11 @@ impl Call<'_> {
             .service
             .list_recalls(credential, self.workspace(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn recall(&self, credential: &Credential) -> Handled {
+    pub(super) async fn recall(&self, credential: &Credential) -> HandlerResult {
         let found = self.service.recall(credential, self.id("id")).await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 }

@@ -4,14 +4,14 @@ use http::StatusCode;
 
 use super::{Call, Data};
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::headers;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::model::{CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
-use crate::service::{DeleteRole, Tagged, check_actions};
+use crate::service::{DeleteRole, WithEtag, check_actions};
 
-/// The lists of a role's actions, each of which may be left out.
+/// Reads the lists of a role's actions, each of which may be omitted.
 fn actions(body: &mut Body) -> Option<RoleActionsUpdate> {
     body.object("actions", |actions| RoleActionsUpdate {
         allow: actions.actions("allow"),
@@ -20,7 +20,7 @@ fn actions(body: &mut Body) -> Option<RoleActionsUpdate> {
 }
 
 impl Call<'_> {
-    pub(super) async fn create_custom_role(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_custom_role(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("base_role");
         let (name, slug) = (body.name("name", self.service.limits()), body.slug("slug"));
@@ -44,19 +44,19 @@ impl Call<'_> {
             .service
             .create_custom_role(credential, self.org_slug(), &new)
             .await?;
-        let Tagged { value, etag } = Tagged::strong(role);
-        Ok(Answer::json(StatusCode::CREATED, &Data { data: value }).etag(&etag))
+        let WithEtag { value, etag } = WithEtag::strong(role);
+        Ok(ApiResponse::json(StatusCode::CREATED, &Data { data: value }).etag(&etag))
     }
 
-    pub(super) async fn custom_role(&self, credential: &Credential) -> Handled {
-        let Tagged { value, etag } = self
+    pub(super) async fn custom_role(&self, credential: &Credential) -> HandlerResult {
+        let WithEtag { value, etag } = self
             .service
             .custom_role(credential, self.org_slug(), self.role())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &Data { data: value }).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &Data { data: value }).etag(&etag))
     }
 
-    pub(super) async fn delete_custom_role(&self, credential: &Credential) -> Handled {
+    pub(super) async fn delete_custom_role(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let request = DeleteRole {
             reassign_to: body.parsed("reassign_to"),
@@ -65,10 +65,10 @@ impl Call<'_> {
         self.service
             .delete_custom_role(credential, self.org_slug(), self.role(), &request)
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn update_custom_role(&self, credential: &Credential) -> Handled {
+    pub(super) async fn update_custom_role(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let update = CustomRoleUpdate {
             name: body.text("name"),
@@ -83,18 +83,18 @@ impl Call<'_> {
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (org, role) = (self.org_slug(), self.role());
-        let Tagged { value, etag } = self
+        let WithEtag { value, etag } = self
             .service
             .update_custom_role(credential, org, role, &update, if_match.as_ref())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &Data { data: value }).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &Data { data: value }).etag(&etag))
     }
 
-    pub(super) async fn list_custom_roles(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_custom_roles(&self, credential: &Credential) -> HandlerResult {
         let roles = self
             .service
             .list_custom_roles(credential, self.org_slug())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &Data { data: roles }))
+        Ok(ApiResponse::json(StatusCode::OK, &Data { data: roles }))
     }
 }

@@ -5,17 +5,17 @@ use http::StatusCode;
 use super::Call;
 use super::memories::new_memories;
 use crate::access::Credential;
-use crate::api::Handled;
+use crate::api::HandlerResult;
 use crate::api::body::Body;
 use crate::api::headers;
 use crate::api::query::Query;
-use crate::api::response::Answer;
+use crate::api::response::ApiResponse;
 use crate::error::Error;
 use crate::model::{InboundWebhookUpdate, NewInboundWebhook, NewWebhook, WebhookUpdate};
-use crate::service::{NewMemory, Tagged};
+use crate::service::{NewMemory, WithEtag};
 
 impl Call<'_> {
-    pub(super) async fn create_webhook(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_webhook(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         body.require("event_type");
         body.require("url");
@@ -27,10 +27,10 @@ impl Call<'_> {
             .service
             .create_webhook(credential, self.workspace(), &request)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &created))
+        Ok(ApiResponse::json(StatusCode::CREATED, &created))
     }
 
-    pub(super) async fn create_inbound_webhook(&self, credential: &Credential) -> Handled {
+    pub(super) async fn create_inbound_webhook(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse(self.request.body())?;
         let name = body.name("name", self.service.limits());
         let request = NewInboundWebhook {
@@ -40,10 +40,10 @@ impl Call<'_> {
             .service
             .create_inbound_webhook(credential, self.workspace(), &request)
             .await?;
-        Ok(Answer::json(StatusCode::CREATED, &created))
+        Ok(ApiResponse::json(StatusCode::CREATED, &created))
     }
 
-    pub(super) async fn list_webhooks(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_webhooks(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -51,18 +51,18 @@ impl Call<'_> {
             .service
             .list_webhooks(credential, self.workspace(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn webhook(&self, credential: &Credential) -> Handled {
-        let Tagged { value, etag } = self
+    pub(super) async fn webhook(&self, credential: &Credential) -> HandlerResult {
+        let WithEtag { value, etag } = self
             .service
             .webhook(credential, self.workspace(), self.id("webhookId"))
             .await?;
-        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &value).etag(&etag))
     }
 
-    pub(super) async fn update_webhook(&self, credential: &Credential) -> Handled {
+    pub(super) async fn update_webhook(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let update = WebhookUpdate {
             event_type: body.parsed("event_type"),
@@ -73,30 +73,30 @@ impl Call<'_> {
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (workspace, id) = (self.workspace(), self.id("webhookId"));
-        let Tagged { value, etag } = self
+        let WithEtag { value, etag } = self
             .service
             .update_webhook(credential, workspace, id, &update, if_match.as_ref())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &value).etag(&etag))
     }
 
-    pub(super) async fn delete_webhook(&self, credential: &Credential) -> Handled {
+    pub(super) async fn delete_webhook(&self, credential: &Credential) -> HandlerResult {
         self.service
             .delete_webhook(credential, self.workspace(), self.id("webhookId"))
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn rotate_webhook_secret(&self, credential: &Credential) -> Handled {
+    pub(super) async fn rotate_webhook_secret(&self, credential: &Credential) -> HandlerResult {
         Body::parse_optional(self.request.body())?.finish(Some(()))?;
         let rotated = self
             .service
             .rotate_webhook_secret(credential, self.workspace(), self.id("webhookId"))
             .await?;
-        Ok(Answer::json(StatusCode::OK, &rotated))
+        Ok(ApiResponse::json(StatusCode::OK, &rotated))
     }
 
-    pub(super) async fn list_inbound_webhooks(&self, credential: &Credential) -> Handled {
+    pub(super) async fn list_inbound_webhooks(&self, credential: &Credential) -> HandlerResult {
         let mut query = Query::parse(self.request.uri());
         let page = query.page();
         let page = query.finish(page)?;
@@ -104,18 +104,18 @@ impl Call<'_> {
             .service
             .list_inbound_webhooks(credential, self.workspace(), &page)
             .await?;
-        Ok(Answer::json(StatusCode::OK, &found))
+        Ok(ApiResponse::json(StatusCode::OK, &found))
     }
 
-    pub(super) async fn inbound_webhook(&self, credential: &Credential) -> Handled {
-        let Tagged { value, etag } = self
+    pub(super) async fn inbound_webhook(&self, credential: &Credential) -> HandlerResult {
+        let WithEtag { value, etag } = self
             .service
             .inbound_webhook(credential, self.workspace(), self.id("webhookId"))
             .await?;
-        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &value).etag(&etag))
     }
 
-    pub(super) async fn update_inbound_webhook(&self, credential: &Credential) -> Handled {
+    pub(super) async fn update_inbound_webhook(&self, credential: &Credential) -> HandlerResult {
         let mut body = Body::parse_optional(self.request.body())?;
         let update = InboundWebhookUpdate {
             name: body.text("name"),
@@ -126,30 +126,33 @@ impl Call<'_> {
         let update = body.finish(Some(update))?;
         let if_match = headers::if_match(self.request.headers());
         let (workspace, id) = (self.workspace(), self.id("webhookId"));
-        let Tagged { value, etag } = self
+        let WithEtag { value, etag } = self
             .service
             .update_inbound_webhook(credential, workspace, id, &update, if_match.as_ref())
             .await?;
-        Ok(Answer::json(StatusCode::OK, &value).etag(&etag))
+        Ok(ApiResponse::json(StatusCode::OK, &value).etag(&etag))
     }
 
-    pub(super) async fn delete_inbound_webhook(&self, credential: &Credential) -> Handled {
+    pub(super) async fn delete_inbound_webhook(&self, credential: &Credential) -> HandlerResult {
         self.service
             .delete_inbound_webhook(credential, self.workspace(), self.id("webhookId"))
             .await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
-    pub(super) async fn rotate_inbound_webhook_secret(&self, credential: &Credential) -> Handled {
+    pub(super) async fn rotate_inbound_webhook_secret(
+        &self,
+        credential: &Credential,
+    ) -> HandlerResult {
         Body::parse_optional(self.request.body())?.finish(Some(()))?;
         let rotated = self
             .service
             .rotate_inbound_webhook_secret(credential, self.workspace(), self.id("webhookId"))
             .await?;
-        Ok(Answer::json(StatusCode::OK, &rotated))
+        Ok(ApiResponse::json(StatusCode::OK, &rotated))
     }
 
-    pub(super) async fn post_to_inbound_webhook(&self) -> Handled {
+    pub(super) async fn post_to_inbound_webhook(&self) -> HandlerResult {
         let (headers, body) = (self.request.headers(), self.request.body());
         let message = headers::signed_message(headers, body)?;
         let (org, webhook) = (self.id("org"), self.id("id"));
@@ -158,12 +161,12 @@ impl Call<'_> {
         let memories = match self.inbound_batch() {
             Ok(memories) => memories,
             Err(refusal) => {
-                self.service.refuse_message(&message, &refusal).await?;
+                self.service.reject_message(&message, &refusal).await?;
                 return Err(refusal);
             }
         };
-        self.service.take_message(&message, &memories).await?;
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
+        self.service.ingest_message(&message, &memories).await?;
+        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
     }
 
     fn inbound_batch(&self) -> Result<Vec<NewMemory>, Error> {

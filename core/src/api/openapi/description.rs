@@ -1,18 +1,18 @@
-//! What the document says of an operation beside what the table of operations says.
+//! Descriptions of operations, in addition to the table of operations.
 
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::access::{NEEDS, Need};
+use crate::access::{REQUIRED_PERMISSIONS, RequiredPermission};
 use crate::api::route::Operation;
 use crate::api::status;
 use crate::error::Error;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
 use crate::service::Page;
 
-/// The descriptions of all operations, as they are written down.
+/// Descriptions of all operations, in order of definition.
 pub(super) struct Descriptions {
     pub(super) schemas: Schemas,
     pub(super) all: Vec<(Operation, Parts)>,
@@ -26,7 +26,7 @@ impl Descriptions {
         }
     }
 
-    /// Describes an operation. `text` is what people should know beside its summary, in Markdown.
+    /// Describes an operation. `text` adds to its summary, in Markdown.
     pub(super) fn describe(&mut self, operation: Operation, text: &str) -> Description<'_> {
         let parts = Parts {
             text: text.to_owned(),
@@ -40,11 +40,11 @@ impl Descriptions {
     }
 }
 
-/// What is said of one operation.
+/// Parts of the description of one operation.
 #[derive(Default)]
 pub(super) struct Parts {
     pub(super) text: String,
-    pub(super) needs: Vec<Need>,
+    pub(super) permissions: Vec<RequiredPermission>,
     pub(super) body: Option<RequestBody>,
     pub(super) parameters: Vec<Value>,
     pub(super) answer: Option<Value>,
@@ -60,31 +60,39 @@ pub(super) struct RequestBody {
     pub(super) example: Option<Value>,
 }
 
-/// The description of one operation, part by part.
+/// Builder of the description of one operation.
 pub(super) struct Description<'d> {
     schemas: &'d mut Schemas,
     parts: &'d mut Parts,
 }
 
 impl Description<'_> {
-    /// What it needs: the rows of [`NEEDS`] for this function of the service.
+    /// Adds the required permissions: the rows of [`REQUIRED_PERMISSIONS`] for this function of the service.
     ///
     /// # Panics
-    /// Where there are none.
+    /// Panics if there are none.
     pub(super) fn needs(self, function: &str) -> Self {
-        let needs = NEEDS.iter().filter(|need| need.operation == function);
-        self.parts.needs.extend(needs);
-        assert!(!self.parts.needs.is_empty(), "{function} needs nothing");
+        let permissions = REQUIRED_PERMISSIONS
+            .iter()
+            .filter(|permission| permission.operation == function);
+        self.parts.permissions.extend(permissions);
+        assert!(
+            !self.parts.permissions.is_empty(),
+            "{function} requires no permission"
+        );
         self
     }
 
-    /// What it needs always, where the function of the service needs it in some cases.
-    pub(super) fn always_needs(self, need: Need) -> Self {
-        self.parts.needs.push(Need { when: "", ..need });
+    /// Adds a permission that this operation always requires, its function only in some cases.
+    pub(super) fn always_needs(self, permission: RequiredPermission) -> Self {
+        self.parts.permissions.push(RequiredPermission {
+            when: "",
+            ..permission
+        });
         self
     }
 
-    /// Takes a body.
+    /// Adds a required body.
     pub(super) fn body<T: JsonSchema>(self) -> Self {
         self.parts.body = Some(RequestBody {
             schema: self.schemas.request::<T>(),
@@ -94,7 +102,7 @@ impl Description<'_> {
         self
     }
 
-    /// Takes a body, or none.
+    /// Adds an optional body.
     pub(super) fn optional_body<T: JsonSchema>(self) -> Self {
         let description = self.body::<T>();
         if let Some(body) = &mut description.parts.body {
@@ -103,7 +111,7 @@ impl Description<'_> {
         description
     }
 
-    /// Takes no body, or an empty object.
+    /// Accepts an empty body or an empty object.
     pub(super) fn empty_body(self) -> Self {
         self.parts.body = Some(RequestBody {
             schema: json!({ "type": "object", "maxProperties": 0 }),
@@ -113,7 +121,7 @@ impl Description<'_> {
         self
     }
 
-    /// An example of its body, where the one made of the schema would not do.
+    /// Sets an example of the body, in place of the one derived from the schema.
     pub(super) fn example(self, example: Value) -> Self {
         if let Some(body) = &mut self.parts.body {
             body.example = Some(example);
@@ -121,7 +129,7 @@ impl Description<'_> {
         self
     }
 
-    /// Takes the fields of a type as parameters behind the question mark.
+    /// Adds the fields of a type as query parameters.
     pub(super) fn query<T: JsonSchema>(self) -> Self {
         for (name, is_required, mut schema) in self.schemas.request_fields::<T>() {
             let description = schema
@@ -141,43 +149,43 @@ impl Description<'_> {
         self
     }
 
-    /// Takes a header or another parameter that stands among the components.
+    /// Adds a parameter defined in the components.
     fn parameter(self, name: &str) -> Self {
         let reference = json!({ "$ref": format!("#/components/parameters/{name}") });
         self.parts.parameters.push(reference);
         self
     }
 
-    /// Takes the header `Idempotency-Key`, which has to be there, and says in the answer whether it is a replay.
+    /// Adds the required header `Idempotency-Key` and the header that marks a replay.
     pub(super) fn idempotency_key(self) -> Self {
         self.parts.answer_headers.push("Idempotent-Replayed");
         self.parameter("Idempotency-Key")
             .refuses(&Error::IdempotencyKeyRequired)
     }
 
-    /// Takes the header `If-Match`.
+    /// Adds the header `If-Match`.
     pub(super) fn if_match(self) -> Self {
         self.parameter("If-Match")
     }
 
-    /// Takes the headers of Standard Webhooks that its signature is over.
+    /// Adds the headers of Standard Webhooks that the signature covers.
     pub(super) fn signed(self) -> Self {
         self.parameter("webhook-id").parameter("webhook-timestamp")
     }
 
-    /// Takes the header `If-None-Match`, and is answered `304` where it names the present version.
+    /// Adds the header `If-None-Match` and the response `304`.
     pub(super) fn if_none_match(self) -> Self {
         self.parts.has_not_modified = true;
         self.parameter("If-None-Match")
     }
 
-    /// Answers with a record.
+    /// Sets the record in the response.
     pub(super) fn answers<T: JsonSchema>(self) -> Self {
         self.parts.answer = Some(self.schemas.answer::<T>());
         self
     }
 
-    /// Answers with a record as the field `data` of an object.
+    /// Sets the record in the field `data` of the response.
     pub(super) fn answers_data<T: JsonSchema>(self) -> Self {
         self.parts.answer = Some(json!({
             "type": "object",
@@ -187,26 +195,26 @@ impl Description<'_> {
         self
     }
 
-    /// Answers with one page of a list, and takes `limit` and `cursor`.
+    /// Sets one page of a list as the response, and adds `limit` and `cursor`.
     pub(super) fn answers_page<T: JsonSchema>(self) -> Self {
         self.answers::<Page<T>>()
             .parameter("limit")
             .parameter("cursor")
     }
 
-    /// Answers with an entity tag.
+    /// Adds the entity tag to the response.
     pub(super) fn etag(self) -> Self {
         self.parts.answer_headers.push("ETag");
         self
     }
 
-    /// Refuses with this error, beside the one that its status has everywhere.
+    /// Adds an error response, besides those that every operation with this status has.
     pub(super) fn refuses(self, error: &Error) -> Self {
         self.parts.refusals.push((status(error), error.code()));
         self
     }
 
-    /// What it answers is what another operation takes: `parameters` from the answer, as runtime expressions.
+    /// Links to an operation whose parameters come from the response, as runtime expressions.
     pub(super) fn leads_to(self, operation: Operation, parameters: &[(&str, &str)]) -> Self {
         let id = operation.id();
         let parameters: Map<_, _> = parameters
@@ -219,16 +227,15 @@ impl Description<'_> {
     }
 }
 
-/// The parameters that several operations take.
+/// Returns the parameters that several operations share.
 pub(super) fn shared_parameters() -> Value {
-    let cursor =
-        "The `next_cursor` of the page before, as it was given; without it the first page.";
+    let cursor = "The `next_cursor` of the previous page, unchanged; the first page if omitted.";
     json!({
         "Idempotency-Key": {
             "name": "Idempotency-Key",
             "in": "header",
             "required": true,
-            "description": "Chosen anew for each request and repeated with each retry: 1 to 255 visible ASCII \
+            "description": "New for each request and repeated with each retry: 1 to 255 visible ASCII \
                             characters, bare or as a quoted string.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!#-~][!-~]*$" },
             "example": "8e03978e-40d5-43e8-bc93-6894a57f9324",
@@ -242,14 +249,14 @@ pub(super) fn shared_parameters() -> Value {
         "If-None-Match": {
             "name": "If-None-Match",
             "in": "header",
-            "description": "Answers `304` where the entity tag is still the present one (RFC 9110, 13.1.2).",
+            "description": "Responds `304` if the entity tag is still current (RFC 9110, 13.1.2).",
             "schema": { "type": "string" },
         },
         "webhook-id": {
             "name": "webhook-id",
             "in": "header",
             "required": true,
-            "description": "What the message is called: the same for each repetition, and for no other message.",
+            "description": "Identifier of the message, unique to it and the same for each retry.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
             "example": "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
         },
@@ -257,14 +264,14 @@ pub(super) fn shared_parameters() -> Value {
             "name": "webhook-timestamp",
             "in": "header",
             "required": true,
-            "description": "When the message was sent, in seconds since the Unix epoch.",
+            "description": "Time of sending, in seconds since the Unix epoch.",
             "schema": { "type": "string", "pattern": "^[0-9]+$" },
             "example": "1674087231",
         },
         "limit": {
             "name": "limit",
             "in": "query",
-            "description": format!("How many items the page may have; without it {PAGE_ITEMS_DEFAULT}."),
+            "description": format!("Maximum number of items on the page; {PAGE_ITEMS_DEFAULT} if omitted."),
             "schema": { "type": "integer", "minimum": 1, "maximum": PAGE_ITEMS_MAX, "default": PAGE_ITEMS_DEFAULT },
         },
         "cursor": {

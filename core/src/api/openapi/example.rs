@@ -1,11 +1,11 @@
-//! Examples, made of the schemas: they cannot fall behind them.
+//! Examples, generated from the schemas so that they always match them.
 
 use serde_json::{Map, Value, json};
 
-/// How deep an example goes: no schema of this service comes near.
+/// Maximum depth of an example; no schema of this service comes near it.
 const DEPTH_MAX: usize = 16;
 
-/// A value that a schema allows, with every field that it names.
+/// Generates a valid value with every field of the schema.
 pub(super) fn example(schema: &Value, components: &Map<String, Value>) -> Value {
     make(schema, components, DEPTH_MAX)
 }

@@ -1,8 +1,8 @@
-//! The description of the interface as an OpenAPI 3.1 document.
+//! Description of the interface as an OpenAPI 3.1 document.
 //!
-//! It is made of the table of operations, which says their paths and statuses, of the types that are sent and answered,
-//! which say their fields, and of the limits in force. What neither says stands in `operations`, one file for each file
-//! of `handlers`.
+//! It is generated from the table of operations (paths and statuses), the types of requests and
+//! responses (fields) and the limits in force. `operations` adds the rest, in one file for each
+//! file of `handlers`.
 
 mod description;
 mod example;
@@ -15,24 +15,24 @@ use serde_json::{Map, Value, json};
 use self::description::{Descriptions, Parts, RequestBody, shared_parameters};
 use self::refusals::{ALWAYS, Refusals};
 use super::route::{Authentication, OPERATIONS, OperationSpec, Origin};
-use crate::access::Place;
+use crate::access::PermissionScope;
 use crate::limits::Limits;
 
-/// The version of OpenAPI: its schemas are JSON Schema 2020-12.
+/// Version of OpenAPI; its schemas are JSON Schema 2020-12.
 const OPENAPI: &str = "3.1.0";
 
 const ABOUT: &str = "\
-Governance for the memory of AI assistants: who may see it, how sensitive it is, what waits for review.
+Governed memory for AI assistants: audiences, sensitivity labels, review, and an audit log.
 
-Operations marked **addition** are not of the interface specification: they are this service's own.
+Operations marked **addition** are not part of the interface specification.
 
-A field that has no value is `null` in an answer, and left out of a request: there `null` is refused, and so is a field \
-that is not known. Lists come page by page: `next_cursor` is the `cursor` of the next page, and `null` at the end.";
+A field without a value is `null` in a response and omitted from a request: requests with `null` or with unknown fields \
+are rejected. Lists are paginated: `next_cursor` is the `cursor` of the next page, and `null` on the last one.";
 
-/// What an operation says that it is not in the specification.
-const ADDITION: &str = "**Addition**: not in the interface specification.";
+/// Note on an operation that is not in the specification.
+const ADDITION: &str = "**Addition**: not part of the interface specification.";
 
-/// The description of the interface of a service with these limits, the same for the same limits.
+/// Generates the document for a service with these limits. Equal limits give equal documents.
 ///
 /// ```
 /// # use knowledge_core::{api::openapi, limits::Limits};
@@ -132,23 +132,23 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
     if !parts.text.is_empty() {
         paragraphs.push(parts.text.clone());
     }
-    let needs = parts.needs.iter().map(|need| {
-        let place = match need.place {
-            Place::Organization => "in the organisation",
-            Place::Anywhere => "in the organisation or in any workspace",
-            Place::Workspace => "in the workspace",
-            Place::EachMemory => "in the workspace of each memory",
+    let permissions = parts.permissions.iter().map(|permission| {
+        let scope = match permission.scope {
+            PermissionScope::Organization => "in the organisation",
+            PermissionScope::Anywhere => "in the organisation or in any workspace",
+            PermissionScope::Workspace => "in the workspace",
+            PermissionScope::EachMemory => "in the workspace of each memory",
         };
-        let when = if need.when.is_empty() {
+        let when = if permission.when.is_empty() {
             String::new()
         } else {
-            format!(" ({})", need.when)
+            format!(" ({})", permission.when)
         };
-        format!("`{}` {place}{when}", need.action)
+        format!("`{}` {scope}{when}", permission.action)
     });
-    let needs: Vec<String> = needs.collect();
-    if !needs.is_empty() {
-        paragraphs.push(format!("Needs {}.", needs.join("; ")));
+    let permissions: Vec<String> = permissions.collect();
+    if !permissions.is_empty() {
+        paragraphs.push(format!("Requires {}.", permissions.join("; ")));
     }
     if spec.origin == Origin::Addition {
         paragraphs.push(ADDITION.to_owned());
@@ -156,7 +156,9 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
     paragraphs.join("\n\n")
 }
 
-/// The parameters in the braces of a path, named by what stands before them. All are identifiers but the slug of the organisation.
+/// Generates the parameters of a path, each described by the preceding segment.
+///
+/// All are identifiers, except the slug of the organisation.
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
     let segments: Vec<&str> = path.split('/').collect();
     let parameters = segments.windows(2).filter_map(|pair| {
@@ -171,7 +173,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
                 "name": name,
                 "in": "path",
                 "required": true,
-                "description": "The slug of the organisation.",
+                "description": "Slug of the organisation.",
                 "schema": { "type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "maxLength": 64 },
                 "example": "acme",
             })
@@ -180,7 +182,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
                 "name": name,
                 "in": "path",
                 "required": true,
-                "description": format!("The identifier of the {thing}."),
+                "description": format!("Identifier of the {thing}."),
                 "schema": { "type": "string", "format": "uuid" },
                 "example": "01890a5d-ac96-774b-bcce-b302099a8057",
             })
@@ -189,7 +191,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
     parameters.collect::<Vec<_>>().into_iter()
 }
 
-/// The name of one of these things.
+/// Returns the singular of a plural.
 fn singular(things: &str) -> String {
     let stem = things.strip_suffix("ies");
     stem.map_or_else(
@@ -227,7 +229,7 @@ fn success(parts: &Parts, schemas: &Map<String, Value>) -> Value {
     let mut names = ALWAYS.to_vec();
     names.extend(&parts.answer_headers);
     let mut response = json!({
-        "description": "What was asked for is done.",
+        "description": "Success.",
     });
     if let Some(schema) = &parts.answer {
         names.push("Cache-Control");
@@ -244,36 +246,36 @@ fn success(parts: &Parts, schemas: &Map<String, Value>) -> Value {
 
 fn not_modified() -> Value {
     json!({
-        "description": "The caller has the present version.",
+        "description": "The caller already has the current version.",
         "headers": header_references([ALWAYS, &["ETag", "Cache-Control"]].concat()),
     })
 }
 
-/// The headers of answers, by name.
+/// Returns the headers of responses, by name.
 fn headers() -> Value {
     let header = |is_required: bool, description: &str, schema: Value| json!({ "required": is_required, "description": description, "schema": schema });
     let text = || json!({ "type": "string" });
     json!({
-        "Request-Id": header(true, "What the request is called in the log.", json!({ "type": "string", "format": "uuid" })),
+        "Request-Id": header(true, "Identifier of the request in the log.", json!({ "type": "string", "format": "uuid" })),
         "RateLimit": header(
             false,
-            "What is left of the quota, where the server has one: `\"default\";r=50;t=30`, 50 requests, and all of it again \
+            "Remaining quota, if the server has one: `\"default\";r=50;t=30` means 50 requests, and the full quota again \
              in 30 seconds (draft-ietf-httpapi-ratelimit-headers).",
             text()
         ),
         "RateLimit-Policy": header(
             false,
-            "The quota of the caller, where the server has one: `\"default\";q=100;w=60`, 100 requests in 60 seconds.",
+            "Quota of the caller, if the server has one: `\"default\";q=100;w=60` means 100 requests in 60 seconds.",
             text()
         ),
-        "Cache-Control": header(true, "Whether and by whom the answer may be kept.", text()),
-        "ETag": header(true, "The entity tag of this version, for `If-Match` and `If-None-Match`.",
+        "Cache-Control": header(true, "Caching rules for the response.", text()),
+        "ETag": header(true, "Entity tag of this version, for `If-Match` and `If-None-Match`.",
             json!({ "type": "string", "pattern": "^(W/)?\"[!#-~]+\"$" })),
-        "Idempotent-Replayed": header(false, "`true` where the answer is the stored one of an earlier identical request.",
+        "Idempotent-Replayed": header(false, "`true` if the response is the stored one of an earlier identical request.",
             json!({ "type": "string", "const": "true" })),
-        "WWW-Authenticate": header(true, "What the operation takes (RFC 9110, 11.6.1).", text()),
-        "Retry-After": header(true, "When to try again, in seconds.", json!({ "type": "integer", "minimum": 1 })),
-        "Error-Message": header(true, "What was wrong, for people.", text()),
+        "WWW-Authenticate": header(true, "Authentication scheme of the operation (RFC 9110, 11.6.1).", text()),
+        "Retry-After": header(true, "Waiting time before the next attempt, in seconds.", json!({ "type": "integer", "minimum": 1 })),
+        "Error-Message": header(true, "Error message, for people.", text()),
     })
 }
 
@@ -295,19 +297,19 @@ fn security_scheme(authentication: Authentication) -> Value {
         Authentication::Bearer => json!({
             "type": "http",
             "scheme": "bearer",
-            "description": "An access token, `wkt_…`. `knowledge token create` makes one.",
+            "description": "Access token, `wkt_…`, created by `knowledge token create`.",
         }),
         Authentication::Session => json!({
             "type": "apiKey",
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
-            "description": "A session, `wks_…`. A write is refused where the browser says that a page of another site sent it.",
+            "description": "Session, `wks_…`. A cross-site write is rejected.",
         }),
         Authentication::Signature => json!({
             "type": "apiKey",
             "in": "header",
             "name": "webhook-signature",
-            "description": "The signature over `webhook-id`, `webhook-timestamp` and the body, `v1,…` (Standard Webhooks 1.0.0).",
+            "description": "Signature over `webhook-id`, `webhook-timestamp` and the body, `v1,…` (Standard Webhooks 1.0.0).",
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! What refusals look like.
+//! Descriptions of error responses.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::api::route::{COMMON_REFUSALS, ErrorStyle, OperationSpec};
 use crate::api::status;
 use crate::error::{Error, FieldProblem};
 
-/// The headers that every answer may have.
+/// Headers that every response may have.
 pub(super) const ALWAYS: &[&str] = &["Request-Id", "RateLimit", "RateLimit-Policy"];
 
-/// One error of each kind that an operation can refuse with.
+/// Returns one error of each kind that an operation can respond with.
 fn errors() -> [Error; 16] {
     let retry_after = Duration::from_secs(1);
     [
@@ -22,14 +22,14 @@ fn errors() -> [Error; 16] {
         Error::Unauthenticated {
             reason: "the credential is unknown, expired or revoked",
         },
-        Error::forbidden("the caller lacks an action that this needs"),
-        Error::NotFound { what: "thing" },
+        Error::forbidden("missing permission"),
+        Error::NotFound { what: "resource" },
         Error::Conflict,
         Error::RoleInUse { holder_count: 3 },
         Error::SlugTaken {
             what: "custom role",
         },
-        Error::EndpointOff,
+        Error::EndpointInactive,
         Error::PreconditionFailed,
         Error::PayloadTooLarge {
             bytes_max: 1_048_576,
@@ -42,38 +42,36 @@ fn errors() -> [Error; 16] {
     ]
 }
 
-/// Those that only some operations of their status have: they say so.
+/// Returns true for errors that only some operations with their status have.
 fn is_particular(error: &Error) -> bool {
     matches!(
         error,
         Error::IdempotencyKeyRequired
             | Error::RoleInUse { .. }
             | Error::SlugTaken { .. }
-            | Error::EndpointOff
+            | Error::EndpointInactive
     )
 }
 
-/// What a status says of the request, in a few words.
+/// Returns the meaning of a status.
 fn meaning(status: StatusCode) -> &'static str {
     match status.as_u16() {
-        400 => "Something that was sent is wrong.",
-        401 => "No credential, an unknown, expired or revoked one, or one of the wrong kind.",
-        403 => "The caller is known and may not do this.",
-        404 => "There is no such thing, as far as this caller may know.",
-        409 => "It meets what is there now.",
-        412 => "It has changed since the version named in `If-Match`.",
-        413 => "The body is larger than is taken.",
+        400 => "Invalid request.",
+        401 => "Missing, unknown, expired or revoked credential, or one of the wrong kind.",
+        403 => "The caller does not have the required permission.",
+        404 => "The resource does not exist, or the caller may not know of it.",
+        409 => "Conflicts with the current state.",
+        412 => "The resource has changed since the version in `If-Match`.",
+        413 => "The body is too large.",
         415 => "The body is not JSON.",
-        422 => "The `Idempotency-Key` was used for another request.",
+        422 => "The `Idempotency-Key` was used for a different request.",
         429 => "Too many requests.",
-        503 => {
-            "The service cannot answer now. Whether the request was carried out may not be known."
-        }
-        _ => "A defect of the service.",
+        503 => "The service is unavailable. The request may have been carried out.",
+        _ => "Internal error.",
     }
 }
 
-/// The answers that refuse, by status, and the components that they refer to.
+/// Error responses by status, and the components that they refer to.
 pub(super) struct Refusals {
     errors: Vec<Error>,
     pub(super) responses: Map<String, Value>,
@@ -92,7 +90,9 @@ impl Refusals {
         }
     }
 
-    /// The refusals of an operation. `particular` are the codes that it has beside those of every operation.
+    /// Returns the error responses of an operation.
+    ///
+    /// `particular` are its codes besides those of every operation.
     pub(super) fn of(
         &mut self,
         spec: &OperationSpec,
@@ -174,7 +174,7 @@ fn response(status: StatusCode, codes: &[&str], spec: &OperationSpec) -> Value {
             headers.insert(
                 "Error-Code".to_owned(),
                 json!({
-                    "description": "What was wrong, for programs.",
+                    "description": "Error code, for programs.",
                     "required": true,
                     "schema": { "type": "string", "enum": codes },
                 }),
@@ -185,7 +185,7 @@ fn response(status: StatusCode, codes: &[&str], spec: &OperationSpec) -> Value {
     response
 }
 
-/// What a program may want to know of an error.
+/// Returns the schema of an error's details.
 fn details(error: &Error, schemas: &mut Schemas) -> Value {
     let object = |name: &str, schema: Value| {
         json!({
@@ -199,31 +199,31 @@ fn details(error: &Error, schemas: &mut Schemas) -> Value {
     match error {
         Error::InvalidRequest { .. } => {
             let problem = schemas.answer::<FieldProblem>();
-            let description = "Everything that is wrong, the first 100 of it.";
+            let description = "All problems, at most the first 100.";
             object(
                 "fields",
                 json!({ "type": "array", "items": problem, "description": description }),
             )
         }
         Error::RoleInUse { .. } => {
-            object("holder_count", count("How many assignments name the role."))
+            object("holder_count", count("Number of assignments of the role."))
         }
-        Error::PayloadTooLarge { .. } => object("bytes_max", count("The limit in bytes.")),
+        Error::PayloadTooLarge { .. } => object("bytes_max", count("Limit in bytes.")),
         Error::RateLimited { .. } | Error::Unavailable { .. } => object(
             "retry_after_seconds",
-            count("How long to wait, in seconds."),
+            count("Waiting time before the next attempt, in seconds."),
         ),
-        _ => json!({ "type": "object", "description": "Nothing more to say." }),
+        _ => json!({ "type": "object", "description": "No further details." }),
     }
 }
 
 fn schema(code: &str, details: Value) -> Value {
     json!({
         "type": "object",
-        "description": format!("The refusal `{code}`."),
+        "description": format!("The error `{code}`."),
         "properties": {
-            "error": { "const": code, "type": "string", "description": "What was wrong, for programs." },
-            "message": { "type": "string", "description": "What was wrong, for people." },
+            "error": { "const": code, "type": "string", "description": "Error code, for programs." },
+            "message": { "type": "string", "description": "Error message, for people." },
             "details": details,
         },
         "required": ["error", "message", "details"],

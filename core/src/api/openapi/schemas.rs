@@ -1,4 +1,4 @@
-//! The schemas of what is sent and answered, as the document names them.
+//! Schemas of requests and responses, under their names in the document.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::Limits;
 
-/// Where the document keeps them.
+/// Location of the schemas in the document.
 const DEFINITIONS: &str = "/components/schemas";
-/// What a schema says of a limit that is configured: its name.
+/// Keyword for the name of a configurable limit.
 const LIMIT: &str = "x-limit";
 
-/// Collects the schemas that operations name.
+/// Collector of the schemas that operations name.
 ///
-/// A type that is sent and one that is answered are described apart: what may be left out of a request is always there
-/// in an answer, and may be `null` there.
+/// A type has separate schemas as a request and as a response: a field that may be omitted from a
+/// request is always present in a response, where it may be `null`.
 pub(super) struct Schemas {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
@@ -40,19 +40,19 @@ impl Schemas {
         }
     }
 
-    /// What a caller sends.
+    /// Returns the schema of a request.
     pub(super) fn request<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.requests.subschema_for::<T>().to_value();
         refuse_null(&mut schema);
         schema
     }
 
-    /// What a caller gets.
+    /// Returns the schema of a response.
     pub(super) fn answer<T: JsonSchema>(&mut self) -> Value {
         self.answers.subschema_for::<T>().to_value()
     }
 
-    /// The fields of a request, for those who take it apart: their names, whether they have to be there, their schemas.
+    /// Returns the fields of a request: name, true if it is required, schema.
     pub(super) fn request_fields<T: JsonSchema>(&mut self) -> Vec<(String, bool, Value)> {
         let mut schema = T::json_schema(&mut self.requests).to_value();
         refuse_null(&mut schema);
@@ -71,14 +71,16 @@ impl Schemas {
             .collect()
     }
 
-    /// Adds a schema that is written by hand.
+    /// Adds a schema written by hand.
     pub(super) fn add(&mut self, name: &str, schema: Value) -> Value {
         self.added.insert(name.to_owned(), schema);
         reference(name)
     }
 
-    /// All of them by name, with the limits in force, and the names that requests have to use instead of others: where
-    /// a request and an answer have one name and are not alike, that of the request ends in `Request`.
+    /// Returns all schemas by name, with the limits in force, and the requests that were renamed.
+    ///
+    /// If a request and a response have the same name but different schemas, the name of the
+    /// request gets the suffix `Request`.
     pub(super) fn finish(mut self, limits: &Limits) -> (Map<String, Value>, Renamed) {
         let mut all = self.answers.take_definitions(true);
         let mut requests = self.requests.take_definitions(true);
@@ -103,7 +105,7 @@ impl Schemas {
     }
 }
 
-/// The schemas of requests that have another name than their types.
+/// Requests whose schemas have another name than their types.
 #[derive(Default)]
 pub(super) struct Renamed(BTreeSet<String>);
 
@@ -116,7 +118,7 @@ impl Renamed {
         }
     }
 
-    /// Refers to the schemas of requests by their new names.
+    /// Replaces references to renamed requests.
     pub(super) fn apply(&self, schema: &mut Value) {
         walk(schema, &mut |fields| {
             if let Some(Value::String(target)) = fields.get_mut("$ref")
@@ -128,12 +130,12 @@ impl Renamed {
     }
 }
 
-/// The reference to a schema of this name.
+/// Returns a reference to the schema with this name.
 pub(super) fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#{DEFINITIONS}/{name}") })
 }
 
-/// Calls `visit` for each object in a schema, the inner ones first.
+/// Calls `visit` for each object in a schema, inner objects first.
 fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(fields) => {
@@ -145,7 +147,7 @@ fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     }
 }
 
-/// In a request a field is there with a value, or not there at all.
+/// Removes `null` from the schema of a request, where a field without a value is omitted.
 fn refuse_null(schema: &mut Value) {
     walk(schema, &mut |fields| {
         if let Some(Value::Array(types)) = fields.get_mut("type") {
@@ -163,14 +165,14 @@ fn refuse_null(schema: &mut Value) {
             let only = std::mem::take(only);
             fields.remove("anyOf");
             for (name, value) in only {
-                // What is said of the field counts more than what is said of its type.
+                // The description of the field takes precedence over that of its type.
                 fields.entry(name).or_insert(value);
             }
         }
     });
 }
 
-/// An unknown field of a request is refused.
+/// Rejects unknown fields in the schema of a request.
 fn close(schema: &mut Value) {
     walk(schema, &mut |fields| {
         if fields.get("type") == Some(&json!("object")) && fields.contains_key("properties") {
@@ -179,7 +181,7 @@ fn close(schema: &mut Value) {
     });
 }
 
-/// Writes schemas as people read them: enumerations as lists of names, documentation without the marks of rustdoc.
+/// Simplifies schemas: enumerations become lists of names, and rustdoc markup is removed.
 fn tidy(schema: &mut Value) {
     walk(schema, &mut |fields| {
         gather_names(fields);
@@ -189,7 +191,7 @@ fn tidy(schema: &mut Value) {
     });
 }
 
-/// Makes one list of names of choices that each say one name and what it means.
+/// Merges choices that each are a constant into one list of names and their meanings.
 fn gather_names(fields: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = fields.get("oneOf") else {
         return;
@@ -217,14 +219,14 @@ fn gather_names(fields: &mut Map<String, Value>) {
     fields.insert("x-enum-descriptions".to_owned(), Value::Object(meanings));
 }
 
-/// A documentation comment without links into the documentation of the crate, and on one line a paragraph.
+/// Removes intra-doc links and line breaks within paragraphs.
 fn plain(text: &str) -> String {
     let text = text.replace("[`", "`").replace("`]", "`");
     let paragraphs = text.split("\n\n").map(|lines| lines.replace('\n', " "));
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Puts the limits in force where they are named.
+/// Replaces the names of limits by the limits in force.
 fn apply_limits(schema: &mut Value, limits: &Limits) {
     walk(schema, &mut |fields| {
         let Some(name) = fields.remove(LIMIT) else {
@@ -256,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_no_null() {
+    fn request_schema_excludes_null() {
         let mut schema = json!({
             "a": { "type": ["string", "null"], "maxLength": 1 },
             "b": { "description": "Of the field.", "anyOf": [{ "$ref": "#/x", "description": "Of the type." }, { "type": "null" }] },
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_gathered_with_what_they_mean() {
+    fn enumeration_lists_values_with_their_descriptions() {
         let mut schema = json!({ "oneOf": [
             { "type": "string", "const": "a.b", "description": "The first of\n[`Things`].\nWritten `a.b`." },
         ] });

@@ -9,7 +9,7 @@ fn descriptions() -> Descriptions {
 }
 
 #[test]
-fn every_operation_is_described_once() {
+fn operations_are_described_once_each() {
     let described: Vec<String> = descriptions()
         .all
         .iter()

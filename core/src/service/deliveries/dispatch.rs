@@ -1,36 +1,42 @@
-//! One round of everything, for hosts that have no process of their own for it.
+//! Complete dispatch in one call, for hosts without a background process.
 
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use super::claim::{ClaimTerms, Claimed, ClaimedDelivery, IN_FLIGHT_PER_ENDPOINT_MAX};
+use super::claim::{ClaimBatch, ClaimTerms, IN_FLIGHT_PER_ENDPOINT_MAX};
+use super::entry_claim::ClaimedDelivery;
 use super::exchange::{DELIVERY_TIMEOUT, DeliverySender};
-use super::finish::Finished;
+use super::finish::AttemptOutcome;
 use super::in_flight::InFlight;
 use super::lease::{DELIVERY_LEASE, DeliveryLease};
 use crate::error::Error;
 use crate::model::Timestamp;
 use crate::service::KnowledgeService;
 
-/// How many times one call expands and claims.
+/// Maximum number of times that one call fans out and claims.
 const STEPS_MAX: usize = 2_048;
-/// How long the leases hold: nobody renews them meanwhile.
+/// Duration of the leases.
+///
+/// It covers a whole exchange, because no lease is renewed during the call.
 const LEASE: Duration = DELIVERY_TIMEOUT.saturating_add(DELIVERY_LEASE);
 
-/// How much one round of [`KnowledgeService::dispatch`] may do. What does not fit is due in the next one.
+/// Limits of one call of [`KnowledgeService::dispatch`]. The rest is left for the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchLimits {
-    /// How many exchanges are under way at once, at least one: no more than the host really sends at once, as their time
-    /// runs from when they are handed over. Half of them, or [`IN_FLIGHT_PER_ENDPOINT_MAX`] where that is less, may be with
-    /// one endpoint: one that does not answer holds up nobody else.
+    /// Maximum number of concurrent exchanges, at least 1.
+    ///
+    /// It must not exceed the number that the host really sends concurrently, because the timeout
+    /// of an exchange starts when it is handed over. At most half of them, and at most
+    /// [`IN_FLIGHT_PER_ENDPOINT_MAX`], go to one endpoint, so that an unresponsive one does not
+    /// hold up the others.
     pub at_once_max: usize,
-    /// How many attempts are made, at least one.
+    /// Maximum number of attempts, at least 1.
     pub attempts_max: usize,
 }
 
 impl Default for DispatchLimits {
-    /// 64 at once, 1,024 in all.
+    /// Returns limits of 64 concurrent exchanges and 1,024 attempts.
     fn default() -> Self {
         Self {
             at_once_max: 64,
@@ -40,7 +46,7 @@ impl Default for DispatchLimits {
 }
 
 impl DispatchLimits {
-    /// With less than one nothing would ever be done, and there would always be more to do.
+    /// Raises each limit to at least 1, because a call with 0 would make no progress.
     fn at_least_one(self) -> Self {
         Self {
             at_once_max: self.at_once_max.max(1),
@@ -55,43 +61,45 @@ impl DispatchLimits {
         }
     }
 
-    /// How many more may begin.
-    fn room(&self, in_flight: usize, begun: usize) -> usize {
+    /// Returns the number of attempts that may start now.
+    fn capacity(&self, in_flight: usize, begun: usize) -> usize {
         let at_once = self.at_once_max - in_flight;
         at_once.min(self.attempts_max - begun)
     }
 }
 
-/// What one round of [`KnowledgeService::dispatch`] did.
+/// Result of one call of [`KnowledgeService::dispatch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dispatched {
-    /// Attempts that were made.
+pub struct DispatchReport {
+    /// Number of attempts.
     pub attempts: u64,
-    /// Those that succeeded.
+    /// Number of successful attempts.
     pub delivered: u64,
-    /// Whether there is more to do now: call again.
+    /// True if more can be done now: call again.
     pub has_more: bool,
-    /// When something is due next, where nothing is now.
+    /// Time at which the next endpoint is due, if none is now.
     pub next_due: Option<Timestamp>,
 }
 
 impl KnowledgeService {
-    /// One whole round: expands what is in the outbox, and makes what is due, with this sender, within these limits. For
-    /// hosts without a process of their own to do so all the time.
+    /// Fans out the events of the outbox and sends the deliveries that are due, within limits.
     ///
-    /// The sender has to keep to [`DELIVERY_TIMEOUT`]: the leases hold for little longer. While the call lasts time goes on:
-    /// of `now` and the clock of the service's [`Env`](crate::env::Env) the later one counts.
+    /// It is meant for hosts without a process that does so continuously.
+    ///
+    /// The sender must keep to [`DELIVERY_TIMEOUT`], because the leases last little longer. The
+    /// time is the later one of `now` and the clock of the service's [`Env`](crate::env::Env), so
+    /// that it advances during the call.
     ///
     /// # Errors
-    /// Those of the store; what was done before stays done.
+    /// Those of the store; earlier steps remain committed.
     pub async fn dispatch(
         &self,
         sender: &dyn DeliverySender,
         now: Timestamp,
         limits: DispatchLimits,
-    ) -> Result<Dispatched, Error> {
+    ) -> Result<DispatchReport, Error> {
         let limits = limits.at_least_one();
-        let mut done = Dispatched::default();
+        let mut report = DispatchReport::default();
         let mut in_flight = InFlight::default();
         let mut exchanges = FuturesUnordered::new();
         let (mut failed, mut begun) = (None, 0);
@@ -99,13 +107,16 @@ impl KnowledgeService {
             let may_begin = failed.is_none() && begun < limits.attempts_max && step < STEPS_MAX;
             let (mut is_idle, now) = (true, now.max(self.env().now()));
             if may_begin {
-                let room = limits.room(in_flight.len(), begun);
+                let capacity = limits.capacity(in_flight.len(), begun);
                 let terms = limits.terms();
-                match self.expand_and_claim(terms, now, room, &in_flight).await {
-                    Ok((claimed, has_more)) => {
-                        is_idle = !has_more && claimed.deliveries.is_empty();
-                        (done.has_more, done.next_due) = (has_more, claimed.next_due);
-                        for delivery in claimed.deliveries {
+                match self
+                    .fan_out_and_claim(terms, now, capacity, &in_flight)
+                    .await
+                {
+                    Ok((batch, has_more)) => {
+                        is_idle = !has_more && batch.deliveries.is_empty();
+                        (report.has_more, report.next_due) = (has_more, batch.next_due);
+                        for delivery in batch.deliveries {
                             begun += 1;
                             in_flight.begin(&delivery.lease);
                             exchanges.push(self.exchange(sender, delivery, now));
@@ -114,43 +125,43 @@ impl KnowledgeService {
                     Err(error) => failed = Some(error),
                 }
             } else {
-                done.has_more = true;
+                report.has_more = true;
             }
-            let Some((lease, finished)) = exchanges.next().await else {
+            let Some((lease, outcome)) = exchanges.next().await else {
                 if is_idle {
                     break;
                 }
                 continue;
             };
             in_flight.end(&lease);
-            done.attempts += 1;
-            match finished {
-                Ok(Finished::Delivered) => done.delivered += 1,
+            report.attempts += 1;
+            match outcome {
+                Ok(AttemptOutcome::Delivered) => report.delivered += 1,
                 Ok(_) => {}
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        if done.has_more {
-            done.next_due = None;
+        if report.has_more {
+            report.next_due = None;
         }
-        failed.map_or(Ok(done), Err)
+        failed.map_or(Ok(report), Err)
     }
 
-    /// What is to be sent now, and whether there is more to do.
-    async fn expand_and_claim(
+    /// Fans out and claims; returns the claimed deliveries, and true if more can be done now.
+    async fn fan_out_and_claim(
         &self,
         terms: ClaimTerms,
         now: Timestamp,
-        room: usize,
+        capacity: usize,
         in_flight: &InFlight,
-    ) -> Result<(Claimed, bool), Error> {
-        let expanded = self.expand_events(now).await?;
-        let mut claimed = Claimed::default();
-        if room > 0 {
-            claimed = self.claim_under(terms, now, room, in_flight).await?;
+    ) -> Result<(ClaimBatch, bool), Error> {
+        let fan_out = self.fan_out(now).await?;
+        let mut batch = ClaimBatch::default();
+        if capacity > 0 {
+            batch = self.claim_under(terms, now, capacity, in_flight).await?;
         }
-        let has_more = expanded.has_more || claimed.has_more;
-        Ok((claimed, has_more))
+        let has_more = fan_out.has_more || batch.has_more;
+        Ok((batch, has_more))
     }
 
     async fn exchange(
@@ -158,10 +169,10 @@ impl KnowledgeService {
         sender: &dyn DeliverySender,
         delivery: ClaimedDelivery,
         now: Timestamp,
-    ) -> (DeliveryLease, Result<Finished, Error>) {
+    ) -> (DeliveryLease, Result<AttemptOutcome, Error>) {
         let attempt = sender.send(&delivery.request).await;
         let now = now.max(self.env().now());
-        let finished = self.finish_delivery(now, &delivery.lease, &attempt).await;
-        (delivery.lease, finished)
+        let outcome = self.finish_delivery(now, &delivery.lease, &attempt).await;
+        (delivery.lease, outcome)
     }
 }

@@ -1,16 +1,19 @@
-//! What becomes of a queue when its endpoint is switched or deleted.
+//! Effects on the queue of an endpoint that is activated, deactivated or deleted.
 
 use super::queue::EndpointQueue;
 use crate::error::Error;
+use crate::keys;
 use crate::model::{DisabledReason, EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::service::maintain::Due;
-use crate::keys;
+use crate::service::maintain::ScheduledTask;
 use crate::store::Transaction;
 
 impl KnowledgeService {
-    /// The owner switched an endpoint off or on. Its turn comes at once: switched off, all that waits is given up; switched
-    /// on, what is due by then is sent, and retries that are to come later keep their times.
+    /// Applies the activation or deactivation of an endpoint by its owner.
+    ///
+    /// The endpoint is due immediately. If it is inactive, all its pending deliveries are
+    /// dead-lettered. If it is active, those that are due are sent, and later retries keep their
+    /// times.
     pub(in crate::service) async fn endpoint_switched(
         &self,
         transaction: &mut Transaction,
@@ -25,14 +28,14 @@ impl KnowledgeService {
         if let Some(mut queue) = EndpointQueue::read(transaction, org, endpoint).await? {
             queue.state.failing_since = None;
             if queue.state.due.is_some() {
-                queue.wake(now);
+                queue.schedule_by(now);
             }
-            queue.settle(transaction);
+            queue.save(transaction);
         }
         Ok(())
     }
 
-    /// An endpoint was deleted: it has no turn any more, and its deliveries are cleared behind it.
+    /// Removes a deleted endpoint from the ready queue and schedules the purge of its deliveries.
     pub(in crate::service) async fn endpoint_deleted(
         &self,
         transaction: &mut Transaction,
@@ -47,7 +50,7 @@ impl KnowledgeService {
         if let Some(queue) = EndpointQueue::read(transaction, org, endpoint).await? {
             queue.delete(transaction);
         }
-        Due::FormerEndpoint { org, endpoint }.schedule(transaction, now, self.env());
+        ScheduledTask::FormerEndpoint { org, endpoint }.schedule(transaction, now, self.env());
         Ok(())
     }
 }

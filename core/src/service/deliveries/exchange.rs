@@ -1,4 +1,4 @@
-//! The exchange with an endpoint: what is sent, and what came of it. Who sends is the host.
+//! HTTP exchange with an endpoint: request and response. The host makes it.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::model::{DeliveryFailure, DeliveryId, Timestamp, WebhookUrl};
 use crate::store::MaybeSendSync;
 
-/// How long the whole exchange may take, from the look-up of the name to the end of the answer.
+/// Timeout of a whole exchange, from name resolution to the end of the response.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(15);
-/// How much of an answer's body is read, in bytes; it means nothing and is not kept.
-pub const ANSWER_BYTES_MAX: usize = 16 * 1024;
+/// Maximum number of bytes read of a response body, which is ignored and not stored.
+pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// One attempt of a delivery as it is sent: a POST, signed as Standard Webhooks 1.0.0 says.
+/// Request of one delivery attempt: a POST, signed according to Standard Webhooks 1.0.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryRequest {
-    /// Where it goes.
+    /// URL of the endpoint.
     pub url: WebhookUrl,
-    /// `webhook-id`: the same for every attempt.
+    /// Header `webhook-id`, the same for every attempt.
     pub id: DeliveryId,
-    /// `webhook-timestamp`: when this attempt is made.
+    /// Header `webhook-timestamp`: time of this attempt.
     pub timestamp: Timestamp,
-    /// `webhook-signature`: one for each secret that counts, divided by spaces.
+    /// Header `webhook-signature`: a signature by each valid secret, separated by spaces.
     pub signature: String,
-    /// The body: JSON.
+    /// Body, JSON.
     pub body: Bytes,
 }
 
 impl DeliveryRequest {
-    /// The headers of the request, but for those of the connection.
+    /// Returns the headers of the request, except those of the connection.
     #[must_use]
     pub fn headers(&self) -> HeaderMap {
-        let ascii = |text: &str| HeaderValue::from_str(text).expect("digits, letters and base64");
+        let ascii = |text: &str| HeaderValue::from_str(text).expect("header values are ASCII");
         HeaderMap::from_iter([
             (
                 header::CONTENT_TYPE,
@@ -53,31 +53,32 @@ impl DeliveryRequest {
     }
 }
 
-/// What an endpoint answered.
+/// Response of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeliveryAnswer {
-    /// The status. 2xx alone is success; a redirect is not followed.
+pub struct DeliveryResponse {
+    /// Status. Only 2xx is a success, and redirects are not followed.
     pub status: u16,
-    /// `Retry-After` (RFC 9110, 10.2.3): how long to wait at least.
+    /// Minimum delay of the next attempt, from `Retry-After` (RFC 9110, 10.2.3).
     pub retry_after: Option<Duration>,
 }
 
-/// What came of one attempt.
+/// Result of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// How long the exchange took.
+    /// Duration of the exchange.
     pub duration: Duration,
-    /// The whole answer, or why there was none.
-    pub outcome: Result<DeliveryAnswer, DeliveryFailure>,
+    /// Complete response, or the reason for which there is none.
+    pub outcome: Result<DeliveryResponse, DeliveryFailure>,
 }
 
-/// Makes the exchanges: the host's HTTP client.
+/// Client that makes the exchanges, implemented by the host.
 ///
-/// It sends to permitted addresses alone, follows no redirect, gives up after [`DELIVERY_TIMEOUT`], and reads at most
-/// [`ANSWER_BYTES_MAX`] of the answer's body. An answer that breaks off before its end is a failure, whatever its status.
+/// It connects only to permitted addresses, follows no redirects, gives up after
+/// [`DELIVERY_TIMEOUT`], and reads at most [`RESPONSE_BYTES_MAX`] of the response body. A response
+/// that ends early is a failure, whatever its status.
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 pub trait DeliverySender: MaybeSendSync {
-    /// One attempt.
+    /// Makes one attempt.
     async fn send(&self, request: &DeliveryRequest) -> Attempt;
 }

@@ -1,11 +1,11 @@
-//! The end of an attempt: what an answer means for the delivery, and for its endpoint.
+//! Completion of attempts, with its effects on the delivery and its endpoint.
 
 use std::time::Duration;
 
+use super::endpoint_record::EndpointRecord;
 use super::exchange::Attempt;
 use super::lease::DeliveryLease;
-use super::queue::{EndpointQueue, EndpointState, Waiting};
-use super::recipient::Recipient;
+use super::queue::{EndpointQueue, EndpointState, QueuedDelivery};
 use super::record::StoredDelivery;
 use super::schedule::{FAILING_MAX, retry_delay};
 use crate::digest::sha256_bytes;
@@ -14,21 +14,21 @@ use crate::model::{DeliveryAttempt, DeliveryFailure, DeliveryStatus, DisabledRea
 use crate::service::KnowledgeService;
 use crate::store::{Transaction, decode};
 
-/// How much of what went wrong is kept, in characters.
+/// Maximum length of a stored failure message, in characters.
 const FAILURE_CHARS_MAX: usize = 160;
-/// The status that says that an endpoint does not want to be told any more.
+/// Status of an endpoint that wants no further deliveries.
 const GONE: u16 = 410;
 
-/// What the end of an attempt led to.
+/// Outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finished {
-    /// It is delivered.
+pub enum AttemptOutcome {
+    /// Delivered.
     Delivered,
-    /// It will be attempted again then.
+    /// Failed, to be retried at this time.
     Retry(Timestamp),
-    /// It was given up, with its endpoint where a reason stands.
+    /// Dead-lettered. The reason is set if the endpoint was disabled too.
     Dead(Option<DisabledReason>),
-    /// Somebody else claimed it meanwhile, or it is gone: nothing was changed.
+    /// The lease was lost to another claim, or the delivery was deleted. Nothing was changed.
     LeaseLost,
 }
 
@@ -40,7 +40,7 @@ struct Failure {
 }
 
 impl Attempt {
-    /// How it failed, where it did.
+    /// Returns the failure, if the attempt failed.
     fn failure(&self) -> Option<Failure> {
         match &self.outcome {
             Ok(answer) if (200..300).contains(&answer.status) => None,
@@ -55,7 +55,7 @@ impl Attempt {
         }
     }
 
-    /// As it is kept.
+    /// Returns the attempt as it is stored.
     fn record(&self, at: Timestamp) -> DeliveryAttempt {
         let failure = self.outcome.as_ref().err();
         DeliveryAttempt {
@@ -80,8 +80,10 @@ fn shortened(message: &str) -> String {
 }
 
 impl KnowledgeService {
-    /// Ends an attempt: what came of it decides what becomes of the delivery, and of its endpoint. After an error it may
-    /// be called again with the same attempt: where it was recorded after all, the answer is the same.
+    /// Completes an attempt and updates the delivery and its endpoint.
+    ///
+    /// It is idempotent: after an error, call it again with the same attempt. If that was recorded
+    /// after all, the outcome is the same.
     ///
     /// # Errors
     /// Those of the store.
@@ -90,60 +92,62 @@ impl KnowledgeService {
         now: Timestamp,
         lease: &DeliveryLease,
         attempt: &Attempt,
-    ) -> Result<Finished, Error> {
+    ) -> Result<AttemptOutcome, Error> {
         let (state_key, delivery_key) = (&lease.endpoint_key(), &lease.delivery_key());
         let keys = &[state_key.clone(), delivery_key.clone()];
-        let made = &attempt.record(lease.at);
+        let recorded = &attempt.record(lease.at);
         self.transact(|mut transaction| async move {
             let found = transaction.entries(keys).await?;
             let [Some(state), Some(delivery)] = found.as_slice() else {
-                return transaction.done(Finished::LeaseLost);
+                return transaction.done(AttemptOutcome::LeaseLost);
             };
             let state = decode::<EndpointState>(state_key, state)?.value;
             let delivery = decode::<StoredDelivery>(delivery_key, delivery)?.value;
             let queue = EndpointQueue::of(lease.org, lease.endpoint, state);
-            let finished = if lease.is_held(&delivery) {
-                let ending = Ending {
+            let outcome = if lease.is_held(&delivery) {
+                let completion = AttemptCompletion {
                     service: self,
                     queue,
                     delivery,
                     lease,
                     now,
                 };
-                ending.of(&mut transaction, attempt, made).await?
+                completion
+                    .apply(&mut transaction, attempt, recorded)
+                    .await?
             } else if delivery.epoch == lease.epoch
-                && delivery.delivery.attempts.last() == Some(made)
+                && delivery.delivery.attempts.last() == Some(recorded)
             {
-                recorded(&mut transaction, &queue, &delivery).await?
+                recorded_outcome(&mut transaction, &queue, &delivery).await?
             } else {
-                Finished::LeaseLost
+                AttemptOutcome::LeaseLost
             };
-            transaction.done(finished)
+            transaction.done(outcome)
         })
         .await
     }
 }
 
-/// What the end of this attempt led to, when it was recorded.
-async fn recorded(
+/// Returns the outcome of an attempt that is already recorded.
+async fn recorded_outcome(
     transaction: &mut Transaction,
     queue: &EndpointQueue,
     delivery: &StoredDelivery,
-) -> Result<Finished, Error> {
+) -> Result<AttemptOutcome, Error> {
     Ok(match (delivery.delivery.status, delivery.due) {
-        (DeliveryStatus::Delivered, _) => Finished::Delivered,
-        (DeliveryStatus::Pending, Some(at)) => Finished::Retry(at),
+        (DeliveryStatus::Delivered, _) => AttemptOutcome::Delivered,
+        (DeliveryStatus::Pending, Some(at)) => AttemptOutcome::Retry(at),
         _ => {
             let (org, endpoint) = (queue.org, queue.endpoint);
-            let place = queue.state.place;
-            let recipient = Recipient::read(transaction, org, endpoint, place).await?;
-            Finished::Dead(recipient.disabled())
+            let parent = queue.state.parent;
+            let record = EndpointRecord::read(transaction, org, endpoint, parent).await?;
+            AttemptOutcome::Dead(record.disabled())
         }
     })
 }
 
-/// An attempt that ends under its lease.
-struct Ending<'e> {
+/// Completion of an attempt whose lease is held.
+struct AttemptCompletion<'e> {
     service: &'e KnowledgeService,
     queue: EndpointQueue,
     delivery: StoredDelivery,
@@ -151,76 +155,76 @@ struct Ending<'e> {
     now: Timestamp,
 }
 
-impl Ending<'_> {
-    async fn of(
+impl AttemptCompletion<'_> {
+    async fn apply(
         mut self,
         transaction: &mut Transaction,
         attempt: &Attempt,
-        made: &DeliveryAttempt,
-    ) -> Result<Finished, Error> {
-        let (turn, lapses) = (self.queue.state.due, self.delivery.due);
-        self.delivery.note(made.clone());
-        let finished = match attempt.failure() {
+        recorded: &DeliveryAttempt,
+    ) -> Result<AttemptOutcome, Error> {
+        let (due, lease_end) = (self.queue.state.due, self.delivery.due);
+        self.delivery.record_attempt(recorded.clone());
+        let outcome = match attempt.failure() {
             None => self.delivered(transaction).await?,
             Some(failure) => self.failed(transaction, failure).await?,
         };
         self.delivery.put(transaction, &self.queue);
-        self.next_turn(transaction, turn, lapses).await?;
-        if matches!(finished, Finished::Dead(Some(_))) && self.queue.state.due.is_some() {
-            // The endpoint is off now: what waits for a retry is given up with it.
-            self.queue.wake(self.now);
+        self.reschedule(transaction, due, lease_end).await?;
+        if matches!(outcome, AttemptOutcome::Dead(Some(_))) && self.queue.state.due.is_some() {
+            // The endpoint is disabled now, so its pending retries are dead-lettered too.
+            self.queue.schedule_by(self.now);
         }
-        if matches!(finished, Finished::Retry(_)) || self.queue.is_changed() {
-            self.queue.settle(transaction);
+        if matches!(outcome, AttemptOutcome::Retry(_)) || self.queue.is_changed() {
+            self.queue.save(transaction);
         }
-        Ok(finished)
+        Ok(outcome)
     }
 
-    async fn recipient(&self, transaction: &mut Transaction) -> Result<Recipient, Error> {
+    async fn record(&self, transaction: &mut Transaction) -> Result<EndpointRecord, Error> {
         let EndpointQueue {
             org,
             endpoint,
             state,
             ..
         } = &self.queue;
-        Recipient::read(transaction, *org, *endpoint, state.place).await
+        EndpointRecord::read(transaction, *org, *endpoint, state.parent).await
     }
 
-    /// Whether the attempt went to where the endpoint is now.
-    fn was_sent_to(&self, recipient: &Recipient) -> bool {
-        sha256_bytes(recipient.url().as_str()) == self.lease.url
+    /// Returns true if the attempt was sent to the current URL of the endpoint.
+    fn was_sent_to(&self, record: &EndpointRecord) -> bool {
+        sha256_bytes(record.url().as_str()) == self.lease.url
     }
 
-    async fn delivered(&mut self, transaction: &mut Transaction) -> Result<Finished, Error> {
+    async fn delivered(&mut self, transaction: &mut Transaction) -> Result<AttemptOutcome, Error> {
         self.delivery
             .end(transaction, &self.queue, DeliveryStatus::Delivered);
         self.queue.state.failing_since = None;
-        if self.delivery.is_trial {
-            let recipient = self.recipient(transaction).await?;
-            if self.was_sent_to(&recipient) {
+        if self.delivery.is_ping {
+            let record = self.record(transaction).await?;
+            if self.was_sent_to(&record) {
                 self.service
-                    .switch_endpoint(transaction, recipient, None, self.now);
+                    .set_disabled(transaction, record, None, self.now);
             }
         }
-        Ok(Finished::Delivered)
+        Ok(AttemptOutcome::Delivered)
     }
 
     async fn failed(
         &mut self,
         transaction: &mut Transaction,
         failure: Failure,
-    ) -> Result<Finished, Error> {
-        let recipient = self.recipient(transaction).await?;
-        let is_told = recipient.is_on()
+    ) -> Result<AttemptOutcome, Error> {
+        let record = self.record(transaction).await?;
+        let is_deliverable = record.is_active()
             && self
                 .service
-                .may_hear(transaction, &recipient, self.now)
+                .is_authorized(transaction, &record, self.now)
                 .await?;
-        if self.delivery.is_trial || !is_told {
+        if self.delivery.is_ping || !is_deliverable {
             return Ok(self.dead(transaction, None));
         }
         let mut retry_after = None;
-        if self.was_sent_to(&recipient) {
+        if self.was_sent_to(&record) {
             let failing_since = self.queue.state.failing_since.get_or_insert(self.now);
             let reason = if failure.is_gone {
                 Some(DisabledReason::Gone)
@@ -231,52 +235,57 @@ impl Ending<'_> {
             };
             if reason.is_some() {
                 self.service
-                    .switch_endpoint(transaction, recipient, reason, self.now);
+                    .set_disabled(transaction, record, reason, self.now);
                 return Ok(self.dead(transaction, reason));
             }
             retry_after = failure.retry_after;
         }
-        self.delivery.tries += 1;
-        let tries = self.delivery.tries;
-        match retry_delay(tries, retry_after, self.service.env()) {
+        self.delivery.attempt_count += 1;
+        let attempt_count = self.delivery.attempt_count;
+        match retry_delay(attempt_count, retry_after, self.service.env()) {
             Some(delay) => {
                 let at = self.now.plus(delay);
                 self.delivery.enqueue(transaction, &mut self.queue, at);
-                Ok(Finished::Retry(at))
+                Ok(AttemptOutcome::Retry(at))
             }
             None => Ok(self.dead(transaction, None)),
         }
     }
 
-    fn dead(&mut self, transaction: &mut Transaction, reason: Option<DisabledReason>) -> Finished {
+    fn dead(
+        &mut self,
+        transaction: &mut Transaction,
+        reason: Option<DisabledReason>,
+    ) -> AttemptOutcome {
         self.delivery
             .end(transaction, &self.queue, DeliveryStatus::Dead);
         if reason.is_some() {
             self.queue.state.failing_since = None;
         }
-        Finished::Dead(reason)
+        AttemptOutcome::Dead(reason)
     }
 
-    /// Gives the endpoint the turn that what it waits for now needs. One that is earlier stays: it was there before others
-    /// came.
-    async fn next_turn(
+    /// Schedules the endpoint for the deliveries that it has pending now.
+    ///
+    /// An earlier due time is kept, so that the endpoint does not fall behind others.
+    async fn reschedule(
         &mut self,
         transaction: &Transaction,
-        turn: Option<Timestamp>,
-        lapses: Option<Timestamp>,
+        due: Option<Timestamp>,
+        lease_end: Option<Timestamp>,
     ) -> Result<(), Error> {
         let event = self.lease.event;
-        let own = lapses.map(|at| Waiting { at, event });
-        let others = self.queue.head(transaction, 2).await?;
+        let own = lease_end.map(|at| QueuedDelivery { at, event });
+        let others = self.queue.peek(transaction, 2).await?;
         let first = others.into_iter().find(|other| Some(*other) != own);
         let first = first.map(|other| other.at).into_iter();
         let next = first.chain(self.delivery.due).min();
-        // A turn at the lapse of this very lease has no other reason.
-        let earlier = turn.filter(|turn| Some(*turn) != lapses);
-        let earlier = earlier.filter(|turn| next.is_some_and(|next| *turn < next.max(self.now)));
+        // A due time at the expiry of this lease has no other reason.
+        let earlier = due.filter(|due| Some(*due) != lease_end);
+        let earlier = earlier.filter(|due| next.is_some_and(|next| *due < next.max(self.now)));
         match earlier {
-            Some(turn) => self.queue.state.due = Some(turn),
-            None => self.queue.wait_until(next, self.now),
+            Some(due) => self.queue.state.due = Some(due),
+            None => self.queue.schedule(next, self.now),
         }
         Ok(())
     }

@@ -1,34 +1,34 @@
-//! What is kept of events and their deliveries, and for how long.
+//! Retention and purge of events and their deliveries.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::StoredDelivery;
 use crate::env::Env;
 use crate::error::Error;
+use crate::keys;
 use crate::limits::Limits;
 use crate::model::{DeliveryId, EndpointId, EventId, OrgId, Timestamp};
-use crate::service::maintain::Due;
+use crate::service::maintain::ScheduledTask;
 use crate::service::{Event, KnowledgeService};
-use crate::keys;
 use crate::store::{Direction, Entry, Key, KeyEntry, StoreExt, Transaction, decode};
 
-/// How many deliveries of a deleted endpoint one step clears.
+/// Maximum number of deliveries of a deleted endpoint that one step purges.
 const CLEARED_PER_STEP: usize = 200;
-/// How long the sweeping of an event waits that a delivery of is still under way, after it was redelivered late.
-const SWEEP_POSTPONED: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+/// Delay of the purge of an event that has a pending delivery, because it was redelivered late.
+const PURGE_DELAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// An event with deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::service) struct AnnouncedEvent {
+pub(in crate::service) struct RetainedEvent {
     pub(in crate::service) event: Event,
-    /// The endpoints that it has deliveries to, or had.
+    /// Endpoints that it has, or had, deliveries to.
     pub(in crate::service) endpoints: Vec<EndpointId>,
-    /// When it is swept: what stands under `due` at that time.
+    /// Time of its purge, scheduled under `due`.
     pub(in crate::service) kept_until: Timestamp,
 }
 
-impl AnnouncedEvent {
-    /// An event with deliveries to these endpoints, to be kept as long as the limits say.
+impl RetainedEvent {
+    /// Creates an event with deliveries to these endpoints, retained according to the limits.
     pub(in crate::service) fn new(
         event: Event,
         endpoints: Vec<EndpointId>,
@@ -42,17 +42,17 @@ impl AnnouncedEvent {
         }
     }
 
-    /// Writes it with its first deliveries.
+    /// Writes the event with its first deliveries and schedules its purge.
     pub(in crate::service) fn create(&self, transaction: &mut Transaction, env: &Env) {
         let (org, event) = (self.event.org_id, self.event.id);
         transaction.create(keys::event(org, event), self);
-        Due::Event { org, event }.schedule(transaction, self.kept_until, env);
+        ScheduledTask::Event { org, event }.schedule(transaction, self.kept_until, env);
     }
 }
 
 impl KnowledgeService {
-    /// Sweeps an event with its deliveries. One that is still under way postpones it.
-    pub(in crate::service) async fn sweep_event(
+    /// Purges an event with its deliveries, or postpones that while one is pending.
+    pub(in crate::service) async fn purge_event(
         &self,
         due: &KeyEntry,
         org: OrgId,
@@ -60,32 +60,32 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            if transaction.read::<Due>(&due.key).await?.is_none() {
+            if transaction.read::<ScheduledTask>(&due.key).await?.is_none() {
                 return transaction.done(());
             }
             transaction.delete(due.key.clone());
             let key = keys::event(org, event);
-            let Some(mut announced) = transaction.read::<AnnouncedEvent>(&key).await? else {
+            let Some(mut retained) = transaction.read::<RetainedEvent>(&key).await? else {
                 return transaction.done(());
             };
-            let endpoints = &announced.endpoints;
+            let endpoints = &retained.endpoints;
             let records: Vec<_> = endpoints
                 .iter()
                 .map(|endpoint| keys::delivery(org, *endpoint, event))
                 .collect();
             let found = transaction.entries(&records).await?;
-            let found: Vec<_> = records.iter().zip(&found).map(Kept::read).collect();
+            let found: Vec<_> = records.iter().zip(&found).map(StoredState::read).collect();
             let is_pending =
-                |kept: &Kept| matches!(kept, Kept::Whole(delivery) if delivery.is_pending());
+                |stored: &StoredState| matches!(stored, StoredState::Whole(delivery) if delivery.is_pending());
             if found.iter().any(is_pending) {
-                announced.kept_until = now.plus(SWEEP_POSTPONED);
-                let later = announced.kept_until;
-                Due::Event { org, event }.schedule(&mut transaction, later, self.env());
-                transaction.put(key, &announced);
+                retained.kept_until = now.plus(PURGE_DELAY);
+                let later = retained.kept_until;
+                ScheduledTask::Event { org, event }.schedule(&mut transaction, later, self.env());
+                transaction.put(key, &retained);
                 return transaction.done(());
             }
-            for (endpoint, kept) in endpoints.iter().zip(found) {
-                kept.delete(&mut transaction, org, *endpoint, event).await?;
+            for (endpoint, stored) in endpoints.iter().zip(found) {
+                stored.delete(&mut transaction, org, *endpoint, event).await?;
             }
             transaction.delete(key);
             transaction.done(())
@@ -93,7 +93,7 @@ impl KnowledgeService {
         .await
     }
 
-    /// Clears some of the deliveries of a deleted endpoint. Whether there are more.
+    /// Purges some deliveries of a deleted endpoint; returns true if there are more.
     pub(in crate::service) async fn clear_former_endpoint(
         &self,
         org: OrgId,
@@ -109,12 +109,14 @@ impl KnowledgeService {
                 let version = Some(found.entry.version);
                 transaction.check(found.key.clone(), version);
                 let Some(event) = keys::last_id(&found.key).map(EventId) else {
-                    // Nothing follows from such a key.
+                    // No other entries follow from such a key.
                     transaction.delete(found.key.clone());
                     continue;
                 };
-                let kept = Kept::read((&found.key, &Some(found.entry.clone())));
-                kept.delete(&mut transaction, org, endpoint, event).await?;
+                let stored = StoredState::read((&found.key, &Some(found.entry.clone())));
+                stored
+                    .delete(&mut transaction, org, endpoint, event)
+                    .await?;
             }
             transaction.done(found.len() == CLEARED_PER_STEP)
         })
@@ -122,20 +124,20 @@ impl KnowledgeService {
     }
 }
 
-/// A delivery that is to be deleted.
-enum Kept {
+/// Stored state of a delivery that is to be deleted.
+enum StoredState {
     Whole(StoredDelivery),
     Damaged,
     Gone,
 }
 
-impl Kept {
+impl StoredState {
     fn read((key, entry): (&Key, &Option<Entry>)) -> Self {
         match entry.as_ref().map(|entry| decode(key, entry)) {
             None => Self::Gone,
             Some(Ok(delivery)) => Self::Whole(delivery.value),
             Some(Err(error)) => {
-                tracing::error!(%key, %error, "a delivery that is cleared away cannot be read");
+                tracing::error!(%key, %error, "unreadable delivery; deleting it");
                 Self::Damaged
             }
         }
@@ -159,25 +161,28 @@ impl Kept {
     }
 }
 
-/// Deletes a delivery and what leads to it, as far as that follows from its endpoint and event. Its mark tells whether it
-/// was counted.
+/// Deletes an unreadable delivery and the index entries that follow from its endpoint and event.
+///
+/// It was counted as pending if it has an entry under `undelivered`.
 async fn delete_damaged(
     transaction: &mut Transaction,
     org: OrgId,
     endpoint: EndpointId,
     event: EventId,
 ) -> Result<(), Error> {
-    let mark = keys::undelivered(event, endpoint);
-    let marks = transaction.entries(std::slice::from_ref(&mark)).await?;
-    if marks.iter().any(Option::is_some) {
-        transaction.delete(mark);
+    let index_key = keys::undelivered(event, endpoint);
+    let entries = transaction
+        .entries(std::slice::from_ref(&index_key))
+        .await?;
+    if entries.iter().any(Option::is_some) {
+        transaction.delete(index_key);
         transaction.add(keys::undelivered_count(org), -1);
     }
     let queue = keys::deliveries_due(org, endpoint);
-    for place in transaction.scan_unchecked(&queue).await? {
-        let of = keys::parse_delivery_due(&place.key).map(|(_, event)| event);
+    for queued in transaction.scan_unchecked(&queue).await? {
+        let of = keys::parse_delivery_due(&queued.key).map(|(_, event)| event);
         if of == Some(event) {
-            transaction.delete(place.key);
+            transaction.delete(queued.key);
         }
     }
     transaction.delete(keys::dead_letter(org, endpoint, event));

@@ -1,11 +1,11 @@
-//! What a dispatcher has under way.
+//! Deliveries that a dispatcher has in flight.
 
 use std::collections::BTreeMap;
 
 use super::lease::DeliveryLease;
 use crate::model::{EndpointId, OrgId};
 
-/// How many exchanges a dispatcher has under way, with each endpoint and for each organisation.
+/// Numbers of deliveries that a dispatcher has in flight, by endpoint and organisation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
     by_endpoint: BTreeMap<EndpointId, usize>,
@@ -14,14 +14,14 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Counts an exchange that begins under this lease.
+    /// Counts a delivery whose attempt begins under this lease.
     pub fn begin(&mut self, lease: &DeliveryLease) {
         *self.by_endpoint.entry(lease.endpoint).or_default() += 1;
         *self.by_org.entry(lease.org).or_default() += 1;
         self.all += 1;
     }
 
-    /// Counts it no longer. One that was not counted changes nothing.
+    /// Stops counting a delivery. One that is not counted changes nothing.
     pub fn end(&mut self, lease: &DeliveryLease) {
         if take_one(&mut self.by_endpoint, lease.endpoint) {
             take_one(&mut self.by_org, lease.org);
@@ -29,25 +29,25 @@ impl InFlight {
         }
     }
 
-    /// How many there are with this endpoint.
+    /// Returns the number of deliveries to this endpoint.
     #[must_use]
     pub fn with_endpoint(&self, endpoint: EndpointId) -> usize {
         self.by_endpoint.get(&endpoint).copied().unwrap_or(0)
     }
 
-    /// How many there are with endpoints of this organisation.
+    /// Returns the number of deliveries to endpoints of this organisation.
     #[must_use]
     pub fn of_organization(&self, org: OrgId) -> usize {
         self.by_org.get(&org).copied().unwrap_or(0)
     }
 
-    /// How many there are.
+    /// Returns the number of all deliveries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all
     }
 
-    /// Whether there is none.
+    /// Returns true if nothing is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all == 0

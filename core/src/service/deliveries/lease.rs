@@ -1,42 +1,46 @@
-//! Leases: who may make an attempt of a delivery, and until when.
+//! Leases: exclusive, temporary rights to attempt a delivery.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::queue::{EndpointQueue, EndpointState, Waiting};
+use super::queue::{EndpointQueue, EndpointState, QueuedDelivery};
 use super::record::StoredDelivery;
 use crate::error::Error;
+use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::keys;
 use crate::store::{Key, Transaction, decode};
 
-/// How long a claim holds without being renewed: after a crash what was in flight is due again within this time.
+/// Duration of a lease that is not renewed.
+///
+/// After a crash, deliveries in flight are due again within this time.
 pub const DELIVERY_LEASE: Duration = Duration::from_secs(4);
-/// How many leases one commit renews.
+/// Maximum number of leases that one commit renews.
 const RENEWED_PER_COMMIT: usize = 64;
 
-/// The right to make one attempt of a delivery and to say what came of it.
+/// Right to make one attempt of a delivery and to report its result.
+///
+/// Its epoch is a fencing token: after another claim, a late result changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryLease {
     pub(super) org: OrgId,
     pub(super) endpoint: EndpointId,
     pub(super) event: EventId,
     pub(super) epoch: u64,
-    /// When the attempt was begun.
+    /// Start of the attempt.
     pub(super) at: Timestamp,
-    /// The SHA-256 of the URL that the attempt goes to: what it comes to says nothing of another one.
+    /// SHA-256 of the URL of the attempt, whose result says nothing about another URL.
     pub(super) url: [u8; 32],
 }
 
 impl DeliveryLease {
-    /// The endpoint that the delivery goes to.
+    /// Returns the endpoint that the delivery is for.
     #[must_use]
     pub fn endpoint(&self) -> EndpointId {
         self.endpoint
     }
 
-    /// The event that is delivered.
+    /// Returns the event that is delivered.
     #[must_use]
     pub fn event(&self) -> EventId {
         self.event
@@ -50,20 +54,20 @@ impl DeliveryLease {
         keys::delivery(self.org, self.endpoint, self.event)
     }
 
-    /// Whether it is of the epoch that the delivery is in, and no end of the attempt was recorded.
+    /// Returns true if the delivery is in the lease's epoch and no result is recorded.
     pub(super) fn is_held(&self, delivery: &StoredDelivery) -> bool {
         delivery.is_pending() && delivery.is_leased && delivery.epoch == self.epoch
     }
 }
 
-/// The leases of one endpoint that are renewed together.
+/// Leases of one endpoint that are renewed together.
 struct Renewal {
     queue: EndpointQueue,
-    /// What they are leases of.
+    /// Events of the leased deliveries.
     events: Vec<EventId>,
-    /// Whether the turn was to come when one of them lapses.
-    is_turn: bool,
-    /// Whether one lapses earlier than it did: the clock was set back.
+    /// True if the endpoint was due at the expiry of one of the leases.
+    is_due_at_lapse: bool,
+    /// True if a lease expires earlier than before, because the clock was set back.
     is_earlier: bool,
 }
 
@@ -72,42 +76,44 @@ impl Renewal {
         Self {
             queue,
             events: Vec::new(),
-            is_turn: false,
+            is_due_at_lapse: false,
             is_earlier: false,
         }
     }
 
-    fn moved(&mut self, event: EventId, before: Option<Timestamp>, until: Timestamp) {
+    fn note_renewed(&mut self, event: EventId, before: Option<Timestamp>, until: Timestamp) {
         self.events.push(event);
-        self.is_turn |= before == self.queue.state.due;
+        self.is_due_at_lapse |= before == self.queue.state.due;
         self.is_earlier |= before.is_none_or(|before| until < before);
     }
 
-    /// A turn at the lapse of one of them would come in vain: it comes for what else waits, or when they lapse now.
-    async fn next_turn(
+    /// Reschedules an endpoint that was due at the old expiry of a lease.
+    ///
+    /// It is due for its other deliveries, or at the new expiry.
+    async fn reschedule(
         &mut self,
         transaction: &Transaction,
         until: Timestamp,
     ) -> Result<(), Error> {
-        if self.is_turn {
-            let head = self.queue.head(transaction, self.events.len() + 1).await?;
-            let is_other = |waiting: &&Waiting| !self.events.contains(&waiting.event);
-            let first = head.iter().find(is_other).map(|other| other.at);
+        if self.is_due_at_lapse {
+            let front = self.queue.peek(transaction, self.events.len() + 1).await?;
+            let is_other = |queued: &&QueuedDelivery| !self.events.contains(&queued.event);
+            let first = front.iter().find(is_other).map(|other| other.at);
             let earliest = first.map_or(until, |first| first.min(until));
-            // While it fails, the others wait for the end of its one attempt.
+            // While the endpoint fails, the others wait for the end of its only attempt.
             let is_failing = self.queue.state.failing_since.is_some();
             let not_before = if is_failing { until } else { earliest };
-            self.queue.wait_until(Some(earliest), not_before);
+            self.queue.schedule(Some(earliest), not_before);
         }
         if self.is_earlier {
-            self.queue.wake(until);
+            self.queue.schedule_by(until);
         }
         Ok(())
     }
 }
 
 impl KnowledgeService {
-    /// Renews leases, so that they hold for [`DELIVERY_LEASE`] from `now`. Those that are lost are left out of the answer.
+    /// Renews leases until [`DELIVERY_LEASE`] after `now`; returns those that are still held.
     ///
     /// # Errors
     /// Those of the store.
@@ -146,7 +152,7 @@ impl KnowledgeService {
                 let (state_key, delivery_key) = (lease.endpoint_key(), lease.delivery_key());
                 let state = decode::<EndpointState>(&state_key, state);
                 let delivery = decode::<StoredDelivery>(&delivery_key, delivery);
-                // What is damaged is lost to its claim as well; the others hold.
+                // A corrupt delivery loses its lease too; the others are renewed.
                 let (Ok(state), Ok(delivery)) = (state, delivery) else {
                     continue;
                 };
@@ -164,12 +170,12 @@ impl KnowledgeService {
                 let before = delivery.due;
                 delivery.renew(&mut transaction, &renewal.queue, until);
                 delivery.put(&mut transaction, &renewal.queue);
-                renewal.moved(lease.event, before, until);
+                renewal.note_renewed(lease.event, before, until);
             }
             for mut renewal in queues.into_values() {
-                renewal.next_turn(&transaction, until).await?;
+                renewal.reschedule(&transaction, until).await?;
                 if renewal.is_earlier || renewal.queue.is_changed() {
-                    renewal.queue.settle(&mut transaction);
+                    renewal.queue.save(&mut transaction);
                 }
             }
             transaction.done(held)

@@ -1,43 +1,48 @@
-//! Deliveries: events on their way to endpoints, from the outbox to the answer.
+//! Deliveries of events to endpoints, from the outbox to the response.
 //!
-//! An endpoint is an outbound webhook or a citation subscription. The commit that changes something writes its event alone;
-//! what follows is of this module: which endpoints hear of it ([`expansion`]), whose turn it is ([`queue`], [`claim`], [`turn`]), who
-//! may send ([`lease`]), what an answer means ([`finish`], [`schedule`]), and what can be seen and done about it afterwards
-//! ([`log`]). The exchange itself is the host's: [`exchange`] says what is sent and what is wanted back. [`dispatch`] is all
-//! of it in one call.
+//! An endpoint is an outbound webhook or a citation subscription. The commit of a change writes its
+//! event to the outbox. Fan-out ([`fan_out`]) adds deliveries to the queues of the matching
+//! endpoints ([`queue`]). A dispatcher claims what is due ([`claim`], [`entry_claim`]) under leases
+//! ([`lease`]) and records the outcome ([`finish`]): success, a retry ([`schedule`]) or a dead
+//! letter. Callers inspect deliveries and redeliver them ([`queries`], [`redelivery`]). The host
+//! makes the HTTP exchange ([`exchange`]). [`dispatch`] does everything in one call.
 
 mod claim;
 mod dispatch;
 mod endpoint;
+mod endpoint_record;
+mod entry_claim;
 mod exchange;
-mod expansion;
+mod fan_out;
 mod finish;
 mod history;
 mod in_flight;
 mod lease;
-mod log;
+mod pending;
+mod queries;
 mod queue;
-mod recipient;
 mod record;
 mod redelivery;
 mod schedule;
-mod turn;
 
-pub use self::claim::{Claimed, ClaimedDelivery, IN_FLIGHT_PER_ENDPOINT_MAX};
-pub use self::dispatch::{DispatchLimits, Dispatched};
+pub use self::claim::{ClaimBatch, IN_FLIGHT_PER_ENDPOINT_MAX};
+pub use self::dispatch::{DispatchLimits, DispatchReport};
+pub(super) use self::endpoint_record::EndpointRecord;
+pub use self::entry_claim::ClaimedDelivery;
 pub use self::exchange::{
-    ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
+    Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,
+    RESPONSE_BYTES_MAX,
 };
-pub use self::expansion::Expanded;
 #[doc(hidden)]
-pub use self::expansion::ExpansionLimits;
-pub(super) use self::expansion::{Damage, Expansion};
-pub use self::finish::Finished;
-pub(super) use self::history::AnnouncedEvent;
+pub use self::fan_out::FanOutLimits;
+pub use self::fan_out::FanOutReport;
+pub(super) use self::fan_out::{Damage, FanOutCursor};
+pub use self::finish::AttemptOutcome;
+pub(super) use self::history::RetainedEvent;
 pub use self::in_flight::InFlight;
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
-pub(super) use self::log::find_delivery;
-pub use self::log::{Endpoint, OutboxStatus, Redelivered};
-pub(super) use self::queue::{EndpointPlace, EndpointQueue, EndpointState};
-pub(super) use self::recipient::Recipient;
-pub(super) use self::record::{DeliveryPlace, StoredDelivery};
+pub(super) use self::pending::{NotifyingStore, Signal};
+pub(super) use self::queries::find_delivery;
+pub use self::queries::{Endpoint, OutboxStatus, RedeliveryReport};
+pub(super) use self::queue::{EndpointParent, EndpointQueue, EndpointState};
+pub(super) use self::record::{DeliveryRef, StoredDelivery};

@@ -1,78 +1,85 @@
-//! The queue of an endpoint, and its turn among the others.
+//! Queue of an endpoint, and its entry in the ready queue of all endpoints.
 //!
-//! What an endpoint waits for stands under `delivery_due`, by time. An endpoint with a queue has one mark under
-//! `endpoint_due`, its turn: so that one with a long queue takes no more room among the others than one with a short
-//! one. Whoever adds to a queue, or moves what waits there to an earlier time, writes the state of the endpoint, so that a
-//! claim that has not seen it is a conflict. Who takes away from it or moves it to a later time need not.
+//! The pending deliveries of an endpoint have entries under `delivery_due`, ordered by time. The
+//! endpoint itself has one entry under `endpoint_due`, the ready queue, so that a long queue takes
+//! no more room there than a short one. Adding to a queue, or moving an entry to an earlier time,
+//! also writes the state of the endpoint, so that a claim which has not seen the change conflicts.
+//! Removing an entry, or moving it to a later time, need not.
 //!
-//! The invariant: while anything waits the turn is set, and it is no later than the earliest of what waits, or than
-//! [`EndpointState::not_before`]. It may be earlier, and come in vain.
+//! Invariant: while the queue is not empty, the endpoint has a due time. It is no later than the
+//! earliest entry, or than [`EndpointState::not_before`] if that is later. It may be earlier; the
+//! wake-up is then a no-op.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
 use crate::keys;
+use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, StoreExt, Transaction};
 
-/// Where the record of an endpoint stands.
+/// Parent of an endpoint, which determines the key of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::service) enum EndpointPlace {
-    /// A webhook of this workspace.
+pub(in crate::service) enum EndpointParent {
+    /// Workspace of a webhook.
     Webhook(WorkspaceId),
-    /// A subscription to this recall.
+    /// Recall of a citation subscription.
     Subscription(RecallId),
 }
 
-/// What is known of an endpoint beside its record.
+/// State of an endpoint, apart from its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::service) struct EndpointState {
-    pub(in crate::service) place: EndpointPlace,
-    /// The how-manieth endpoint of its workspace it is: an event concerns those that were there at its commit.
+    #[serde(rename = "place")]
+    pub(in crate::service) parent: EndpointParent,
+    /// Creation order of the endpoint within its workspace.
+    ///
+    /// An event is delivered only to endpoints that existed at its commit.
     pub(in crate::service) sequence: i64,
-    /// Its turn: where its mark under `endpoint_due` stands.
+    /// Due time: that of its entry in the ready queue.
     pub(in crate::service) due: Option<Timestamp>,
-    /// Until when what was due had to wait when the turn was set: for the others that are due too, for the end of the
-    /// one attempt that an endpoint gets that fails, or for the repair of what is damaged.
+    /// Time before which the endpoint was not to be due when it was last scheduled.
+    ///
+    /// The reason is that other endpoints are due too, that an attempt to a failing endpoint is in
+    /// flight, or that damage has to be repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) not_before: Option<Timestamp>,
-    /// Since when every attempt has failed.
+    /// Time since which every attempt has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) failing_since: Option<Timestamp>,
 }
 
-/// The state of an endpoint within a transaction, written by [`EndpointQueue::settle`].
+/// State of an endpoint within a transaction, written by [`EndpointQueue::save`].
 #[derive(Debug)]
 pub(in crate::service) struct EndpointQueue {
     pub(in crate::service) org: OrgId,
     pub(in crate::service) endpoint: EndpointId,
     pub(in crate::service) state: EndpointState,
-    /// The state as it is stored.
+    /// State as it is stored.
     stored: EndpointState,
 }
 
-/// What an endpoint waits for, and since or until when.
+/// Entry of an endpoint's queue: an event, and the time at which its delivery is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::service) struct Waiting {
+pub(in crate::service) struct QueuedDelivery {
     pub(in crate::service) at: Timestamp,
     pub(in crate::service) event: EventId,
 }
 
 impl EndpointQueue {
-    /// Makes the state of a new endpoint of the workspace.
+    /// Creates the state of a new endpoint of the workspace.
     pub(in crate::service) async fn create(
         transaction: &mut Transaction,
         org: OrgId,
         workspace: WorkspaceId,
         endpoint: EndpointId,
-        place: EndpointPlace,
+        parent: EndpointParent,
     ) -> Result<(), Error> {
         let counter = keys::endpoint_sequence(org, workspace);
         let before = transaction.guard(&counter).await?;
         transaction.add(counter, 1);
         let state = EndpointState {
-            place,
+            parent,
             sequence: before + 1,
             due: None,
             not_before: None,
@@ -82,7 +89,7 @@ impl EndpointQueue {
         Ok(())
     }
 
-    /// The state of an endpoint that is there.
+    /// Reads the state of an endpoint.
     pub(in crate::service) async fn read(
         transaction: &mut Transaction,
         org: OrgId,
@@ -92,7 +99,7 @@ impl EndpointQueue {
         Ok(state.map(|state| Self::of(org, endpoint, state)))
     }
 
-    /// A state that this transaction has read.
+    /// Wraps a state that this transaction has read.
     pub(in crate::service) fn of(org: OrgId, endpoint: EndpointId, state: EndpointState) -> Self {
         Self {
             org,
@@ -102,90 +109,94 @@ impl EndpointQueue {
         }
     }
 
-    /// The first that the endpoint waits for, in the order of time. The state has to be read before, and is among the
-    /// checks: what is added after this reading is a conflict.
-    pub(in crate::service) async fn head(
+    /// Returns the first entries of the queue, ordered by time.
+    ///
+    /// The state must have been read before, so that the commit checks it: an entry that is added
+    /// after this read is a conflict.
+    pub(in crate::service) async fn peek(
         &self,
         transaction: &Transaction,
         limit: usize,
-    ) -> Result<Vec<Waiting>, Error> {
+    ) -> Result<Vec<QueuedDelivery>, Error> {
         let range = keys::deliveries_due(self.org, self.endpoint);
         let store = transaction.unchecked();
         let found = store.scan(&range, limit, Direction::Forward).await?;
-        let waiting = found.iter().map(|found| {
+        let queued = found.iter().map(|found| {
             let parsed = keys::parse_delivery_due(&found.key);
             let (at, event) = parsed
-                .ok_or_else(|| Error::internal(format!("{} is no place in a queue", found.key)))?;
-            Ok(Waiting { at, event })
+                .ok_or_else(|| Error::internal(format!("{} is not a queue entry", found.key)))?;
+            Ok(QueuedDelivery { at, event })
         });
-        waiting.collect()
+        queued.collect()
     }
 
-    /// The key of a place in the queue.
-    pub(in crate::service) fn place(&self, waiting: Waiting) -> Key {
-        keys::delivery_due(self.org, self.endpoint, waiting.at, waiting.event)
+    /// Returns the key of an entry of the queue.
+    pub(in crate::service) fn entry_key(&self, queued: QueuedDelivery) -> Key {
+        keys::delivery_due(self.org, self.endpoint, queued.at, queued.event)
     }
 
-    /// Whether the state is another than is stored.
+    /// Returns true if the state differs from the stored one.
     pub(in crate::service) fn is_changed(&self) -> bool {
         self.state != self.stored
     }
 
-    /// Queues an event. The turn comes then at the latest.
-    pub(in crate::service) fn add(
+    /// Queues an event. The endpoint is due at its time at the latest.
+    pub(in crate::service) fn push(
         &mut self,
         transaction: &mut Transaction,
         at: Timestamp,
         event: EventId,
     ) {
-        transaction.put(self.place(Waiting { at, event }), &());
-        self.wake(at);
+        transaction.put(self.entry_key(QueuedDelivery { at, event }), &());
+        self.schedule_by(at);
     }
 
-    /// Queues an event before whatever else waits there. That gives the endpoint no turn before others that are due.
-    pub(in crate::service) fn add_first(
+    /// Queues an event before all other entries of the queue.
+    ///
+    /// This does not move the endpoint ahead of others that are due.
+    pub(in crate::service) fn push_front(
         &mut self,
         transaction: &mut Transaction,
         at: Timestamp,
         event: EventId,
         now: Timestamp,
     ) {
-        transaction.put(self.place(Waiting { at, event }), &());
-        let turn = self.state.due.map_or(now, |due| due.min(now));
-        self.wait_until(Some(at), turn);
+        transaction.put(self.entry_key(QueuedDelivery { at, event }), &());
+        let not_before = self.state.due.map_or(now, |due| due.min(now));
+        self.schedule(Some(at), not_before);
     }
 
-    /// Has the turn come for the earliest of what waits, but not before this time.
-    pub(in crate::service) fn wait_until(
+    /// Schedules the endpoint for its earliest entry, but not before `not_before`.
+    pub(in crate::service) fn schedule(
         &mut self,
         earliest: Option<Timestamp>,
         not_before: Timestamp,
     ) {
         self.state.due = earliest.map(|earliest| earliest.max(not_before));
-        let is_put_off = earliest.is_some_and(|earliest| earliest < not_before);
-        self.state.not_before = is_put_off.then_some(not_before);
+        let is_postponed = earliest.is_some_and(|earliest| earliest < not_before);
+        self.state.not_before = is_postponed.then_some(not_before);
     }
 
-    /// Has the turn come at this time at the latest.
-    pub(in crate::service) fn wake(&mut self, at: Timestamp) {
+    /// Schedules the endpoint for `at` at the latest.
+    pub(in crate::service) fn schedule_by(&mut self, at: Timestamp) {
         self.state.due = Some(self.state.due.map_or(at, |due| due.min(at)));
     }
 
-    /// Writes the state, and moves the mark to where the turn is now.
-    pub(in crate::service) fn settle(self, transaction: &mut Transaction) {
-        let mark = |at| keys::endpoint_due(at, self.org, self.endpoint);
+    /// Writes the state, and moves the entry in the ready queue to the due time.
+    pub(in crate::service) fn save(self, transaction: &mut Transaction) {
+        let entry = |at| keys::endpoint_due(at, self.org, self.endpoint);
         if self.stored.due != self.state.due {
             if let Some(at) = self.stored.due {
-                transaction.delete(mark(at));
+                transaction.delete(entry(at));
             }
             if let Some(at) = self.state.due {
-                transaction.put(mark(at), &());
+                transaction.put(entry(at), &());
             }
         }
         transaction.put(keys::endpoint(self.org, self.endpoint), &self.state);
     }
 
-    /// Removes the state of an endpoint that is deleted, and with it its turn.
+    /// Deletes the state of a deleted endpoint and its entry in the ready queue.
     pub(in crate::service) fn delete(self, transaction: &mut Transaction) {
         if let Some(at) = self.stored.due {
             transaction.delete(keys::endpoint_due(at, self.org, self.endpoint));

@@ -1,44 +1,49 @@
-//! A delivery as it is stored, and how one is made.
+//! Stored deliveries and their transitions.
 
 use serde::{Deserialize, Serialize};
 
-use super::queue::{EndpointQueue, Waiting};
+use super::queue::{EndpointQueue, QueuedDelivery};
+use crate::keys;
 use crate::model::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventId, OrgId, Timestamp,
 };
 use crate::service::Event;
-use crate::keys;
 use crate::store::Transaction;
 
-/// How many attempts of a delivery are kept: more than one schedule has.
+/// Maximum number of stored attempts of a delivery: more than one retry schedule has.
 const ATTEMPTS_KEPT_MAX: usize = 20;
 
-/// A delivery with what its attempts are governed by.
+/// A delivery with the state that governs its attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::service) struct StoredDelivery {
     pub(in crate::service) delivery: Delivery,
-    /// Where it stands in the queue of its endpoint; `None` unless it is pending.
+    /// Time of its entry in the endpoint's queue; `None` unless it is pending.
     pub(in crate::service) due: Option<Timestamp>,
-    /// How many attempts of the present schedule were made.
-    pub(in crate::service) tries: u32,
-    /// How often it was claimed: a lease is of one epoch.
+    /// Number of attempts in the current retry schedule.
+    #[serde(rename = "tries")]
+    pub(in crate::service) attempt_count: u32,
+    /// Number of claims so far. It is the fencing token of a lease.
     pub(in crate::service) epoch: u64,
-    /// Whether a lease of this epoch runs: then `due` is when it lapses.
+    /// True if a lease of this epoch runs; `due` is then its expiry.
     pub(in crate::service) is_leased: bool,
-    /// Whether it tries the endpoint out: with one attempt, also where the service switched the endpoint off.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(in crate::service) is_trial: bool,
+    /// True for a test event: it has a single attempt, even if the service disabled the endpoint.
+    #[serde(
+        rename = "is_trial",
+        default,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub(in crate::service) is_ping: bool,
 }
 
-/// What a `delivery_id` leads to.
+/// Value of a `delivery_id` entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::service) struct DeliveryPlace {
+pub(in crate::service) struct DeliveryRef {
     pub(in crate::service) endpoint: EndpointId,
     pub(in crate::service) event: EventId,
 }
 
 impl StoredDelivery {
-    /// A delivery that was not attempted yet.
+    /// Creates a delivery that has not been attempted yet.
     pub(in crate::service) fn new(event: &Event, endpoint: EndpointId) -> Self {
         Self {
             delivery: Delivery {
@@ -51,68 +56,68 @@ impl StoredDelivery {
                 attempts: Vec::new(),
             },
             due: None,
-            tries: 0,
+            attempt_count: 0,
             epoch: 0,
             is_leased: false,
-            is_trial: false,
+            is_ping: false,
         }
     }
 
-    /// Writes a new delivery, which waits for an attempt at this time.
+    /// Writes a new delivery that is due at this time.
     pub(in crate::service) fn create_pending(
         self,
         transaction: &mut Transaction,
         queue: &mut EndpointQueue,
         at: Timestamp,
     ) -> Delivery {
-        queue.add(transaction, at, self.delivery.event_id);
-        self.create_waiting(transaction, queue, at)
+        queue.push(transaction, at, self.delivery.event_id);
+        self.create_queued(transaction, queue, at)
     }
 
-    /// Writes a new delivery whose place in the queue, at this time, is before everything else that waits there.
-    pub(in crate::service) fn create_first(
+    /// Writes a new delivery with an entry at this time, before all other entries of the queue.
+    pub(in crate::service) fn create_at_front(
         self,
         transaction: &mut Transaction,
         queue: &mut EndpointQueue,
         at: Timestamp,
         now: Timestamp,
     ) -> Delivery {
-        queue.add_first(transaction, at, self.delivery.event_id, now);
-        self.create_waiting(transaction, queue, at)
+        queue.push_front(transaction, at, self.delivery.event_id, now);
+        self.create_queued(transaction, queue, at)
     }
 
-    fn create_waiting(
+    fn create_queued(
         mut self,
         transaction: &mut Transaction,
         queue: &EndpointQueue,
         at: Timestamp,
     ) -> Delivery {
-        self.mark(transaction, queue);
+        self.index_status(transaction, queue);
         self.due = Some(at);
         self.delivery.next_attempt_at = Some(at);
         self.create(transaction, queue)
     }
 
-    /// Writes a new delivery that is given up before it is attempted.
+    /// Writes a new delivery that is dead-lettered before any attempt.
     pub(in crate::service) fn create_dead(
         mut self,
         transaction: &mut Transaction,
         queue: &EndpointQueue,
     ) {
         self.delivery.status = DeliveryStatus::Dead;
-        self.mark(transaction, queue);
+        self.index_status(transaction, queue);
         self.create(transaction, queue);
     }
 
     fn create(self, transaction: &mut Transaction, queue: &EndpointQueue) -> Delivery {
         let (org, endpoint, event) = (queue.org, queue.endpoint, self.delivery.event_id);
-        let place = DeliveryPlace { endpoint, event };
-        transaction.create(keys::delivery_id(org, self.delivery.id), &place);
+        let reference = DeliveryRef { endpoint, event };
+        transaction.create(keys::delivery_id(org, self.delivery.id), &reference);
         transaction.create(keys::delivery(org, endpoint, event), &self);
         self.delivery
     }
 
-    /// Moves it to another time of the queue: it is pending, or becomes so again. Written by [`Self::put`].
+    /// Queues the delivery for this time, as pending. [`Self::put`] writes it.
     pub(in crate::service) fn enqueue(
         &mut self,
         transaction: &mut Transaction,
@@ -121,16 +126,18 @@ impl StoredDelivery {
     ) {
         self.is_leased = false;
         if self.delivery.status != DeliveryStatus::Pending {
-            self.unmark(transaction, queue.org, queue.endpoint);
+            self.unindex_status(transaction, queue.org, queue.endpoint);
             self.delivery.status = DeliveryStatus::Pending;
-            self.mark(transaction, queue);
+            self.index_status(transaction, queue);
         }
         self.move_to(transaction, queue, at);
-        queue.wake(at);
+        queue.schedule_by(at);
         self.delivery.next_attempt_at = Some(at);
     }
 
-    /// Leases it for a new attempt: in the queue it stands where that lapses. Written by [`Self::put`].
+    /// Leases the delivery for a new attempt. [`Self::put`] writes it.
+    ///
+    /// Its queue entry moves to the expiry of the lease.
     pub(in crate::service) fn lease(
         &mut self,
         transaction: &mut Transaction,
@@ -142,7 +149,7 @@ impl StoredDelivery {
         self.is_leased = true;
     }
 
-    /// Has its lease lapse at another time. Written by [`Self::put`].
+    /// Moves the expiry of the lease. [`Self::put`] writes it.
     pub(in crate::service) fn renew(
         &mut self,
         transaction: &mut Transaction,
@@ -152,8 +159,8 @@ impl StoredDelivery {
         self.move_to(transaction, queue, until);
     }
 
-    /// Notes an attempt; of very many the last ones are kept.
-    pub(in crate::service) fn note(&mut self, attempt: DeliveryAttempt) {
+    /// Records an attempt; of very many, only the last ones are kept.
+    pub(in crate::service) fn record_attempt(&mut self, attempt: DeliveryAttempt) {
         let attempts = &mut self.delivery.attempts;
         if attempts.len() >= ATTEMPTS_KEPT_MAX {
             attempts.drain(..=attempts.len() - ATTEMPTS_KEPT_MAX);
@@ -161,7 +168,7 @@ impl StoredDelivery {
         attempts.push(attempt);
     }
 
-    /// Ends what was pending, one way or the other. Written by [`Self::put`].
+    /// Ends a pending delivery with this status. [`Self::put`] writes it.
     pub(in crate::service) fn end(
         &mut self,
         transaction: &mut Transaction,
@@ -169,23 +176,23 @@ impl StoredDelivery {
         status: DeliveryStatus,
     ) {
         self.leave_queue(transaction, queue.org, queue.endpoint);
-        self.unmark(transaction, queue.org, queue.endpoint);
+        self.unindex_status(transaction, queue.org, queue.endpoint);
         self.delivery.status = status;
-        self.mark(transaction, queue);
+        self.index_status(transaction, queue);
     }
 
-    /// Writes it.
+    /// Writes the delivery.
     pub(in crate::service) fn put(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
         let key = keys::delivery(queue.org, queue.endpoint, self.delivery.event_id);
         transaction.put(key, self);
     }
 
-    /// Whether it waits for an attempt.
+    /// Returns true if the delivery waits for an attempt.
     pub(in crate::service) fn is_pending(&self) -> bool {
         self.delivery.status == DeliveryStatus::Pending
     }
 
-    /// Deletes it with everything that leads to it.
+    /// Deletes the delivery and its index entries.
     pub(in crate::service) fn delete(
         &mut self,
         transaction: &mut Transaction,
@@ -194,26 +201,28 @@ impl StoredDelivery {
     ) {
         let event = self.delivery.event_id;
         self.leave_queue(transaction, org, endpoint);
-        self.unmark(transaction, org, endpoint);
+        self.unindex_status(transaction, org, endpoint);
         transaction.delete(keys::delivery_id(org, self.delivery.id));
         transaction.delete(keys::delivery(org, endpoint, event));
     }
 
-    /// Moves its place in the queue; the turn of the endpoint stays.
+    /// Moves the queue entry. The due time of the endpoint is unchanged.
     fn move_to(&mut self, transaction: &mut Transaction, queue: &EndpointQueue, at: Timestamp) {
         let event = self.delivery.event_id;
-        let place = |at| queue.place(Waiting { at, event });
+        let entry_key = |at| queue.entry_key(QueuedDelivery { at, event });
         if self.due == Some(at) {
             return;
         }
         if let Some(before) = self.due {
-            transaction.delete(place(before));
+            transaction.delete(entry_key(before));
         }
-        transaction.put(place(at), &());
+        transaction.put(entry_key(at), &());
         self.due = Some(at);
     }
 
-    /// The turn of the endpoint stays: it may come in vain.
+    /// Removes the queue entry.
+    ///
+    /// The due time of the endpoint is unchanged; its next wake-up may be a no-op.
     fn leave_queue(&mut self, transaction: &mut Transaction, org: OrgId, endpoint: EndpointId) {
         if let Some(at) = self.due.take() {
             let event = self.delivery.event_id;
@@ -223,8 +232,8 @@ impl StoredDelivery {
         self.delivery.next_attempt_at = None;
     }
 
-    /// Writes the marks of its status.
-    fn mark(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
+    /// Writes the index entries of the status.
+    fn index_status(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
         let (event, endpoint) = (self.delivery.event_id, queue.endpoint);
         match self.delivery.status {
             DeliveryStatus::Pending => {
@@ -238,7 +247,7 @@ impl StoredDelivery {
         }
     }
 
-    fn unmark(&self, transaction: &mut Transaction, org: OrgId, endpoint: EndpointId) {
+    fn unindex_status(&self, transaction: &mut Transaction, org: OrgId, endpoint: EndpointId) {
         let event = self.delivery.event_id;
         match self.delivery.status {
             DeliveryStatus::Pending => {

@@ -1,10 +1,14 @@
-//! When a delivery that failed is attempted again, and when it is not.
+//! Retry schedule of failed deliveries: backoff with jitter.
 
 use std::time::Duration;
 
 use crate::env::Env;
 
-/// How long to wait after each failed attempt but the last, as Standard Webhooks 1.0.0 proposes.
+/// Minimum delay until a claimed endpoint is due again, behind others that are due.
+pub(super) const REQUEUE_DELAY: Duration = Duration::from_millis(1);
+/// Delay before corrupt data are tried again, so that they do not hold up the rest.
+pub(super) const CORRUPT_RETRY_DELAY: Duration = Duration::from_secs(5 * 60);
+/// Backoff after each failed attempt but the last, as Standard Webhooks 1.0.0 proposes.
 const RETRY_DELAYS: [Duration; 9] = [
     Duration::from_secs(5),
     Duration::from_secs(5 * 60),
@@ -16,22 +20,24 @@ const RETRY_DELAYS: [Duration; 9] = [
     Duration::from_secs(20 * 60 * 60),
     Duration::from_secs(24 * 60 * 60),
 ];
-/// A wait is longer or shorter by up to this part of it, so that what failed together does not come back together.
+/// Maximum relative jitter of a delay, in either direction.
+///
+/// It keeps deliveries that failed together from being retried together.
 const JITTER: f64 = 0.2;
-/// What an endpoint asks for with `Retry-After` is honoured up to this many times the wait.
+/// Maximum multiple of the scheduled delay up to which `Retry-After` is honoured.
 const RETRY_AFTER_FACTOR_MAX: u32 = 2;
-/// How long an endpoint may do nothing but fail before it is switched off.
+/// Time of uninterrupted failures after which an endpoint is disabled.
 pub(super) const FAILING_MAX: Duration = Duration::from_secs(5 * 24 * 60 * 60);
-/// The longest wait that there can be.
+/// Maximum delay between two attempts.
 pub(super) const RETRY_DELAY_MAX: Duration = Duration::from_secs(48 * 60 * 60);
 
-/// How long to wait for the next attempt after this many failed ones; `None` where that was the last.
+/// Returns the delay after this many failed attempts; `None` after the last one.
 pub(super) fn retry_delay(
-    tries: u32,
+    attempt_count: u32,
     retry_after: Option<Duration>,
     env: &Env,
 ) -> Option<Duration> {
-    let index = usize::try_from(tries).ok()?.checked_sub(1)?;
+    let index = usize::try_from(attempt_count).ok()?.checked_sub(1)?;
     let planned = *RETRY_DELAYS.get(index)?;
     let jittered = planned.mul_f64(1.0 - JITTER) + env.jitter(planned.mul_f64(2.0 * JITTER));
     let asked = retry_after.unwrap_or_default();
@@ -53,9 +59,9 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_within_a_fifth_of_the_plan_and_reach_both_ends() {
-        for (tries, planned) in (1..).zip(RETRY_DELAYS) {
-            let delay = |byte| retry_delay(tries, None, &env(byte)).unwrap();
+    fn retry_delay_jitters_by_up_to_a_fifth() {
+        for (attempt_count, planned) in (1..).zip(RETRY_DELAYS) {
+            let delay = |byte| retry_delay(attempt_count, None, &env(byte)).unwrap();
             assert_eq!(delay(0), planned.mul_f64(0.8));
             assert_eq!(delay(255), planned.mul_f64(1.2));
         }
@@ -64,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_lengthens_a_wait_up_to_twice_the_plan() {
+    fn retry_after_extends_delay_up_to_twice_the_plan() {
         let delay = |asked| retry_delay(2, Some(asked), &env(0)).unwrap().as_secs();
         assert_eq!(delay(Duration::ZERO), 240);
         assert_eq!(delay(Duration::from_secs(239)), 240);
@@ -75,14 +81,16 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_schedule_ends_before_its_event_may_be_swept() {
+    fn retry_schedule_ends_before_event_may_be_purged() {
         let longest: Duration = (1..=9)
-            .map(|tries| retry_delay(tries, Some(Duration::MAX), &env(0)).unwrap())
+            .map(|attempt_count| retry_delay(attempt_count, Some(Duration::MAX), &env(0)).unwrap())
             .sum();
         assert!(longest < DELIVERY_RETENTION_MIN);
-        // A receiver such as this service knows for longer than that what it took in, each attempt as long as it may be.
+        // A receiver that is this service remembers messages for longer, even if every attempt
+        // times out.
         assert!(longest + 10 * DELIVERY_TIMEOUT < INBOUND_MESSAGE_RETENTION);
-        let each = |tries| retry_delay(tries, Some(Duration::MAX), &env(0)).unwrap();
+        let each =
+            |attempt_count| retry_delay(attempt_count, Some(Duration::MAX), &env(0)).unwrap();
         assert_eq!((1..=9).map(each).max(), Some(RETRY_DELAY_MAX));
     }
 }

@@ -1,27 +1,28 @@
-//! Tokens and sessions.
+//! Bearer tokens and sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Issued, NewToken, Provisioning};
-use crate::access::{CredentialKind, CredentialRecord, Narrowing, Secret, SecretHash};
+use crate::access::{CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
 use crate::error::{Error, ProblemCode};
+use crate::keys;
 use crate::limits::NARROWING_MAX;
 use crate::model::{CredentialId, Member, OrgId};
 use crate::service::KnowledgeService;
-use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
-use crate::service::maintain::Due;
-use crate::service::mcp_keys::{forget_keys, key_workspace};
-use crate::service::page::{Listing, Page, PageRequest};
-use crate::service::validate::Problems;
-use crate::keys;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::validate::Problems;
+use crate::service::maintain::ScheduledTask;
+use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
-/// The longest life of a token or a session.
+/// Maximum lifetime of a token or session.
 const LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 impl Provisioning<'_> {
-    /// Makes a bearer token or a session.
+    /// Issues a bearer token or a session.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown member.
@@ -32,17 +33,17 @@ impl Provisioning<'_> {
             problems.push(
                 "lifetime",
                 ProblemCode::InvalidValue,
-                "must be longer than nothing and at most ten years",
+                "must be greater than 0 and at most ten years",
             );
         }
-        if new.kind == CredentialKind::Session && new.narrowing != Narrowing::default() {
+        if new.kind == CredentialKind::Session && new.scope != TokenScope::default() {
             problems.push(
                 "narrowing",
                 ProblemCode::InvalidValue,
                 "must be empty for a session",
             );
         }
-        let (workspaces, labels) = (&new.narrowing.workspaces, &new.narrowing.audience);
+        let (workspaces, labels) = (&new.scope.workspaces, &new.scope.audience);
         let workspaces = workspaces.as_ref().map_or(0, Vec::len);
         let labels = labels.as_ref().map_or(0, Vec::len);
         problems.at_most("narrowing.workspaces", workspaces, NARROWING_MAX);
@@ -62,7 +63,7 @@ impl Provisioning<'_> {
                 let (actor, action) = (Actor::operator(org), AuditAction::CredentialCreate);
                 let resource = (ResourceKind::Credential, issued.record.id.0);
                 let at = issued.record.created_at;
-                Operation::begin(&transaction, service.env(), at).created(
+                AuditedOperation::begin(&transaction, service.env(), at).created(
                     &mut transaction,
                     actor,
                     action,
@@ -74,8 +75,9 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The tokens and sessions of an organisation, in the order they were made; those that expired may be among them
-    /// until they are swept.
+    /// Returns the tokens and sessions of an organisation, in order of creation.
+    ///
+    /// Expired ones may be included until they are purged.
     ///
     /// # Errors
     /// Those of the store.
@@ -88,10 +90,10 @@ impl Provisioning<'_> {
         Ok(found.collect())
     }
 
-    /// A page of the tokens and sessions of an organisation, or of those of one kind, in the order they were made.
+    /// Lists an organisation's tokens and sessions, or those of one kind, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a wrong page.
+    /// [`Error::InvalidRequest`] for an invalid page.
     pub async fn list_credentials(
         &self,
         org: OrgId,
@@ -103,7 +105,7 @@ impl Provisioning<'_> {
         let show = |found: Arc<[KeyEntry]>| async move {
             let hashes = found.iter().map(decode_value);
             let hashes = hashes.collect::<Result<Vec<String>, _>>()?;
-            // Something else than a hash leads nowhere: its place in the page stays empty.
+            // A value that is not a hash refers to no record: its item is omitted from the page.
             let nowhere = || keys::credential(SecretHash([0; 32]));
             let places = hashes
                 .iter()
@@ -121,7 +123,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The token or session with this identifier.
+    /// Finds the token or session with this identifier.
     ///
     /// # Errors
     /// Those of the store.
@@ -141,7 +143,7 @@ impl Provisioning<'_> {
         Ok(found.map(|found| found.value))
     }
 
-    /// Revokes a token or a session. Revoking it again changes nothing.
+    /// Revokes a token or session. Revoking it again changes nothing.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -171,12 +173,12 @@ impl Provisioning<'_> {
                 };
                 transaction.put(key, &after);
                 if let Some(workspace) = key_workspace(&after) {
-                    // The place of an MCP key is free again.
+                    // An MCP key no longer counts towards its quota.
                     forget_keys(&mut transaction, org, &[(workspace, id)]).await?;
                 }
                 let (actor, action) = (Actor::operator(org), AuditAction::CredentialRevoke);
                 let resource = (ResourceKind::Credential, id.0);
-                Operation::begin(&transaction, env, now).changed(
+                AuditedOperation::begin(&transaction, env, now).changed(
                     &mut transaction,
                     actor,
                     action,
@@ -190,13 +192,13 @@ impl Provisioning<'_> {
     }
 }
 
-/// Where the credential with this hash stands.
+/// Returns the key of the credential with this hash.
 fn place(hash: &str) -> Option<Key> {
     Some(keys::credential(hash.parse::<SecretHash>().ok()?))
 }
 
 impl KnowledgeService {
-    /// Writes a new credential. It is swept some time after it expired.
+    /// Writes a new credential and schedules its purge.
     pub(in crate::service) fn new_credential(
         &self,
         transaction: &mut Transaction,
@@ -212,7 +214,7 @@ impl KnowledgeService {
             name: new.name.clone(),
             org_id: org,
             member_id: new.member,
-            narrowing: new.narrowing.clone(),
+            scope: new.scope.clone(),
             created_at: now,
             expires_at: now.plus(new.lifetime),
             revoked_at: None,
@@ -223,7 +225,7 @@ impl KnowledgeService {
         );
         transaction.create(key.clone(), &record);
         transaction.create(id_key.clone(), &secret.hash().to_string());
-        Due::record(key)
+        ScheduledTask::record(key)
             .and(id_key)
             .schedule(transaction, record.expires_at, env);
         Issued { secret, record }

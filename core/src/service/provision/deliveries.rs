@@ -1,18 +1,18 @@
-//! Deliveries: what became of them, and what the operator can do about it.
+//! Inspection and redelivery of deliveries by the operator.
 
 use super::Provisioning;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
-use crate::service::Redelivered;
-use crate::service::audit::Actor;
-use crate::service::deliveries::{Recipient, find_delivery};
-use crate::service::page::{Page, PageRequest};
+use crate::service::RedeliveryReport;
+use crate::service::deliveries::{EndpointRecord, find_delivery};
+use crate::service::kit::audit::Actor;
+use crate::service::kit::page::{Page, PageRequest};
 
 impl Provisioning<'_> {
-    /// The deliveries to an endpoint that are still kept, the newest event first.
+    /// Lists the retained deliveries to an endpoint, newest event first.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a wrong page; [`Error::NotFound`] for an unknown endpoint.
+    /// [`Error::InvalidRequest`] for an invalid page; [`Error::NotFound`] for an unknown endpoint.
     pub async fn list_deliveries(
         &self,
         org: OrgId,
@@ -21,13 +21,13 @@ impl Provisioning<'_> {
         page: &PageRequest,
     ) -> Result<Page<Delivery>, Error> {
         let mut reading = self.service.reading();
-        Recipient::find(&mut reading, org, endpoint).await?;
+        EndpointRecord::find(&mut reading, org, endpoint).await?;
         self.service
             .page_of_deliveries(org, endpoint, status, page)
             .await
     }
 
-    /// One delivery to an endpoint.
+    /// Reads one delivery to an endpoint.
     ///
     /// # Errors
     /// [`Error::NotFound`] for an unknown endpoint or delivery.
@@ -38,15 +38,15 @@ impl Provisioning<'_> {
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
         let mut reading = self.service.reading();
-        Recipient::find(&mut reading, org, endpoint).await?;
+        EndpointRecord::find(&mut reading, org, endpoint).await?;
         let found = find_delivery(&mut reading, org, endpoint, id).await?;
         Ok(found.delivery)
     }
 
-    /// Has a delivery made again, see [`crate::service::KnowledgeService::redeliver`].
+    /// Redelivers an event, see [`crate::service::KnowledgeService::redeliver`].
     ///
     /// # Errors
-    /// As [`Provisioning::delivery`], and [`Error::EndpointOff`] where the endpoint is switched off.
+    /// As [`Provisioning::delivery`], and [`Error::EndpointInactive`] if the endpoint is inactive.
     pub async fn redeliver(
         &self,
         org: OrgId,
@@ -56,17 +56,19 @@ impl Provisioning<'_> {
         let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
                 let actor = Actor::operator(org);
                 let delivery = service
-                    .put_back(&mut transaction, actor, &recipient, id)
+                    .redeliver_one(&mut transaction, actor, &record, id)
                     .await?;
                 transaction.done(delivery)
             })
             .await
     }
 
-    /// Has the dead letters of an endpoint made again, see [`crate::service::KnowledgeService::redeliver_dead`].
+    /// Redelivers the dead letters of an endpoint.
+    ///
+    /// See [`crate::service::KnowledgeService::redeliver_dead`].
     ///
     /// # Errors
     /// As [`Provisioning::redeliver`].
@@ -74,31 +76,32 @@ impl Provisioning<'_> {
         &self,
         org: OrgId,
         endpoint: EndpointId,
-    ) -> Result<Redelivered, Error> {
+    ) -> Result<RedeliveryReport, Error> {
         let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
                 let actor = Actor::operator(org);
                 let redelivered = service
-                    .put_back_dead(&mut transaction, actor, &recipient)
+                    .redeliver_dead_letters(&mut transaction, actor, &record)
                     .await?;
                 transaction.done(redelivered)
             })
             .await
     }
 
-    /// Tries an endpoint out, see [`crate::service::KnowledgeService::ping`].
+    /// Sends a test event to an endpoint, see [`crate::service::KnowledgeService::ping`].
     ///
     /// # Errors
-    /// [`Error::NotFound`] for an unknown endpoint; [`Error::EndpointOff`] where its owner switched it off.
+    /// [`Error::NotFound`] for an unknown endpoint; [`Error::EndpointInactive`] if its owner
+    /// deactivated it.
     pub async fn ping(&self, org: OrgId, endpoint: EndpointId) -> Result<Delivery, Error> {
         let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let recipient = Recipient::find(&mut transaction, org, endpoint).await?;
+                let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
                 let actor = Actor::operator(org);
-                let delivery = service.try_out(&mut transaction, actor, &recipient).await?;
+                let delivery = service.send_ping(&mut transaction, actor, &record).await?;
                 transaction.done(delivery)
             })
             .await

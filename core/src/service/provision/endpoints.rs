@@ -1,4 +1,4 @@
-//! Endpoints: the outbound webhooks and the citation subscriptions of an organisation.
+//! Endpoints of an organisation: its outbound webhooks and citation subscriptions.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Provisioning;
 use crate::error::Error;
+use crate::keys;
 use crate::model::{
     DisabledReason, EndpointId, EventType, OrgId, Timestamp, Webhook, WebhookUrl, WorkspaceId,
 };
-use crate::service::deliveries::{EndpointPlace, EndpointState, Recipient};
-use crate::service::page::{Listing, Page, PageRequest};
-use crate::keys;
+use crate::service::deliveries::{EndpointParent, EndpointRecord, EndpointState};
+use crate::service::kit::page::{Listing, Page, PageRequest};
 use crate::store::{Direction, KeyEntry, KeyRange, StoreExt, decode_value};
 
-/// Up to where the deliveries of an endpoint are counted.
+/// Maximum to which the deliveries of an endpoint are counted.
 const DELIVERIES_COUNTED_MAX: usize = 1_000;
 
 crate::model::names::string_enum! {
-    /// What kind of endpoint.
+    /// Kind of an endpoint.
     EndpointKind {
         /// An outbound webhook.
         Webhook = "webhook",
@@ -30,33 +30,33 @@ crate::model::names::string_enum! {
 /// An endpoint as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointSummary {
-    /// The identifier of the webhook or the subscription.
+    /// Identifier of the webhook or subscription.
     pub id: EndpointId,
-    /// Which of the two.
+    /// Kind of the endpoint.
     pub kind: EndpointKind,
-    /// The workspace.
+    /// Workspace of the endpoint.
     pub workspace_id: WorkspaceId,
-    /// What it is told of.
+    /// Type of the events that it receives.
     pub event_type: EventType,
-    /// Where deliveries go.
+    /// URL that receives the deliveries.
     pub url: WebhookUrl,
-    /// Whether it is told anything at present.
+    /// True if the endpoint is active.
     pub is_active: bool,
-    /// Why the service switched it off, where it did.
+    /// Reason for which the service disabled it, if it did.
     pub disabled_reason: Option<DisabledReason>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Deliveries that are pending, counted up to 1,000.
+    /// Number of pending deliveries, at most 1,000.
     pub pending: usize,
-    /// Deliveries that are dead letters, counted up to 1,000.
+    /// Number of dead letters, at most 1,000.
     pub dead: usize,
 }
 
 impl Provisioning<'_> {
-    /// A page of the endpoints of an organisation, or of one of its workspaces, in the order of their identifiers.
+    /// Lists the endpoints of an organisation, or of one of its workspaces, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a wrong page; those of the store.
+    /// [`Error::InvalidRequest`] for an invalid page; those of the store.
     pub async fn list_endpoints(
         &self,
         org: OrgId,
@@ -69,14 +69,16 @@ impl Provisioning<'_> {
             let mut shown = Vec::with_capacity(found.len());
             for found in found.iter() {
                 let id = keys::last_id(&found.key).map(EndpointId);
-                let id = id.ok_or_else(|| Error::internal(format!("{} is nobody", found.key)))?;
+                let id = id.ok_or_else(|| {
+                    Error::internal(format!("{} is not the key of an endpoint", found.key))
+                })?;
                 let state: EndpointState = decode_value(found)?;
-                let recipient = self.recipient_at(org, id, state.place).await?;
-                let is_meant = |recipient: &Recipient| {
-                    workspace.is_none_or(|workspace| recipient.workspace() == workspace)
+                let record = self.record_at(org, id, state.parent).await?;
+                let is_meant = |record: &EndpointRecord| {
+                    workspace.is_none_or(|workspace| record.workspace() == workspace)
                 };
-                shown.push(match recipient.filter(is_meant) {
-                    Some(recipient) => Some(self.summary(recipient).await?),
+                shown.push(match record.filter(is_meant) {
+                    Some(record) => Some(self.summary(record).await?),
                     None => None,
                 });
             }
@@ -85,7 +87,7 @@ impl Provisioning<'_> {
         listing.page_of(self.service.store(), page, show).await
     }
 
-    /// One endpoint.
+    /// Reads one endpoint.
     ///
     /// # Errors
     /// [`Error::NotFound`]; those of the store.
@@ -95,30 +97,30 @@ impl Provisioning<'_> {
         endpoint: EndpointId,
     ) -> Result<EndpointSummary, Error> {
         let mut reading = self.service.reading();
-        let recipient = Recipient::find(&mut reading, org, endpoint).await?;
-        self.summary(recipient).await
+        let record = EndpointRecord::find(&mut reading, org, endpoint).await?;
+        self.summary(record).await
     }
 
-    /// The record of an endpoint that a list found, unless it was deleted meanwhile.
-    async fn recipient_at(
+    /// Reads the record of an endpoint in a list, unless it was deleted in the meantime.
+    async fn record_at(
         &self,
         org: OrgId,
         endpoint: EndpointId,
-        place: EndpointPlace,
-    ) -> Result<Option<Recipient>, Error> {
-        let key = Recipient::key(org, endpoint, place);
+        parent: EndpointParent,
+    ) -> Result<Option<EndpointRecord>, Error> {
+        let key = EndpointRecord::key(org, endpoint, parent);
         let found = self.service.store().get(std::slice::from_ref(&key)).await?;
         let entry = found.first().and_then(Option::as_ref);
-        let recipient = entry.map(|entry| Recipient::decode(place, &key, entry));
-        Ok(recipient.transpose()?)
+        let record = entry.map(|entry| EndpointRecord::decode(parent, &key, entry));
+        Ok(record.transpose()?)
     }
 
-    async fn summary(&self, recipient: Recipient) -> Result<EndpointSummary, Error> {
-        let (org, id) = (recipient.org(), recipient.endpoint());
+    async fn summary(&self, record: EndpointRecord) -> Result<EndpointSummary, Error> {
+        let (org, id) = (record.org(), record.endpoint());
         let pending = self.count(&keys::deliveries_due(org, id)).await?;
         let dead = self.count(&keys::dead_letters(org, id)).await?;
-        let (kind, event_type, created_at) = match &recipient {
-            Recipient::Webhook(stored) => {
+        let (kind, event_type, created_at) = match &record {
+            EndpointRecord::Webhook(stored) => {
                 let Webhook {
                     event_type,
                     created_at,
@@ -126,7 +128,7 @@ impl Provisioning<'_> {
                 } = &stored.record;
                 (EndpointKind::Webhook, *event_type, *created_at)
             }
-            Recipient::Subscription(stored) => (
+            EndpointRecord::Subscription(stored) => (
                 EndpointKind::Subscription,
                 EventType::CitationChanged,
                 stored.record.created_at,
@@ -135,18 +137,18 @@ impl Provisioning<'_> {
         Ok(EndpointSummary {
             id,
             kind,
-            workspace_id: recipient.workspace(),
+            workspace_id: record.workspace(),
             event_type,
-            url: recipient.url().clone(),
-            is_active: recipient.is_on(),
-            disabled_reason: recipient.disabled(),
+            url: record.url().clone(),
+            is_active: record.is_active(),
+            disabled_reason: record.disabled(),
             created_at,
             pending,
             dead,
         })
     }
 
-    /// How many keys there are in a range, as far as they are counted.
+    /// Counts the keys in a range, up to a maximum.
     async fn count(&self, range: &KeyRange) -> Result<usize, Error> {
         let store = self.service.store();
         let found = store.scan(range, DELIVERIES_COUNTED_MAX, Direction::Forward);

@@ -1,26 +1,29 @@
-//! Members.
+//! Members of organisations.
 
 use super::{NewMember, Provisioning};
-use crate::access::{ResolvedRole, RoleRef, follow_role};
+use crate::access::RoleRef;
 use crate::error::{Error, ProblemCode};
+use crate::keys;
 use crate::limits::{Limits, TEAMS_PER_MEMBER_MAX};
 use crate::model::{
     CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
 };
 use crate::service::MemberAssignment;
-use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
-use crate::service::members::{Authority, hold_role};
-use crate::service::page::{Listing, Page, PageRequest};
-use crate::service::validate::{Problems, SLUG_RULE};
-use crate::keys;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::principal::{ResolvedRole, follow_role};
+use crate::service::kit::validate::{Problems, SLUG_RULE};
+use crate::service::members::assign::{Authority, hold_role};
 use crate::store::{Direction, StoreExt, Transaction, decode_value};
 
 impl Provisioning<'_> {
     /// Adds a member.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`], also for an unknown role or one of a workspace; [`Error::NotFound`] for an unknown
-    /// organisation; [`Error::SlugTaken`] for a handle that another member has.
+    /// [`Error::InvalidRequest`], also for an unknown role or a role of a workspace;
+    /// [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`] for the handle of
+    /// another member.
     pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
         let mut problems = Problems::default();
         check_member(&mut problems, new, self.service.limits());
@@ -43,13 +46,13 @@ impl Provisioning<'_> {
                 let member = self.add_member(&mut transaction, org, new, now);
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberCreate);
                 let resource = (ResourceKind::Member, member.id.0);
-                Operation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
+                AuditedOperation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
                 transaction.done(member)
             })
             .await
     }
 
-    /// The members of an organisation, in the order they were added.
+    /// Returns the members of an organisation, in order of creation.
     ///
     /// # Errors
     /// Those of the store.
@@ -57,10 +60,10 @@ impl Provisioning<'_> {
         self.list(&keys::members(org)).await
     }
 
-    /// A page of the members of an organisation, in the order they were added.
+    /// Lists the members of an organisation, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a wrong page.
+    /// [`Error::InvalidRequest`] for an invalid page.
     pub async fn list_members(
         &self,
         org: OrgId,
@@ -72,7 +75,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The member with this handle.
+    /// Finds the member with this handle.
     ///
     /// # Errors
     /// Those of the store.
@@ -86,7 +89,7 @@ impl Provisioning<'_> {
         .await
     }
 
-    /// The member with this identifier.
+    /// Finds the member with this identifier.
     ///
     /// # Errors
     /// Those of the store.
@@ -95,11 +98,12 @@ impl Provisioning<'_> {
         Ok(found.map(|found| found.value))
     }
 
-    /// Gives a member a role.
+    /// Assigns a role to a member.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an unknown or inactive role, one of another workspace, the role of an owner in a
-    /// workspace, or where the last owner would be gone; [`Error::NotFound`] for an unknown member or workspace.
+    /// [`Error::InvalidRequest`] for an unknown or inactive role, a role of another workspace, the
+    /// role of an owner in a workspace, or if no owner would remain; [`Error::NotFound`] for an
+    /// unknown member or workspace.
     pub async fn assign_role(
         &self,
         org: OrgId,
@@ -117,7 +121,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The roles that a member holds in workspaces, as they are stored.
+    /// Returns the roles of a member in workspaces, as they are stored.
     ///
     /// # Errors
     /// Those of the store.
@@ -137,8 +141,9 @@ impl Provisioning<'_> {
         Ok(roles)
     }
 
-    /// What a role that is held means now, deleted roles followed to what replaced them, with its record where it is a
-    /// custom one.
+    /// Resolves an assigned role to the current one, with its record if it is a custom role.
+    ///
+    /// A deleted role resolves to the role that replaced it.
     ///
     /// # Errors
     /// Those of the store.
@@ -154,7 +159,9 @@ impl Provisioning<'_> {
         }))
     }
 
-    /// Removes a member, see [`crate::service::KnowledgeService::remove_member`]. Returns what it was.
+    /// Removes a member and returns its last record.
+    ///
+    /// See [`crate::service::KnowledgeService::remove_member`].
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for the last owner; [`Error::NotFound`].
@@ -162,7 +169,7 @@ impl Provisioning<'_> {
         self.service.remove_member_as_operator(org, member).await
     }
 
-    /// The custom role with this slug.
+    /// Finds the custom role with this slug.
     ///
     /// # Errors
     /// Those of the store.

@@ -1,8 +1,11 @@
-//! Provisioning: organisations, workspaces, members, tokens and sessions, made by the operator of the service; and what
-//! becomes of deliveries.
+//! Provisioning: the interface of the service's operator.
 //!
-//! Nothing here asks who calls. It is for the command line, for the application that links this crate, for an empty
-//! deployment that needs its first token; never for what comes in over a network.
+//! The operator creates organisations, workspaces, members, tokens and sessions, and inspects and
+//! redelivers deliveries.
+//!
+//! Nothing here authenticates the caller. It is meant for the command line, for the application
+//! that links this crate, and for an empty deployment that needs its first token; never for
+//! requests from a network.
 
 mod credentials;
 mod deliveries;
@@ -17,14 +20,14 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::KnowledgeService;
-use crate::access::{CredentialKind, CredentialRecord, Narrowing, RoleRef, Secret};
+use crate::access::{CredentialKind, CredentialRecord, RoleRef, Secret, TokenScope};
 use crate::error::Error;
-use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
 use crate::keys;
+use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
+use crate::service::KnowledgeService;
 use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
 
-/// What the operator may do, by [`KnowledgeService::provisioning`].
+/// Operator's view of a service, returned by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]
 pub struct Provisioning<'s> {
     service: &'s KnowledgeService,
@@ -33,11 +36,11 @@ pub struct Provisioning<'s> {
 /// A new workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWorkspace {
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     pub name: String,
-    /// 1 to 64 characters of `a-z 0-9 - _ .`; unique in the organisation.
+    /// Slug, 1 to 64 characters of `a-z 0-9 - _ .`, unique in the organisation.
     pub slug: String,
-    /// Whom it is for; without one, the members of the workspace: `workspace:<slug>`.
+    /// Audience label; by default the members of the workspace: `workspace:<slug>`.
     pub audience: Option<AudienceLabel>,
 }
 
@@ -45,18 +48,18 @@ pub struct NewWorkspace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NewMember {
-    /// A person or a program.
+    /// Kind: a user or a service account.
     #[cfg_attr(feature = "openapi", schemars(with = "Option<MemberKind>"))]
     pub kind: MemberKind,
-    /// 1 to 64 characters of `a-z 0-9 - _ .`; unique in the organisation.
+    /// Handle, 1 to 64 characters of `a-z 0-9 - _ .`, unique in the organisation.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub handle: String,
-    /// 1 to 128 characters.
+    /// Name, 1 to 128 characters.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// The role in the organisation.
+    /// Role in the organisation.
     pub role: RoleRef,
-    /// The teams, each named as a slug is.
+    /// Teams. Their names have the form of slugs.
     #[cfg_attr(
         feature = "openapi",
         schemars(with = "Option<Vec<crate::schema::Slug>>")
@@ -67,29 +70,31 @@ pub struct NewMember {
 /// A new token or session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToken {
-    /// Whoever presents it acts as this member.
+    /// Member that it acts as.
     pub member: MemberId,
-    /// A bearer token or a session.
+    /// Kind: a bearer token or a session.
     pub kind: CredentialKind,
-    /// What it is for: 1 to 128 characters.
+    /// Name that states its purpose, 1 to 128 characters.
     pub name: String,
-    /// What it is narrowed to. A session cannot be narrowed.
-    pub narrowing: Narrowing,
-    /// How long it is taken; at most ten years.
+    /// Scope; empty for a session.
+    pub scope: TokenScope,
+    /// Lifetime, greater than 0 and at most ten years.
     pub lifetime: Duration,
 }
 
-/// A token or a session that was just made.
+/// A new token or session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// The secret, shown this once.
+    /// The secret, returned only here.
     pub secret: Secret,
-    /// What is stored.
+    /// Stored record.
     pub record: CredentialRecord,
 }
 
 impl KnowledgeService {
-    /// The operator's side of the service. Whoever can call this can do everything.
+    /// Returns the operator's interface.
+    ///
+    /// Its methods check no permissions: code that can call them can do everything.
     #[must_use]
     pub fn provisioning(&self) -> Provisioning<'_> {
         Provisioning { service: self }
@@ -98,7 +103,10 @@ impl KnowledgeService {
 
 impl Provisioning<'_> {
     async fn require_org(&self, transaction: &mut Transaction, org: OrgId) -> Result<(), Error> {
-        match transaction.peek::<Organization>(&keys::org(org)).await? {
+        match transaction
+            .read_unchecked::<Organization>(&keys::org(org))
+            .await?
+        {
             Some(_) => Ok(()),
             None => Err(Error::NotFound {
                 what: "organisation",
@@ -114,7 +122,7 @@ impl Provisioning<'_> {
             .collect()
     }
 
-    /// The record that a name leads to.
+    /// Reads the record that a name refers to.
     async fn named<I, T>(&self, name: &Key, place: impl Fn(I) -> Key) -> Result<Option<T>, Error>
     where
         I: DeserializeOwned + MaybeSend,

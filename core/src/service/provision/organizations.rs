@@ -4,20 +4,21 @@ use super::members::check_member;
 use super::{NewMember, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
 use crate::error::{Error, ProblemCode};
+use crate::keys;
 use crate::model::{
     AudienceLabel, AudienceScope, Member, OrgId, Organization, Source, Workspace, WorkspaceId,
     is_label_name,
 };
-use crate::service::audit::{Actor, AuditAction, Operation, ResourceKind};
-use crate::service::audit_log::AUDIT_SWEEP_INTERVAL;
-use crate::service::maintain::Due;
-use crate::service::page::{Listing, Page, PageRequest};
-use crate::service::validate::Problems;
-use crate::keys;
+use crate::service::audit_log::AUDIT_PURGE_INTERVAL;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::validate::Problems;
+use crate::service::maintain::ScheduledTask;
 use crate::store::{Direction, StoreExt};
 
 impl Provisioning<'_> {
-    /// Makes an organisation, with its first member, who owns it.
+    /// Creates an organisation with its first member, an owner.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`]; [`Error::SlugTaken`].
@@ -57,10 +58,14 @@ impl Provisioning<'_> {
                 transaction.put(keys::org_slug(slug), &org.id);
                 transaction.create(keys::org(org.id), &org);
                 let member = self.add_member(&mut transaction, org.id, owner, now);
-                Due::Audit(org.id).schedule(&mut transaction, now.plus(AUDIT_SWEEP_INTERVAL), env);
+                ScheduledTask::Audit(org.id).schedule(
+                    &mut transaction,
+                    now.plus(AUDIT_PURGE_INTERVAL),
+                    env,
+                );
                 let (actor, action) = (Actor::operator(org.id), AuditAction::OrganizationCreate);
                 let resource = (ResourceKind::Organization, org.id.0);
-                Operation::begin(&transaction, env, now).created(
+                AuditedOperation::begin(&transaction, env, now).created(
                     &mut transaction,
                     actor,
                     action,
@@ -72,7 +77,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The organisation with this slug.
+    /// Finds the organisation with this slug.
     ///
     /// # Errors
     /// Those of the store.
@@ -83,10 +88,10 @@ impl Provisioning<'_> {
         self.named(&keys::org_slug(slug), keys::org).await
     }
 
-    /// A page of the organisations, in the order of their identifiers.
+    /// Lists the organisations, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a wrong page.
+    /// [`Error::InvalidRequest`] for an invalid page.
     pub async fn list_organizations(
         &self,
         page: &PageRequest,
@@ -97,7 +102,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// Every organisation.
+    /// Returns all organisations.
     ///
     /// # Errors
     /// Those of the store.
@@ -105,10 +110,11 @@ impl Provisioning<'_> {
         self.list(&keys::orgs()).await
     }
 
-    /// Makes a workspace.
+    /// Creates a workspace.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`].
+    /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown organisation;
+    /// [`Error::SlugTaken`].
     pub async fn create_workspace(
         &self,
         org: OrgId,
@@ -127,7 +133,7 @@ impl Provisioning<'_> {
                     return Err(Error::SlugTaken { what: "workspace" });
                 }
                 let own = AudienceLabel::new(AudienceScope::Workspace, &new.slug)
-                    .expect("a slug was checked to be a name");
+                    .expect("a valid slug is a valid name");
                 let workspace = Workspace {
                     id: WorkspaceId(env.uuid()),
                     name: new.name.clone(),
@@ -139,7 +145,7 @@ impl Provisioning<'_> {
                 transaction.create(keys::workspace(org, workspace.id), &workspace);
                 let (actor, action) = (Actor::operator(org), AuditAction::WorkspaceCreate);
                 let resource = (ResourceKind::Workspace, workspace.id.0);
-                Operation::begin(&transaction, env, workspace.created_at).created(
+                AuditedOperation::begin(&transaction, env, workspace.created_at).created(
                     &mut transaction,
                     actor,
                     action,
@@ -151,7 +157,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The workspaces of an organisation, in the order they were made.
+    /// Returns the workspaces of an organisation, in order of creation.
     ///
     /// # Errors
     /// Those of the store.
@@ -159,10 +165,10 @@ impl Provisioning<'_> {
         self.list(&keys::workspaces(org)).await
     }
 
-    /// A page of the workspaces of an organisation, in the order of their identifiers.
+    /// Lists the workspaces of an organisation, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a wrong page.
+    /// [`Error::InvalidRequest`] for an invalid page.
     pub async fn list_workspaces(
         &self,
         org: OrgId,
@@ -176,7 +182,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// The workspace with this slug.
+    /// Finds the workspace with this slug.
     ///
     /// # Errors
     /// Those of the store.
@@ -190,7 +196,7 @@ impl Provisioning<'_> {
         .await
     }
 
-    /// The workspace with this identifier.
+    /// Finds the workspace with this identifier.
     ///
     /// # Errors
     /// Those of the store.
@@ -207,7 +213,7 @@ impl Provisioning<'_> {
         Ok(found.map(|found| found.value))
     }
 
-    /// The sources of an organisation, in the order they were made.
+    /// Returns the sources of an organisation, in order of creation.
     ///
     /// # Errors
     /// Those of the store.

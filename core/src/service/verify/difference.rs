@@ -1,50 +1,50 @@
-//! What verification tells of something that is wrong.
+//! Differences that verification reports.
 
 use std::fmt;
 
 use crate::store::Key;
 
 crate::model::names::string_enum! {
-    /// In what way something is not as it should be.
+    /// Kind of a difference.
     #[non_exhaustive]
     DifferenceCode {
         /// The key or the value is not one that this program writes.
         Unreadable = "unreadable",
-        /// The key is of no family that this program knows.
+        /// The family of the key is unknown to this program.
         UnknownFamily = "unknown_family",
-        /// An entry is not there.
+        /// An entry is missing.
         Missing = "missing",
-        /// An entry must not be there.
+        /// An entry exists that must not exist.
         Unexpected = "unexpected",
-        /// An entry says something else than another one that it has to agree with, or than its own key.
+        /// An entry contradicts its own key or another entry.
         Mismatch = "mismatch",
-        /// A counter says something else than a recount.
+        /// A counter differs from the recount.
         Count = "count",
-        /// Something expires, or waits to be done, and no due entry leads to it.
+        /// Something expires or awaits processing, but has no scheduled task.
         NotDue = "not_due",
-        /// A role is held or led to that does not exist.
+        /// A role that is held, or the target of a redirect, does not exist.
         UnknownRole = "unknown_role",
-        /// A sealed secret does not open.
+        /// A sealed secret cannot be opened.
         Sealed = "sealed",
         /// The identifiers of audit entries have a gap, or two entries share one.
         AuditSequence = "audit_sequence",
-        /// The store is what an interrupted restore left.
+        /// The store is the result of an interrupted restore.
         Unfinished = "unfinished",
     }
 }
 
-/// Something that is not as it should be.
+/// An entry that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// In what way.
+    /// Kind of the difference.
     pub code: DifferenceCode,
-    /// The entry that is wrong, or missing.
+    /// Key of the entry that is wrong or missing.
     pub key: Key,
-    /// The entry that wants it otherwise, where that is another one.
+    /// Key of the entry that requires it, if it is another one.
     pub because: Option<Key>,
-    /// What should be there, for people.
+    /// Expected state, for people.
     pub expected: String,
-    /// What is there.
+    /// Actual state, for people.
     pub found: String,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Difference {
         } = self;
         write!(f, "{key}: {code}: expected {expected}, found {found}")?;
         match because {
-            Some(because) => write!(f, " (because of {because})"),
+            Some(because) => write!(f, " (required by {because})"),
             None => Ok(()),
         }
     }

@@ -1,46 +1,47 @@
-//! Verification: every counter against a recount, every index against the records that it leads to.
+//! Verification of a store: counters against a recount, indices against their records.
 //!
-//! Each entry of the store claims something: that another entry is there and says the same, that something is counted, that
-//! a secret opens. What each family claims stands in `families`. The store is read once, in the order of its keys, and the
-//! claims of each page are looked up together.
+//! Each entry implies expectations: that another entry exists and agrees with it, that it is
+//! counted, that a secret opens. `key_families` derives the expectations of each family. The store
+//! is read once, in the order of its keys, and the expectations of a page are checked together.
 //!
-//! Memory is needed for the counters and the roles (some hundred bytes each), for the identifiers of the chats and for
-//! those of deleted endpoints whose deliveries are not cleared yet (64 bytes each), whatever else there is: memories, their
-//! audit, events and deliveries are only passed by.
+//! Memory is needed for the counters and the roles (some hundred bytes each), for the identifiers
+//! of the chats, and for those of deleted endpoints whose deliveries are not purged yet (64 bytes
+//! each), but not for anything else: memories, their audit entries, events and deliveries are only
+//! read in passing.
 
-mod claim;
 mod difference;
-mod families;
+mod expectation;
+mod key_families;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use self::claim::Made;
 pub use self::difference::{Difference, DifferenceCode};
-use self::families::{AuditPlace, Problem};
-use super::sealing::{Sealer, SealingKey};
-use super::{KnowledgeService, Schema};
+use self::expectation::ExpectationFrom;
+use self::key_families::{AuditPosition, Problem};
 use crate::access::RoleRef;
 use crate::error::Error;
-use crate::model::{ChatId, EndpointId, OrgId, RoleId};
 use crate::keys;
+use crate::model::{ChatId, EndpointId, OrgId, RoleId};
+use crate::service::kit::sealing::{Sealer, SealingKey};
+use crate::service::{KnowledgeService, Schema};
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
 
-/// How many entries are read at once.
+/// Number of entries that one page reads.
 const PAGE_ENTRIES: usize = 512;
-/// How many differences are kept; further ones are counted alone.
+/// Maximum number of differences that are kept; further ones are only counted.
 pub const DIFFERENCES_KEPT_MAX: usize = 1_000;
 
-/// What verification found.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// How many entries were read.
+    /// Number of entries read.
     pub entries: u64,
-    /// How many sealed secrets were opened; nothing where there was no key to open them with.
+    /// Number of sealed secrets opened; `None` without a sealing key.
     pub secrets: Option<u64>,
-    /// What is not as it should be, the first [`DIFFERENCES_KEPT_MAX`] of it; empty for a store that is whole.
+    /// Differences, at most [`DIFFERENCES_KEPT_MAX`]; empty for an intact store.
     pub differences: Vec<Difference>,
-    /// How many differences there are, those that are not kept included.
+    /// Total number of differences, including those that are not kept.
     pub differences_total: u64,
 }
 
@@ -48,7 +49,7 @@ impl KnowledgeService {
     /// Verifies the whole store, see [`Verify`].
     ///
     /// # Errors
-    /// Those of the store. What is stored wrongly is no error but a difference.
+    /// Those of the store. Wrong data are differences, not errors.
     pub async fn verify(&self) -> Result<Verification, Error> {
         let sealer = Some(self.inner.sealer.clone());
         let mut verify = Verify::with(Arc::clone(self.store()), sealer).await?;
@@ -57,14 +58,17 @@ impl KnowledgeService {
     }
 }
 
-/// Reads a whole store, recounts every counter, looks whether every index agrees with the records and opens every secret.
-/// It changes nothing, and needs no service to be open: a store that no service would open is verified too.
+/// A verification in progress.
 ///
-/// Each page is a point in time of its own: what others write meanwhile may show as a difference. Verify while nobody
-/// writes, or a snapshot.
+/// It reads a whole store, recounts every counter, checks every index against its records and opens
+/// every secret. It changes nothing and needs no open service, so it can also verify a store that a
+/// service would not open.
+///
+/// Each page is a point in time of its own, so concurrent writes may appear as differences. Verify
+/// a snapshot, or a store without writers.
 pub struct Verify {
     store: Arc<dyn Store>,
-    /// What is still to be read.
+    /// Range that is still to be read.
     rest: Option<KeyRange>,
     verifier: Verifier,
 }
@@ -79,7 +83,7 @@ impl std::fmt::Debug for Verify {
 }
 
 impl Verify {
-    /// Begins before the first entry. Without a sealing key secrets are not opened.
+    /// Starts a verification at the first entry. Without a sealing key, secrets are not opened.
     ///
     /// # Errors
     /// Those of the store.
@@ -98,7 +102,7 @@ impl Verify {
         })
     }
 
-    /// Verifies the next entries; `false` once there are no more.
+    /// Verifies the next entries; returns `false` once there are no more.
     ///
     /// # Errors
     /// Those of the store.
@@ -113,46 +117,45 @@ impl Verify {
             _ => None,
         };
         let verifier = &mut self.verifier;
-        let claims = page.iter().flat_map(|entry| verifier.read(entry)).collect();
-        verifier.check(&*self.store, claims).await?;
+        let expectations = page.iter().flat_map(|entry| verifier.read(entry)).collect();
+        verifier.check(&*self.store, expectations).await?;
         Ok(self.rest.is_some())
     }
 
-    /// How many entries were read.
+    /// Returns the number of entries read.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.verifier.found.entries
     }
 
-    /// Compares what was counted with what the counters say, and ends the verification.
+    /// Compares the recount with the counters and ends the verification.
     #[must_use]
     pub fn finish(self) -> Verification {
         self.verifier.finish()
     }
 }
 
-/// What is known while the store is read.
+/// Data collected while the store is read.
 struct Verifier {
     sealer: Option<Sealer>,
     roles: BTreeSet<(OrgId, RoleId)>,
     redirects: BTreeMap<(OrgId, RoleId), RoleRef>,
-    /// The organisations whose deleted roles maintenance will settle.
+    /// Organisations that have a scheduled task for their role redirects.
     settled: BTreeSet<OrgId>,
-    /// Every organisation, and those whose audit log maintenance will sweep.
+    /// All organisations, and those whose audit log has a scheduled purge.
     orgs: BTreeSet<OrgId>,
-    swept: BTreeSet<OrgId>,
-    /// How many memories have a name at their source, less how many names lead to one.
+    audit_purge_scheduled: BTreeSet<OrgId>,
+    /// Number of memories with a source key, minus the number of source keys, by organisation.
     names: BTreeMap<OrgId, i64>,
-    /// The chats: their messages do not say in which workspace they are.
+    /// Chats, whose messages do not name their workspace.
     chats: HashSet<(OrgId, ChatId)>,
-    /// The endpoints that are gone and have deliveries, and those whose deliveries maintenance will clear.
+    /// Deleted endpoints that have deliveries, and those whose deliveries have a scheduled purge.
     former: BTreeSet<(OrgId, EndpointId)>,
     cleared: BTreeSet<(OrgId, EndpointId)>,
-    /// The audit page that was read last.
-    audit: Option<AuditPlace>,
+    /// Audit page that was read last.
+    audit: Option<AuditPosition>,
     has_meta: bool,
-    /// True if the store is of schema 1, which counts some things for the whole store instead of for
-    /// each organisation.
+    /// True if the store is of schema 1, whose store-wide counters are now per organisation.
     has_global_counters: bool,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,
@@ -173,7 +176,7 @@ impl Verifier {
                 redirects.insert(place, target);
             }
         }
-        // One that cannot be read is a difference of its own.
+        // An unreadable one is a difference of its own.
         let schema = store.get_as::<Schema>(&keys::meta()).await.ok().flatten();
         let has_global_counters = schema.is_some_and(|meta| meta.value.schema == 1);
         let found = Verification {
@@ -186,7 +189,7 @@ impl Verifier {
             redirects,
             settled: BTreeSet::new(),
             orgs: BTreeSet::new(),
-            swept: BTreeSet::new(),
+            audit_purge_scheduled: BTreeSet::new(),
             names: BTreeMap::new(),
             chats: HashSet::new(),
             former: BTreeSet::new(),
@@ -200,15 +203,15 @@ impl Verifier {
         })
     }
 
-    /// Counts an entry and says what it claims.
-    fn read(&mut self, entry: &KeyEntry) -> Vec<Made> {
+    /// Counts an entry and returns its expectations.
+    fn read(&mut self, entry: &KeyEntry) -> Vec<ExpectationFrom> {
         self.found.entries += 1;
-        let made = |claim| Made {
+        let expected_from = |expectation| ExpectationFrom {
             by: entry.key.clone(),
-            claim,
+            expectation,
         };
-        match families::claims_of(self, entry) {
-            Ok(claims) => claims.into_iter().map(made).collect(),
+        match key_families::expectations_of(self, entry) {
+            Ok(expectations) => expectations.into_iter().map(expected_from).collect(),
             Err(Problem {
                 code,
                 expected,
@@ -260,9 +263,9 @@ impl Verifier {
         }
     }
 
-    /// The role that a reference means now, if it means one.
+    /// Resolves a reference to the current role, if it leads to one.
     fn resolve(&self, org: OrgId, mut role: RoleRef) -> Option<RoleRef> {
-        // A way longer than there are redirects has gone in a circle.
+        // More steps than there are redirects mean a cycle.
         for _ in 0..=self.redirects.len() {
             match role {
                 RoleRef::Custom(id) if !self.roles.contains(&(org, id)) => {
@@ -284,16 +287,16 @@ impl Verifier {
         for (org, role) in redirects {
             if !self.settled.contains(&org) {
                 let key = keys::role_redirect(org, role);
-                let expected = "a due entry that settles the deleted roles of the organisation";
+                let expected = "a scheduled task that resolves the role redirects";
                 self.differ(NotDue, &key, None, expected, "nothing");
             }
         }
-        let (orgs, swept) = (
+        let (orgs, audit_purge_scheduled) = (
             std::mem::take(&mut self.orgs),
-            std::mem::take(&mut self.swept),
+            std::mem::take(&mut self.audit_purge_scheduled),
         );
-        for org in orgs.difference(&swept) {
-            let expected = "a due entry that sweeps the audit log of the organisation";
+        for org in orgs.difference(&audit_purge_scheduled) {
+            let expected = "a scheduled task that purges the audit log";
             self.differ(NotDue, &keys::org(*org), None, expected, "nothing");
         }
         let (former, cleared) = (
@@ -302,12 +305,12 @@ impl Verifier {
         );
         for (org, endpoint) in former.difference(&cleared) {
             let key = keys::endpoint(*org, *endpoint);
-            let expected = "an endpoint, or a due entry that clears its deliveries";
+            let expected = "an endpoint, or a scheduled task that purges its deliveries";
             self.differ(NotDue, &key, None, expected, "nothing");
         }
         for (org, missing) in std::mem::take(&mut self.names) {
             if missing != 0 {
-                let expected = "as many source keys as memories that have one";
+                let expected = "a source key for each memory that has one";
                 let found = format!("{missing} fewer");
                 self.differ(Count, &keys::org(org), None, expected, found);
             }

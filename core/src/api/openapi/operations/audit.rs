@@ -7,8 +7,8 @@ use crate::service::{AuditEntry, AuditFilter};
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::ListAuditEntries,
-        "The newest first. `resource_id` goes with `resource_kind`. A page looks through a bounded number of entries: it \
-         may be short, or empty, and the list goes on all the same.",
+        "Newest first. `resource_id` requires `resource_kind`. A page examines a bounded number of entries, so that it may \
+         be short or empty although more follow.",
     )
     .needs("list_audit_entries")
     .query::<AuditFilter>()
@@ -19,7 +19,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     );
     all.describe(
         Operation::GetAuditEntry,
-        "`before` and `after` have the identifiers and labels of what was changed, never what a memory says.",
+        "`before` and `after` hold the identifiers and labels of the changed resource, never the content of a memory.",
     )
     .needs("audit_entry")
     .answers::<AuditEntry>();

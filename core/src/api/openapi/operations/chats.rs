@@ -9,21 +9,21 @@ use crate::service::{Chat, ChatMessage};
 
 /// A new chat.
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "nothing but its schema")]
+#[allow(dead_code, reason = "only used as a schema")]
 struct NewChat {
-    /// 1 to 128 characters.
+    /// Title, 1 to 128 characters.
     title: Name,
 }
 
 /// A new message.
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "nothing but its schema")]
+#[allow(dead_code, reason = "only used as a schema")]
 struct NewChatMessage {
-    /// The text: at most 32 KiB.
+    /// Text, at most 32 KiB.
     content: Content,
 }
 
-/// The parameters of the operations on one chat, from the answer to its creation.
+/// Parameters of the operations on one chat, from the response to its creation.
 const MADE: &[(&str, &str)] = &[
     ("id", "$request.path.id"),
     ("sessionId", "$response.body#/id"),
@@ -37,7 +37,7 @@ pub(super) fn describe(all: &mut Descriptions) {
         .leads_to(Operation::GetChat, MADE)
         .leads_to(Operation::PostChatMessage, MADE)
         .leads_to(Operation::ListChatMessages, MADE);
-    all.describe(Operation::ListChats, "The last one opened first.")
+    all.describe(Operation::ListChats, "Most recently created first.")
         .needs("list_chats")
         .answers_page::<Chat>();
     all.describe(Operation::GetChat, "")
@@ -47,10 +47,7 @@ pub(super) fn describe(all: &mut Descriptions) {
         .needs("post_chat_message")
         .body::<NewChatMessage>()
         .answers::<ChatMessage>();
-    all.describe(
-        Operation::ListChatMessages,
-        "In the order in which they were written.",
-    )
-    .needs("list_chat_messages")
-    .answers_page::<ChatMessage>();
+    all.describe(Operation::ListChatMessages, "Oldest first.")
+        .needs("list_chat_messages")
+        .answers_page::<ChatMessage>();
 }

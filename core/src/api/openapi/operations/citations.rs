@@ -10,7 +10,7 @@ use crate::service::RotatedSecret;
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::CreateCitationSubscription,
-        "`signing_secret` is shown this once.",
+        "`signing_secret` is returned only in this response.",
     )
     .needs("create_citation_subscription")
     .body::<NewCitationSubscription>()
@@ -23,7 +23,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     .leads_to(Operation::DeleteCitationSubscription, ID);
     all.describe(
         Operation::ListCitationSubscriptions,
-        "In the order in which they were made.",
+        "In order of creation.",
     )
     .needs("list_citation_subscriptions")
     .query::<OfRecall>()
@@ -35,18 +35,18 @@ pub(super) fn describe(all: &mut Descriptions) {
         .needs("delete_citation_subscription");
     all.describe(
         Operation::RotateCitationSubscriptionSecret,
-        "The new `signing_secret` is shown this once. For 24 hours deliveries are signed with the old one too.",
+        "The new `signing_secret` is returned only in this response. For 24 hours deliveries are signed with the old one too.",
     )
     .needs("rotate_citation_subscription_secret")
     .empty_body()
     .answers::<RotatedSecret>();
 }
 
-/// Which subscriptions a list shows.
+/// Filter of a list of subscriptions.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "read as a schema alone")]
+#[expect(dead_code, reason = "only used as a schema")]
 struct OfRecall {
-    /// The recall that they are for.
+    /// Recall that they belong to.
     recall_id: RecallId,
 }
 

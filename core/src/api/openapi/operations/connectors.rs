@@ -1,4 +1,4 @@
-//! Connectors and the reports of their syncs.
+//! Connectors and their sync reports.
 
 use schemars::JsonSchema;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::api::route::Operation;
 use crate::model::Timestamp;
 use crate::service::{ConnectorDetails, ConnectorUpdate, NewConnector, SyncOutcomeKind};
 
-/// What a sync came to.
+/// Result of a sync.
 #[derive(JsonSchema)]
 #[schemars(extend("oneOf" = [
     {
@@ -19,19 +19,21 @@ use crate::service::{ConnectorDetails, ConnectorUpdate, NewConnector, SyncOutcom
         "properties": { "outcome": { "const": "success" }, "error": false, "is_authentication": false },
     },
 ]))]
-#[allow(dead_code, reason = "nothing but its schema")]
+#[allow(dead_code, reason = "only used as a schema")]
 struct SyncReportRequest {
     /// Success or failure.
     outcome: SyncOutcomeKind,
-    /// Why it failed, for people: required for a failure and refused for a success; cut at 500 characters.
+    /// Reason for a failure, for people; truncated to 500 characters.
+    ///
+    /// Required for a failure; must be omitted for a success.
     error: Option<String>,
-    /// Whether the account at the other end was refused; for a failure alone.
+    /// True if the connected account was rejected; only for a failure.
     is_authentication: Option<bool>,
-    /// When the next one is planned; without it, one interval from now.
+    /// Time of the next sync; by default one interval from now.
     next_sync_at: Option<Timestamp>,
 }
 
-/// The parameters of the operations on one connector, from the answer to its creation.
+/// Parameters of the operations on one connector, from the response to its creation.
 const MADE: &[(&str, &str)] = &[
     ("id", "$request.path.id"),
     ("connectorId", "$response.body#/id"),
@@ -46,27 +48,24 @@ pub(super) fn describe(all: &mut Descriptions) {
         .leads_to(Operation::UpdateConnector, MADE)
         .leads_to(Operation::DeleteConnector, MADE)
         .leads_to(Operation::ReportSync, MADE);
-    all.describe(
-        Operation::ListConnectors,
-        "In the order in which they were made.",
-    )
-    .needs("list_connectors")
-    .answers_page::<ConnectorDetails>();
+    all.describe(Operation::ListConnectors, "In order of creation.")
+        .needs("list_connectors")
+        .answers_page::<ConnectorDetails>();
     all.describe(Operation::GetConnector, "")
         .needs("connector")
         .answers::<ConnectorDetails>();
+    all.describe(Operation::UpdateConnector, "Omitted fields are unchanged.")
+        .needs("update_connector")
+        .optional_body::<ConnectorUpdate>()
+        .answers::<ConnectorDetails>();
     all.describe(
-        Operation::UpdateConnector,
-        "What is left out stays as it is.",
+        Operation::DeleteConnector,
+        "Memories that it imported remain.",
     )
-    .needs("update_connector")
-    .optional_body::<ConnectorUpdate>()
-    .answers::<ConnectorDetails>();
-    all.describe(Operation::DeleteConnector, "What came in by it stays.")
-        .needs("delete_connector");
+    .needs("delete_connector");
     all.describe(
         Operation::ReportSync,
-        "A status that it changes is announced. Where the answer is lost, report again.",
+        "A change of the connector's status is published as an event. If the response is lost, send the report again.",
     )
     .needs("report_sync")
     .body::<SyncReportRequest>()

@@ -7,7 +7,7 @@ use crate::model::DashboardSummary;
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::GetDashboardSummary,
-        "Costs the same however many memories there are.",
+        "Its cost does not depend on the number of memories.",
     )
     .needs("dashboard_summary")
     .if_none_match()

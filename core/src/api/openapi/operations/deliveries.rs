@@ -2,12 +2,12 @@
 
 use schemars::JsonSchema;
 
-use crate::access::{Need, needs};
+use crate::access::{RequiredPermission, permissions};
 use crate::api::openapi::description::Descriptions;
 use crate::api::route::Operation;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryStatus};
-use crate::service::Redelivered;
+use crate::service::RedeliveryReport;
 
 pub(super) fn describe(all: &mut Descriptions) {
     describe_of(all, &WEBHOOK);
@@ -17,8 +17,8 @@ pub(super) fn describe(all: &mut Descriptions) {
 fn describe_of(all: &mut Descriptions, endpoint: &EndpointOperations) {
     all.describe(
         endpoint.list,
-        "Those that are still kept, by the time of their events. Each has its attempts, the oldest first: when, for how long, \
-         and the status of the answer or what went wrong.",
+        "Deliveries within the retention period, by the time of their events. Each has its attempts, oldest first, with time, \
+         duration, and the status of the response or the failure.",
     )
     .always_needs(endpoint.list_need)
     .query::<WithStatus>()
@@ -28,72 +28,72 @@ fn describe_of(all: &mut Descriptions, endpoint: &EndpointOperations) {
         .answers::<Delivery>();
     all.describe(
         endpoint.redeliver,
-        "It waits for an attempt at once, with a whole new schedule of retries and the same `webhook-id`, whatever became of \
-         it before: read it again to see what comes of it. An endpoint that is switched off has to be switched on first.",
+        "The delivery is due immediately, with a new retry schedule and the same `webhook-id`, whatever its state. Read it \
+         again for the result. An inactive endpoint has to be activated first.",
     )
     .always_needs(endpoint.redeliver_need)
-    .refuses(&Error::EndpointOff)
+    .refuses(&Error::EndpointInactive)
     .empty_body()
     .answers::<Delivery>()
     .leads_to(endpoint.get, endpoint.of_delivery);
     all.describe(
         endpoint.redeliver_dead,
-        "The dead letters, the oldest first, each as if it was redelivered alone. `has_more` says that there are more than one \
-         call takes: call again.",
+        "Dead letters are redelivered oldest first, each as by a single redelivery. If `has_more` is true, call again: more \
+         remain than one call processes.",
     )
     .always_needs(endpoint.redeliver_dead_need)
-    .refuses(&Error::EndpointOff)
+    .refuses(&Error::EndpointInactive)
     .empty_body()
-    .answers::<Redelivered>();
+    .answers::<RedeliveryReport>();
     all.describe(
         endpoint.ping,
-        "Sends one `webhook.ping`, with a single attempt, whatever type of event it is told of: read the delivery again to see \
-         what came of it. One that the service switched off is tried too, and a 2xx answer switches it on again; one that its \
-         owner switched off is not.",
+        "Sends one `webhook.ping` in a single attempt, whatever the event type of the endpoint. Read the delivery again for \
+         the result. An endpoint that the service disabled receives it too, and a 2xx response activates it again. An \
+         endpoint that its owner deactivated does not.",
     )
     .always_needs(endpoint.ping_need)
-    .refuses(&Error::EndpointOff)
+    .refuses(&Error::EndpointInactive)
     .empty_body()
     .answers::<Delivery>()
     .leads_to(endpoint.get, endpoint.of_delivery)
     .leads_to(endpoint.redeliver, endpoint.of_delivery);
 }
 
-/// Which deliveries a list shows.
+/// Filter of a list of deliveries.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "read as a schema alone")]
+#[expect(dead_code, reason = "only used as a schema")]
 struct WithStatus {
-    /// Where they stand; without it all of them.
+    /// State of the deliveries; any if omitted.
     status: Option<DeliveryStatus>,
 }
 
-/// The operations on one kind of endpoint, and what they need.
+/// Operations on one kind of endpoint, and the permissions that they require.
 struct EndpointOperations {
     list: Operation,
-    list_need: Need,
+    list_need: RequiredPermission,
     get: Operation,
-    get_need: Need,
+    get_need: RequiredPermission,
     redeliver: Operation,
-    redeliver_need: Need,
+    redeliver_need: RequiredPermission,
     redeliver_dead: Operation,
-    redeliver_dead_need: Need,
+    redeliver_dead_need: RequiredPermission,
     ping: Operation,
-    ping_need: Need,
-    /// The parameters of the operations on one delivery, from an answer that shows it.
+    ping_need: RequiredPermission,
+    /// Parameters of the operations on one delivery, from a response that contains it.
     of_delivery: &'static [(&'static str, &'static str)],
 }
 
 const WEBHOOK: EndpointOperations = EndpointOperations {
     list: Operation::ListWebhookDeliveries,
-    list_need: needs::LIST_WEBHOOK_DELIVERIES,
+    list_need: permissions::LIST_WEBHOOK_DELIVERIES,
     get: Operation::GetWebhookDelivery,
-    get_need: needs::READ_WEBHOOK_DELIVERY,
+    get_need: permissions::READ_WEBHOOK_DELIVERY,
     redeliver: Operation::RedeliverToWebhook,
-    redeliver_need: needs::REDELIVER_TO_WEBHOOK,
+    redeliver_need: permissions::REDELIVER_TO_WEBHOOK,
     redeliver_dead: Operation::RedeliverDeadToWebhook,
-    redeliver_dead_need: needs::REDELIVER_DEAD_TO_WEBHOOK,
+    redeliver_dead_need: permissions::REDELIVER_DEAD_TO_WEBHOOK,
     ping: Operation::PingWebhook,
-    ping_need: needs::PING_WEBHOOK,
+    ping_need: permissions::PING_WEBHOOK,
     of_delivery: &[
         ("id", "$request.path.id"),
         ("webhookId", "$request.path.webhookId"),
@@ -103,15 +103,15 @@ const WEBHOOK: EndpointOperations = EndpointOperations {
 
 const SUBSCRIPTION: EndpointOperations = EndpointOperations {
     list: Operation::ListCitationSubscriptionDeliveries,
-    list_need: needs::LIST_SUBSCRIPTION_DELIVERIES,
+    list_need: permissions::LIST_SUBSCRIPTION_DELIVERIES,
     get: Operation::GetCitationSubscriptionDelivery,
-    get_need: needs::READ_SUBSCRIPTION_DELIVERY,
+    get_need: permissions::READ_SUBSCRIPTION_DELIVERY,
     redeliver: Operation::RedeliverToCitationSubscription,
-    redeliver_need: needs::REDELIVER_TO_SUBSCRIPTION,
+    redeliver_need: permissions::REDELIVER_TO_SUBSCRIPTION,
     redeliver_dead: Operation::RedeliverDeadToCitationSubscription,
-    redeliver_dead_need: needs::REDELIVER_DEAD_TO_SUBSCRIPTION,
+    redeliver_dead_need: permissions::REDELIVER_DEAD_TO_SUBSCRIPTION,
     ping: Operation::PingCitationSubscription,
-    ping_need: needs::PING_SUBSCRIPTION,
+    ping_need: permissions::PING_SUBSCRIPTION,
     of_delivery: &[
         ("id", "$request.path.id"),
         ("deliveryId", "$response.body#/id"),

@@ -8,22 +8,22 @@ use crate::model::McpKeySummary;
 use crate::schema::RotationSeconds;
 use crate::service::{IssuedMcpKey, NewMcpKey};
 
-/// How a key is rotated.
+/// Rotation of a key.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[allow(dead_code, reason = "nothing but its schema")]
+#[allow(dead_code, reason = "only used as a schema")]
 struct RotateMcpKeyRequest {
-    /// In what time it has to be replaced again; without it, as long as before.
+    /// Time within which the key must be rotated again, in seconds; by default unchanged.
     rotation_seconds: Option<RotationSeconds>,
 }
 
-/// The parameters of the operations on one key, from the answer to its creation.
+/// Parameters of the operations on one key, from the response to its creation.
 const MADE: &[(&str, &str)] = &[("id", "$request.path.id"), ("keyId", "$response.body#/id")];
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::CreateMcpKey,
-        "`secret` is the key itself, shown this once. A client that is not known counts as `other`.",
+        "`secret` is the key itself, returned only in this response. An unknown client is stored as `other`.",
     )
     .needs("create_mcp_key")
     .body::<NewMcpKey>()
@@ -33,7 +33,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     .leads_to(Operation::RevokeMcpKey, MADE);
     all.describe(
         Operation::ListMcpKeys,
-        "In the order in which they were made, never with the keys themselves.",
+        "In order of creation, without the keys themselves.",
     )
     .needs("list_mcp_keys")
     .answers_page::<McpKeySummary>();
@@ -42,20 +42,20 @@ pub(super) fn describe(all: &mut Descriptions) {
         .answers::<McpKeySummary>();
     all.describe(
         Operation::RotateMcpKey,
-        "The old secret is taken no more from that moment on; the identifier stays. Whoever rotates a key answers for \
-         it: it acts as that member from now on, and its audience has to cover that member.",
+        "The old secret stops working immediately; the identifier is unchanged. From then on the key acts as the member \
+         that rotates it, and its audience has to cover that member.",
     )
     .needs("rotate_mcp_key")
     .optional_body::<RotateMcpKeyRequest>()
     .answers::<IssuedMcpKey>();
     all.describe(
         Operation::RevokeMcpKey,
-        "It is taken no more from that moment on.",
+        "The key stops working immediately.",
     )
     .needs("revoke_mcp_key");
     all.describe(
         Operation::NoteMcpKeyUse,
-        "The key is the one that is presented as the bearer token.",
+        "The bearer token has to be an MCP key of the workspace.",
     )
     .empty_body();
 }

@@ -1,4 +1,4 @@
-//! Members and the roles that they hold.
+//! Members and their roles.
 
 use schemars::JsonSchema;
 use serde_json::json;
@@ -12,33 +12,29 @@ use crate::service::{MemberDetails, MemberUpdate, NewMember};
 
 const HANDLE_TAKEN: Error = Error::SlugTaken { what: "member" };
 
-/// Which role a member gets in a workspace.
+/// Assignment of a role in a workspace.
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "nothing but its schema")]
+#[allow(dead_code, reason = "only used as a schema")]
 struct AssignWorkspaceRoleRequest {
-    /// The role; not `owner`.
+    /// Role to assign; not `owner`.
     #[schemars(with = "crate::schema::WorkspaceRole")]
     role: RoleRef,
 }
 
-/// The parameters of the operations on one member, from the answer to its creation.
+/// Parameters of the operations on one member, from the response to its creation.
 const ADDED: &[(&str, &str)] = &[
     ("orgSlug", "$request.path.orgSlug"),
     ("memberId", "$response.body#/data/id"),
 ];
 
 pub(super) fn describe(all: &mut Descriptions) {
-    all.describe(
-        Operation::ListMembers,
-        "In the order in which they were added.",
-    )
-    .needs("list_members")
-    .answers_page::<Member>();
+    all.describe(Operation::ListMembers, "In order of addition.")
+        .needs("list_members")
+        .answers_page::<Member>();
     all.describe(
         Operation::AddMember,
-        "The member gets no token and no session by that. Nobody grants what they do not hold: a role that may do more \
-         than the caller, or a team that the caller is not in (who may do everything gives any team). Owners are made by \
-         owners alone.",
+        "Adding a member issues no token and no session. A caller cannot grant more than it holds: neither a role with other \
+         permissions nor, without all permissions, a team that it is not in. Only owners can add owners.",
     )
     .needs("add_member")
     .body::<NewMember>()
@@ -55,7 +51,7 @@ pub(super) fn describe(all: &mut Descriptions) {
         .etag();
     all.describe(
         Operation::UpdateMember,
-        "What is left out stays as it is. Owners are changed by owners alone, and the last one stays.",
+        "Omitted fields are unchanged. Only owners can change owners, and one owner always remains.",
     )
     .needs("update_member")
     .if_match()
@@ -65,20 +61,20 @@ pub(super) fn describe(all: &mut Descriptions) {
     .etag();
     all.describe(
         Operation::RemoveMember,
-        "From that moment on none of its tokens, sessions and MCP keys is taken. Owners are removed by owners alone, and \
-         the last one stays.",
+        "Its tokens, sessions and MCP keys stop working immediately. Only owners can remove owners, and one owner always \
+         remains.",
     )
     .needs("remove_member");
     all.describe(
         Operation::AssignWorkspaceRole,
-        "There it replaces the role in the organisation. Owners are restricted by owners alone.",
+        "It replaces the role in the organisation there. Only owners can restrict owners.",
     )
     .needs("assign_role")
     .body::<AssignWorkspaceRoleRequest>()
     .example(json!({ "role": "viewer" }));
     all.describe(
         Operation::EndWorkspaceRole,
-        "The role in the organisation counts there again.",
+        "The role in the organisation applies there again.",
     )
     .needs("end_workspace_role");
 }

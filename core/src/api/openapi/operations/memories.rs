@@ -9,15 +9,15 @@ use crate::model::{
 };
 use crate::service::{CreateMemory, IngestBatch, IngestResult};
 
-/// The memory that was just made.
+/// Parameters of the operations on one memory, from the response to its creation.
 const ID: &[(&str, &str)] = &[("id", "$response.body#/id")];
 
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::BulkUpdateMemories,
-        "At least one attribute is set. The answer is `200` whenever the request was processed: one bad memory never \
-         fails the others, its item has an `error` in place of the `memory`. Within 24 hours the same `Idempotency-Key` \
-         with the same body returns the stored result; with another body it is refused.",
+        "At least one attribute has to be set. The status is `200` whenever the request was processed: a memory that cannot \
+         be changed does not fail the others, its item has an `error` instead of the `memory`. Within 24 hours the same \
+         `Idempotency-Key` with the same body returns the stored result; with a different body it is rejected.",
     )
     .needs("bulk_update")
     .idempotency_key()
@@ -30,9 +30,9 @@ pub(super) fn describe(all: &mut Descriptions) {
     .answers::<BulkResult>();
     all.describe(
         Operation::ListMemories,
-        "Those that have every label that is asked for, in the order in which they were made. Who may relabel sees the \
-         labels of all; what a memory says is shown to its readers, and `null` to others. A page looks through a bounded \
-         number of memories: it may be short, or empty, and the list goes on all the same.",
+        "Memories that match every filter, in order of creation. A caller that may relabel sees the labels of all of them; \
+         the title is `null` for a caller that may not read the memory. A page examines a bounded number of memories, so \
+         that it may be short or empty although more follow.",
     )
     .needs("list_memories")
     .query::<MemoryFilter>()
@@ -43,7 +43,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     );
     all.describe(
         Operation::CreateMemory,
-        "It waits for review. A `sourceKey` that a memory from the source has already is refused: a batch updates.",
+        "The memory waits for review. A `sourceKey` that another memory from the source has is rejected; ingest a batch to update it.",
     )
     .needs("create_memory")
     .body::<CreateMemory>()
@@ -54,14 +54,14 @@ pub(super) fn describe(all: &mut Descriptions) {
     .leads_to(Operation::DeleteMemory, ID);
     all.describe(
         Operation::IngestMemories,
-        "All of the batch comes in, or none of it. A `source_key` seen before updates that memory.",
+        "A batch is ingested completely or not at all. A known `source_key` updates that memory.",
     )
     .needs("ingest")
     .body::<IngestBatch>()
     .answers::<IngestResult>();
     all.describe(
         Operation::UpdateMemory,
-        "What is left out stays as it is; the labels follow the rules of a bulk update.",
+        "Omitted fields are unchanged. Labels follow the rules of a bulk update.",
     )
     .needs("update_memory")
     .if_match()
@@ -70,12 +70,12 @@ pub(super) fn describe(all: &mut Descriptions) {
     .etag();
     all.describe(
         Operation::DeleteMemory,
-        "What it says is erased everywhere; the audit log keeps identifiers and labels.",
+        "Its title and content are erased everywhere; the audit log keeps identifiers and labels.",
     )
     .needs("delete_memory");
     all.describe(
         Operation::GetMemory,
-        "Who may relabel sees the labels of all; what a memory says is shown to its readers, and `null` to others.",
+        "A caller that may relabel sees the labels of every memory; title and content are `null` for a caller that may not read it.",
     )
     .needs("memory")
     .if_none_match()

@@ -1,4 +1,4 @@
-//! What the document says of each operation: one file for each file of `handlers`.
+//! Descriptions of the operations, in one file for each file of `handlers`.
 
 mod audit;
 mod chats;
@@ -17,7 +17,7 @@ mod workspaces;
 
 use super::description::Descriptions;
 
-/// Describes every operation.
+/// Describes all operations.
 pub(super) fn describe(all: &mut Descriptions) {
     memories::describe(all);
     workspaces::describe(all);

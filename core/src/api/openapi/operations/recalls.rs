@@ -8,7 +8,7 @@ use crate::service::NewRecall;
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::CreateRecall,
-        "Who subscribes to it hears when one of the memories changes.",
+        "Its subscribers are notified when one of the memories changes.",
     )
     .needs("create_recall")
     .body::<NewRecall>()
@@ -20,7 +20,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     );
     all.describe(
         Operation::ListRecalls,
-        "In the order in which they were made, without the memories that they cite.",
+        "Newest first, without the memories that they cite.",
     )
     .needs("list_recalls")
     .answers_page::<RecallSummary>();

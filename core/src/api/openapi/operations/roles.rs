@@ -14,8 +14,8 @@ const ROLE_IN_USE: Error = Error::RoleInUse { holder_count: 1 };
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::DeleteCustomRole,
-        "`reassign_to` names the role that the holders get: `viewer`, `member` or an active custom role of the whole \
-         organisation. Without it a role that somebody holds is refused.",
+        "`reassign_to` names the new role of its holders: `viewer`, `member` or an active organisation-wide custom role. It \
+         is required if the role has holders.",
     )
     .needs("delete_custom_role")
     .optional_body::<DeleteRole>()
@@ -23,13 +23,13 @@ pub(super) fn describe(all: &mut Descriptions) {
     .refuses(&ROLE_IN_USE);
     all.describe(
         Operation::UpdateCustomRole,
-        "What is left out stays as it is. Nobody can grant what they do not hold.",
+        "Omitted fields are unchanged. A caller cannot grant permissions that it does not hold.",
     )
     .needs("update_custom_role")
     .if_match()
     .optional_body::<CustomRoleUpdate>()
     .example(json!({
-        "description": "Reviews what comes in.",
+        "description": "Reviews new memories.",
         "actions": { "allow": ["memory:review"], "deny": ["chat:write"] },
     }))
     .answers_data::<CustomRole>()
@@ -37,7 +37,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     .refuses(&SLUG_TAKEN);
     all.describe(
         Operation::CreateCustomRole,
-        "Nobody can grant what they do not hold.",
+        "A caller cannot grant permissions that it does not hold.",
     )
     .needs("create_custom_role")
     .body::<NewCustomRole>()
@@ -57,7 +57,7 @@ pub(super) fn describe(all: &mut Descriptions) {
         .etag();
     all.describe(
         Operation::ListCustomRoles,
-        "All of them at once, by name, then by identifier.",
+        "All of them on one page, sorted by name, then by identifier.",
     )
     .needs("list_custom_roles")
     .answers_data::<Vec<CustomRole>>();

@@ -11,12 +11,9 @@ pub(super) fn describe(all: &mut Descriptions) {
         .body::<NewSource>()
         .answers::<Source>()
         .leads_to(Operation::GetSource, &[("id", "$response.body#/id")]);
-    all.describe(
-        Operation::ListSources,
-        "In the order in which they were made.",
-    )
-    .needs("list_sources")
-    .answers_page::<Source>();
+    all.describe(Operation::ListSources, "In order of creation.")
+        .needs("list_sources")
+        .answers_page::<Source>();
     all.describe(Operation::GetSource, "")
         .needs("source")
         .answers::<Source>();

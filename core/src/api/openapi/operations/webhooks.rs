@@ -7,13 +7,13 @@ use crate::model::{
 };
 use crate::service::{InboundBatch, RotatedSecret};
 
-/// The parameters of the operations on one webhook, from the answer to its registration.
+/// Parameters of the operations on one webhook, from the response to its creation.
 const MADE: &[(&str, &str)] = &[
     ("id", "$request.path.id"),
     ("webhookId", "$response.body#/id"),
 ];
 
-/// The parameters of the address of an inbound webhook, from the same answer.
+/// Parameters of the address of an inbound webhook, from the same response.
 const ADDRESS: &[(&str, &str)] = &[
     ("org", "$response.body#/org_id"),
     ("id", "$response.body#/id"),
@@ -22,7 +22,7 @@ const ADDRESS: &[(&str, &str)] = &[
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::CreateWebhook,
-        "`signing_secret` is shown this once.",
+        "`signing_secret` is returned only in this response.",
     )
     .needs("create_webhook")
     .body::<NewWebhook>()
@@ -36,7 +36,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     .leads_to(Operation::DeleteWebhook, MADE);
     all.describe(
         Operation::CreateInboundWebhook,
-        "`signing_secret` is shown this once. `url` is where senders post to.",
+        "`signing_secret` is returned only in this response. Senders post to `url`.",
     )
     .needs("create_inbound_webhook")
     .body::<NewInboundWebhook>()
@@ -48,7 +48,7 @@ pub(super) fn describe(all: &mut Descriptions) {
     .leads_to(Operation::DeleteInboundWebhook, MADE);
     all.describe(
         Operation::ListWebhooks,
-        "In the order in which they were made, without their secrets.",
+        "In order of creation, without their secrets.",
     )
     .needs("list_webhooks")
     .answers_page::<Webhook>();
@@ -56,7 +56,7 @@ pub(super) fn describe(all: &mut Descriptions) {
         .needs("webhook")
         .answers::<Webhook>()
         .etag();
-    all.describe(Operation::UpdateWebhook, "What is left out stays as it is.")
+    all.describe(Operation::UpdateWebhook, "Omitted fields are unchanged.")
         .needs("update_webhook")
         .if_match()
         .optional_body::<WebhookUpdate>()
@@ -66,14 +66,14 @@ pub(super) fn describe(all: &mut Descriptions) {
         .needs("delete_webhook");
     all.describe(
         Operation::RotateWebhookSecret,
-        "The new `signing_secret` is shown this once. For 24 hours the old one counts too.",
+        "The new `signing_secret` is returned only in this response. The old one remains valid for 24 hours.",
     )
     .needs("rotate_webhook_secret")
     .empty_body()
     .answers::<RotatedSecret>();
     all.describe(
         Operation::ListInboundWebhooks,
-        "In the order in which they were made, without their secrets.",
+        "In order of creation, without their secrets.",
     )
     .needs("list_inbound_webhooks")
     .answers_page::<InboundWebhook>();
@@ -83,7 +83,7 @@ pub(super) fn describe(all: &mut Descriptions) {
         .etag();
     all.describe(
         Operation::UpdateInboundWebhook,
-        "What is left out stays as it is.",
+        "Omitted fields are unchanged.",
     )
     .needs("update_inbound_webhook")
     .if_match()
@@ -94,20 +94,20 @@ pub(super) fn describe(all: &mut Descriptions) {
         .needs("delete_inbound_webhook");
     all.describe(
         Operation::RotateInboundWebhookSecret,
-        "The new `signing_secret` is shown this once. For 24 hours the old one counts too.",
+        "The new `signing_secret` is returned only in this response. The old one remains valid for 24 hours.",
     )
     .needs("rotate_inbound_webhook_secret")
     .empty_body()
     .answers::<RotatedSecret>();
     all.describe(
         Operation::PostToInboundWebhook,
-        "The address is the `url` of the inbound webhook; the message is signed as Standard Webhooks 1.0.0 says, with the \
-         webhook's secret, not more than 5 minutes ago. The memories wait for review, and belong to the source of the \
-         webhook; a `source_key` seen before updates that memory. All are taken in, or none. A message that was taken in is \
-         answered alike when it comes again, without effect, for 7 days. It is taken in by the member in `acts_as`, with \
-         what that member may do at the moment: `403` where it is gone or may no longer.",
+        "The address is the `url` of the inbound webhook. The message is signed with the webhook's secret (Standard Webhooks \
+         1.0.0), at most 5 minutes from the server's time in either direction. The memories wait for review and belong to the source of the webhook; a known \
+         `source_key` updates that memory. A message is ingested completely or not at all. For 7 days, the repetition of an \
+         accepted message is answered `204` and has no effect. The member in `acts_as` creates the memories with its current \
+         permissions: `403` if it has been removed or lacks them.",
     )
-    .needs("take_message")
+    .needs("ingest_message")
     .signed()
     .body::<InboundBatch>();
 }

@@ -7,7 +7,7 @@ use crate::model::Workspace;
 pub(super) fn describe(all: &mut Descriptions) {
     all.describe(
         Operation::ListWorkspaces,
-        "In the order in which they were made. A credential that is narrowed to some workspaces sees those alone.",
+        "In order of creation. A credential scoped to some workspaces sees only those.",
     )
     .answers_page::<Workspace>()
     .leads_to(

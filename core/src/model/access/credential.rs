@@ -1,0 +1,260 @@
+//! Credentials: opaque secrets, of which only a hash is stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::ActionSet;
+use crate::env::Env;
+use crate::model::{AudienceLabel, CredentialId, MemberId, OrgId, Timestamp, WorkspaceId};
+
+crate::model::names::string_enum! {
+    /// Kind of a credential: its carrier, and so the operations that accept it.
+    CredentialKind {
+        /// `Authorization: Bearer wkt_…`
+        Bearer = "bearer",
+        /// The cookie `service_session=wks_…`
+        Session = "session",
+    }
+}
+
+impl CredentialKind {
+    /// Returns the prefix of its secrets.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Bearer => "wkt_",
+            Self::Session => "wks_",
+        }
+    }
+}
+
+/// Number of random bytes in a secret.
+const SECRET_RANDOM_BYTES: usize = 32;
+
+/// An access token or a session in clear text.
+///
+/// It consists of `wkt_` or `wks_`, the organisation as a hint for routers, and 32 random bytes. No
+/// decision depends on the hint.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    kind: CredentialKind,
+    text: String,
+}
+
+/// Error of a text that is not a [`Secret`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an access token or a session of this service")]
+pub struct InvalidSecret;
+
+impl Secret {
+    /// Generates a new secret.
+    #[must_use]
+    pub fn generate(kind: CredentialKind, org: OrgId, env: &Env) -> Self {
+        let random = URL_SAFE_NO_PAD.encode(env.random::<SECRET_RANDOM_BYTES>());
+        Self {
+            kind,
+            text: format!("{}{}_{random}", kind.prefix(), org.0.simple()),
+        }
+    }
+
+    /// Returns the kind of the credential.
+    #[must_use]
+    pub fn kind(&self) -> CredentialKind {
+        self.kind
+    }
+
+    /// Returns the organisation named in the secret: an untrusted hint for finding the right store.
+    #[must_use]
+    pub fn org_hint(&self) -> Option<OrgId> {
+        let (hint, _) = self.text[self.kind.prefix().len()..].split_once('_')?;
+        hint.parse().ok().map(OrgId)
+    }
+
+    /// Returns the hash that is stored.
+    #[must_use]
+    pub fn hash(&self) -> SecretHash {
+        SecretHash(Sha256::digest(self.text.as_bytes()).into())
+    }
+
+    /// Returns the clear text, to be shown once to its holder.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}…", self.kind.prefix())
+    }
+}
+
+impl FromStr for Secret {
+    type Err = InvalidSecret;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let kind = CredentialKind::ALL
+            .iter()
+            .copied()
+            .find(|kind| text.starts_with(kind.prefix()));
+        let kind = kind.ok_or(InvalidSecret)?;
+        let (_, random) = text[kind.prefix().len()..]
+            .split_once('_')
+            .ok_or(InvalidSecret)?;
+        let is_whole = URL_SAFE_NO_PAD
+            .decode(random)
+            .is_ok_and(|bytes| bytes.len() == SECRET_RANDOM_BYTES);
+        is_whole
+            .then(|| Self {
+                kind,
+                text: text.to_owned(),
+            })
+            .ok_or(InvalidSecret)
+    }
+}
+
+/// The SHA-256 of a [`Secret`]. Its 256 random bits make a fast hash without salt sufficient.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SecretHash(pub [u8; 32]);
+
+impl fmt::Display for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for SecretHash {
+    type Err = InvalidSecret;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut bytes = [0; 32];
+        if text.len() != 2 * bytes.len() || !text.is_ascii() {
+            return Err(InvalidSecret);
+        }
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16)
+                .map_err(|_| InvalidSecret)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A credential as the caller presents it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// The clear text of an access token or a session.
+    Secret(Secret),
+    /// A member that the application has authenticated by its own means.
+    ///
+    /// Never create it from unverified network input. It acts with the whole role of the member.
+    Trusted {
+        /// Organisation of the member.
+        org: OrgId,
+        /// Identifier of the member.
+        member: MemberId,
+    },
+}
+
+impl From<Secret> for Credential {
+    fn from(secret: Secret) -> Self {
+        Self::Secret(secret)
+    }
+}
+
+/// Scope of a token. An absent field does not restrict it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenScope {
+    /// Workspaces that it is valid in. Such a token is not valid for the organisation as a whole.
+    pub workspaces: Option<Vec<WorkspaceId>>,
+    /// Actions that it may be used for, of those that its member has.
+    pub actions: Option<ActionSet>,
+    /// Audience labels that it covers instead of its member's. MCP keys have them.
+    pub audience: Option<Vec<AudienceLabel>>,
+}
+
+impl TokenScope {
+    /// Returns true if the scope includes the workspace.
+    #[must_use]
+    pub fn admits(&self, workspace: WorkspaceId) -> bool {
+        self.workspaces
+            .as_ref()
+            .is_none_or(|workspaces| workspaces.contains(&workspace))
+    }
+}
+
+/// Stored record of an access token or a session.
+///
+/// Only revocation changes it: the time of its last use is stored separately.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CredentialRecord {
+    /// Identifier of the credential.
+    pub id: CredentialId,
+    /// Kind of the credential.
+    pub kind: CredentialKind,
+    /// Purpose, in the words of its creator.
+    pub name: String,
+    /// Organisation of the member.
+    pub org_id: OrgId,
+    /// Member that it authenticates.
+    pub member_id: MemberId,
+    /// Scope of the credential.
+    #[serde(rename = "narrowing")]
+    pub scope: TokenScope,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Time from which it is treated as unknown.
+    pub expires_at: Timestamp,
+    /// Time of revocation, from which it is rejected.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl CredentialRecord {
+    /// Returns true if it is accepted at this time.
+    #[must_use]
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        now < self.expires_at && self.revoked_at.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env() -> Env {
+        Env::new(
+            || Timestamp::UNIX_EPOCH,
+            |buffer: &mut [u8]| buffer.fill(0xA5),
+        )
+    }
+
+    #[test]
+    fn secret_round_trips_and_is_redacted_in_debug_output() {
+        let org = OrgId(uuid::Uuid::from_u128(7));
+        for kind in CredentialKind::ALL {
+            let secret = Secret::generate(*kind, org, &env());
+            assert_eq!(secret.expose().parse::<Secret>().unwrap(), secret);
+            assert_eq!(secret.org_hint(), Some(org));
+            assert!(!format!("{secret:?}").contains(&secret.expose()[8..]));
+        }
+    }
+
+    #[test]
+    fn secret_parser_rejects_malformed_text() {
+        let whole = Secret::generate(CredentialKind::Bearer, OrgId(uuid::Uuid::nil()), &env());
+        let short = &whole.expose()[..whole.expose().len() - 2];
+        for text in ["", "wkt_", "wkt_a_b", "Bearer", short] {
+            assert_eq!(text.parse::<Secret>(), Err(InvalidSecret), "{text}");
+        }
+    }
+}

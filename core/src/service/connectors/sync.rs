@@ -1,0 +1,125 @@
+//! Sync reports of connectors, and the statuses that result from them.
+
+use serde_json::json;
+
+use crate::access::{Credential, permissions};
+use crate::error::Error;
+use crate::model::{ConnectorId, EventType, OrgId, Timestamp, WorkspaceId};
+use crate::service::KnowledgeService;
+use crate::service::connectors::health::ConnectorState;
+use crate::service::connectors::manage::read_connector;
+use crate::service::connectors::types::SyncReport;
+use crate::service::connectors::types::{Connector, ConnectorRef};
+use crate::service::kit::outbox::Outbox;
+use crate::service::maintain::ScheduledTask;
+use crate::store::{Key, Transaction};
+
+impl KnowledgeService {
+    /// Records the report of a sync. A resulting change of the connector's status is published.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
+    /// [`Error::Forbidden`] without `connector:report` there.
+    pub async fn report_sync(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        connector: ConnectorId,
+        report: &SyncReport,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let (caller, _) = self
+                .authorize_in(
+                    &mut transaction,
+                    credential,
+                    workspace,
+                    permissions::REPORT_SYNC,
+                )
+                .await?;
+            let reference = ConnectorRef {
+                org: caller.org_id(),
+                workspace,
+                connector,
+            };
+            let (connector, mut state) = read_connector(&mut transaction, reference).await?;
+            state.note(&connector, report, now);
+            self.write_state(&mut transaction, reference, &connector, state, now)
+                .await?;
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Publishes a status that results only from the passage of time, and schedules the next check.
+    pub(crate) async fn announce_status(
+        &self,
+        due: &Key,
+        org: OrgId,
+        workspace: WorkspaceId,
+        connector: ConnectorId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let reference = ConnectorRef {
+            org,
+            workspace,
+            connector,
+        };
+        self.transact(|mut transaction| async move {
+            transaction.delete(due.clone());
+            match read_connector(&mut transaction, reference).await {
+                Ok((connector, state)) => {
+                    // Each report schedules its own check: only the last one continues.
+                    if state.look_at.is_none_or(|planned| planned <= now) {
+                        self.write_state(&mut transaction, reference, &connector, state, now)
+                            .await?;
+                    }
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Writes the state, publishes a changed status and schedules the next check.
+    pub(crate) async fn write_state(
+        &self,
+        transaction: &mut Transaction,
+        reference: ConnectorRef,
+        connector: &Connector,
+        mut state: ConnectorState,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let health = state.health(connector, now);
+        if state.announced != Some(health.status) {
+            let data = json!({
+                "workspace_id": reference.workspace,
+                "service_account_id": reference.connector,
+                "from": state.announced,
+                "to": health.status,
+            });
+            let outbox =
+                Outbox::begin(transaction, reference.org, reference.workspace, now).await?;
+            outbox.emit(
+                transaction,
+                self.env(),
+                EventType::ConnectorStatusChanged,
+                data,
+            );
+            state.announced = Some(health.status);
+        }
+        state.look_at = health.changes_at;
+        transaction.put(reference.state_key(), &state);
+        if let Some(at) = health.changes_at {
+            let due = ScheduledTask::Connector {
+                org: reference.org,
+                workspace: reference.workspace,
+                connector: reference.connector,
+            };
+            due.schedule(transaction, at, self.env());
+        }
+        Ok(())
+    }
+}

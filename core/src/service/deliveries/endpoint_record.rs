@@ -1,0 +1,272 @@
+//! Stored records of endpoints, and how the service disables and enables them.
+
+use serde_json::json;
+
+use super::queue::{EndpointParent, EndpointQueue};
+use crate::access::{Credential, CredentialKind, permissions};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    CitationSubscription, DisabledReason, EndpointId, MemberId, OrgId, SubscriptionId, Timestamp,
+    Webhook, WebhookId, WebhookUrl, WorkspaceId,
+};
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::principal::Principal;
+use crate::service::kit::sealing::{Sealed, SealedRecord};
+use crate::store::{Entry, Key, StoreError, Transaction, decode};
+
+/// Record of an endpoint: a webhook or a citation subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::service) enum EndpointRecord {
+    Webhook(SealedRecord<Webhook>),
+    Subscription(SealedRecord<CitationSubscription>),
+}
+
+impl EndpointRecord {
+    /// Returns the key of an endpoint's record.
+    pub(in crate::service) fn key(org: OrgId, endpoint: EndpointId, parent: EndpointParent) -> Key {
+        match parent {
+            EndpointParent::Webhook(workspace) => {
+                keys::webhook(org, workspace, WebhookId(endpoint.0))
+            }
+            EndpointParent::Subscription(recall) => {
+                keys::subscription(org, recall, SubscriptionId(endpoint.0))
+            }
+        }
+    }
+
+    /// Decodes the record of an endpoint.
+    pub(in crate::service) fn decode(
+        parent: EndpointParent,
+        key: &Key,
+        entry: &Entry,
+    ) -> Result<Self, StoreError> {
+        match parent {
+            EndpointParent::Webhook(_) => {
+                decode(key, entry).map(|found| Self::Webhook(found.value))
+            }
+            EndpointParent::Subscription(_) => {
+                decode(key, entry).map(|found| Self::Subscription(found.value))
+            }
+        }
+    }
+
+    /// Reads the record of an endpoint whose state exists.
+    pub(in crate::service) async fn read(
+        transaction: &mut Transaction,
+        org: OrgId,
+        endpoint: EndpointId,
+        parent: EndpointParent,
+    ) -> Result<Self, Error> {
+        let key = Self::key(org, endpoint, parent);
+        let found = transaction.entries(std::slice::from_ref(&key)).await?;
+        let entry = found.first().and_then(Option::as_ref);
+        let entry = entry.ok_or_else(|| Error::internal(format!("{key} is missing")))?;
+        Ok(Self::decode(parent, &key, entry)?)
+    }
+
+    /// Finds an endpoint of either kind, without checking permissions.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; those of the store.
+    pub(in crate::service) async fn find(
+        transaction: &mut Transaction,
+        org: OrgId,
+        endpoint: EndpointId,
+    ) -> Result<Self, Error> {
+        let queue = EndpointQueue::read(transaction, org, endpoint).await?;
+        let queue = queue.ok_or(Error::NotFound { what: "endpoint" })?;
+        Self::read(transaction, org, endpoint, queue.state.parent).await
+    }
+
+    pub(in crate::service) fn org(&self) -> OrgId {
+        match self {
+            Self::Webhook(stored) => stored.record.org_id,
+            Self::Subscription(stored) => stored.record.org_id,
+        }
+    }
+
+    pub(in crate::service) fn workspace(&self) -> WorkspaceId {
+        match self {
+            Self::Webhook(stored) => stored.record.workspace_id,
+            Self::Subscription(stored) => stored.record.workspace_id,
+        }
+    }
+
+    pub(in crate::service) fn endpoint(&self) -> EndpointId {
+        match self {
+            Self::Webhook(stored) => stored.record.id.into(),
+            Self::Subscription(stored) => stored.record.id.into(),
+        }
+    }
+
+    pub(in crate::service) fn url(&self) -> &WebhookUrl {
+        match self {
+            Self::Webhook(stored) => &stored.record.url,
+            Self::Subscription(stored) => &stored.record.webhook_url,
+        }
+    }
+
+    /// Returns the secrets that are valid at `now`, newest first.
+    pub(in crate::service) fn secrets_at(&self, now: Timestamp) -> Vec<&Sealed> {
+        match self {
+            Self::Webhook(stored) => stored.secrets_at(now).collect(),
+            Self::Subscription(stored) => stored.secrets_at(now).collect(),
+        }
+    }
+
+    /// Returns the reason for which the service disabled the endpoint, if it did.
+    pub(in crate::service) fn disabled(&self) -> Option<DisabledReason> {
+        match self {
+            Self::Webhook(stored) => stored.disabled,
+            Self::Subscription(stored) => stored.disabled,
+        }
+    }
+
+    /// Returns true if the owner deactivated the endpoint.
+    pub(in crate::service) fn is_disabled_by_owner(&self) -> bool {
+        match self {
+            Self::Webhook(stored) => !stored.record.is_active && stored.disabled.is_none(),
+            Self::Subscription(_) => false,
+        }
+    }
+
+    /// Returns true if the endpoint is active.
+    pub(in crate::service) fn is_active(&self) -> bool {
+        self.disabled().is_none() && !self.is_disabled_by_owner()
+    }
+
+    /// Returns the member whose permission every delivery requires, if there is one.
+    pub(in crate::service) fn subscriber(&self) -> Option<MemberId> {
+        match self {
+            Self::Webhook(_) => None,
+            Self::Subscription(stored) => Some(stored.record.subscriber_user_id),
+        }
+    }
+
+    /// Returns the audit action for this kind of endpoint.
+    pub(in crate::service) fn action(
+        &self,
+        webhook: AuditAction,
+        subscription: AuditAction,
+    ) -> AuditAction {
+        match self {
+            Self::Webhook(_) => webhook,
+            Self::Subscription(_) => subscription,
+        }
+    }
+
+    /// Returns the resource that entries of the audit log name.
+    pub(in crate::service) fn resource(&self) -> (ResourceKind, uuid::Uuid) {
+        match self {
+            Self::Webhook(stored) => (ResourceKind::Webhook, stored.record.id.0),
+            Self::Subscription(stored) => (ResourceKind::Subscription, stored.record.id.0),
+        }
+    }
+
+    fn apply_disabled(&mut self, disabled: Option<DisabledReason>, now: Timestamp) {
+        match self {
+            Self::Webhook(stored) => {
+                stored.disabled = disabled;
+                stored.record.is_active = disabled.is_none();
+                stored.record.disabled_reason = disabled;
+                stored.record.updated_at = now;
+            }
+            Self::Subscription(stored) => stored.disabled = disabled,
+        }
+    }
+
+    fn state(&self) -> serde_json::Value {
+        match self {
+            Self::Webhook(stored) => state(&stored.record),
+            Self::Subscription(stored) => json!({ "disabled_reason": stored.disabled }),
+        }
+    }
+
+    fn put(&self, transaction: &mut Transaction) {
+        match self {
+            Self::Webhook(stored) => {
+                let webhook = &stored.record;
+                let key = keys::webhook(webhook.org_id, webhook.workspace_id, webhook.id);
+                transaction.put(key, stored);
+            }
+            Self::Subscription(stored) => {
+                let subscription = &stored.record;
+                let (org, recall) = (subscription.org_id, subscription.recall_id);
+                transaction.put(keys::subscription(org, recall, subscription.id), stored);
+            }
+        }
+    }
+}
+
+impl KnowledgeService {
+    /// Returns true if the endpoint may receive events now.
+    ///
+    /// A subscriber must still be a member that may subscribe in the workspace.
+    pub(in crate::service) async fn is_authorized(
+        &self,
+        transaction: &mut Transaction,
+        record: &EndpointRecord,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let Some(member) = record.subscriber() else {
+            return Ok(true);
+        };
+        let org = record.org();
+        let trusted = Credential::Trusted { org, member };
+        let kind = CredentialKind::Bearer;
+        let authorized = match Principal::authenticate(transaction, &trusted, kind, now).await {
+            Ok(subscriber) => {
+                let workspace = record.workspace();
+                let permission = permissions::SUBSCRIBE;
+                subscriber
+                    .authorize_in(transaction, workspace, permission)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        match authorized {
+            Ok(_) => Ok(true),
+            Err(
+                Error::Unauthenticated { .. } | Error::Forbidden { .. } | Error::NotFound { .. },
+            ) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Disables an endpoint for a reason, or enables it for `None`, on behalf of the service.
+    pub(in crate::service) fn set_disabled(
+        &self,
+        transaction: &mut Transaction,
+        mut record: EndpointRecord,
+        disabled: Option<DisabledReason>,
+        now: Timestamp,
+    ) {
+        let was_disabled = record.disabled();
+        if was_disabled == disabled {
+            return;
+        }
+        let before = record.state();
+        record.apply_disabled(disabled, now);
+        record.put(transaction);
+        let change = i64::from(disabled.is_some()) - i64::from(was_disabled.is_some());
+        transaction.add(keys::disabled_endpoint_count(record.org()), change);
+        let action = match disabled {
+            Some(_) => record.action(
+                AuditAction::WebhookDisable,
+                AuditAction::SubscriptionDisable,
+            ),
+            None => record.action(AuditAction::WebhookEnable, AuditAction::SubscriptionEnable),
+        };
+        AuditedOperation::begin(transaction, self.env(), now).changed(
+            transaction,
+            Actor::service(record.org()),
+            action,
+            record.resource(),
+            &before,
+            &record.state(),
+        );
+    }
+}

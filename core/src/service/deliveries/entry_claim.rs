@@ -1,0 +1,468 @@
+//! Claims from the queue of one endpoint.
+//!
+//! A claim leases due deliveries, dead-letters those to an inactive endpoint, and sets the time at
+//! which the endpoint is due next.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::endpoint_record::EndpointRecord;
+use super::exchange::{DELIVERY_TIMEOUT, DeliveryRequest};
+use super::history::RetainedEvent;
+use super::lease::{DELIVERY_LEASE, DeliveryLease};
+use super::queue::{EndpointQueue, QueuedDelivery};
+use super::record::StoredDelivery;
+use super::schedule::{CORRUPT_RETRY_DELAY, REQUEUE_DELAY, RETRY_DELAY_MAX};
+use crate::digest::sha256_bytes;
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId, EventId,
+    EventType, OrgId, Timestamp,
+};
+use crate::service::{Event, KnowledgeService, SigningSecret};
+use crate::store::{Entry, Key, StoreError, Transaction, decode};
+
+/// Maximum number of deliveries to an inactive endpoint that one claim dead-letters.
+const DEAD_LETTERED_PER_CLAIM: usize = 200;
+/// Maximum distance of a lease's expiry from the present.
+///
+/// A lease that expires later dates from before the clock was set back, and is treated as expired.
+const LEASE_AHEAD_MAX: Duration =
+    Duration::from_secs(2 * (DELIVERY_LEASE.as_secs() + DELIVERY_TIMEOUT.as_secs()));
+
+/// A claimed delivery, to be sent now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedDelivery {
+    /// Lease, which [`KnowledgeService::finish_delivery`] ends.
+    pub lease: DeliveryLease,
+    /// Type of the event.
+    pub event_type: EventType,
+    /// Request to send, signed for this attempt.
+    pub request: DeliveryRequest,
+}
+
+/// Claim of an endpoint's entry in the ready queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntryClaim {
+    pub(super) org: OrgId,
+    pub(super) endpoint: EndpointId,
+    /// Due time of the entry.
+    pub(super) at: Timestamp,
+    pub(super) now: Timestamp,
+    /// Number of deliveries to the endpoint that the caller has in flight.
+    pub(super) in_flight: usize,
+    /// Maximum number of further deliveries.
+    pub(super) capacity: usize,
+    /// Duration of the leases.
+    pub(super) lease: Duration,
+}
+
+/// Result of a claim.
+#[derive(Debug, Default)]
+pub(super) struct ClaimResult {
+    pub(super) deliveries: Vec<ClaimedDelivery>,
+    pub(super) dead_lettered: u64,
+    pub(super) next_due: Option<Timestamp>,
+}
+
+/// Body of a request: the same bytes for each attempt.
+#[derive(Serialize)]
+struct Body<'e> {
+    #[serde(rename = "type")]
+    event_type: EventType,
+    timestamp: Timestamp,
+    data: &'e serde_json::Value,
+}
+
+impl EntryClaim {
+    pub(super) fn entry_key(&self) -> Key {
+        keys::endpoint_due(self.at, self.org, self.endpoint)
+    }
+
+    fn until(&self) -> Timestamp {
+        self.now.plus(self.lease)
+    }
+
+    /// Returns the keys to read: the endpoint's record, and each candidate's delivery and event.
+    fn keys(&self, queue: &EndpointQueue, candidates: &[QueuedDelivery]) -> Vec<Key> {
+        let mut keys = vec![EndpointRecord::key(
+            self.org,
+            self.endpoint,
+            queue.state.parent,
+        )];
+        for queued in candidates {
+            keys.push(keys::delivery(self.org, self.endpoint, queued.event));
+            keys.push(keys::event(self.org, queued.event));
+        }
+        keys
+    }
+}
+
+impl KnowledgeService {
+    /// Claims what is due in a queue and schedules the endpoint again.
+    pub(super) async fn claim_from(
+        &self,
+        transaction: &mut Transaction,
+        mut queue: EndpointQueue,
+        claim: EntryClaim,
+    ) -> Result<ClaimResult, Error> {
+        let is_failing = queue.state.failing_since.is_some();
+        if is_failing && claim.in_flight > 0 {
+            // It is due again when its attempt in flight has ended or the lease has expired.
+            return Ok(postpone(transaction, queue, claim.now.plus(DELIVERY_LEASE)));
+        }
+        let capacity = if is_failing { 1 } else { claim.capacity };
+        let front = queue.peek(transaction, capacity + 1).await?;
+        let candidates = candidates(&front[..front.len().min(capacity)], claim.now);
+        let keys = claim.keys(&queue, &candidates);
+        let found = transaction.entries(&keys).await?;
+        let mut found = keys.iter().zip(found);
+        let (key, entry) = found.next().expect("the first key is that of the record");
+        let entry = entry.ok_or_else(|| Error::internal(format!("{key} is missing")))?;
+        let record = EndpointRecord::decode(queue.state.parent, key, &entry)?;
+        let is_authorized = self.is_authorized(transaction, &record, claim.now).await?;
+
+        let is_active = record.is_active() && is_authorized;
+        let may_be_pinged = is_authorized && !record.is_disabled_by_owner();
+        let mut builder = ClaimBuilder {
+            secrets: match candidates.is_empty() || !(is_active || may_be_pinged) {
+                true => Vec::new(),
+                false => self.secrets(&record, claim.now)?,
+            },
+            record,
+            claim,
+            result: ClaimResult::default(),
+            next: None,
+        };
+        let found: Vec<_> = found.collect();
+        let mut handled = Vec::with_capacity(candidates.len());
+        for (queued, found) in candidates.iter().zip(found.chunks(2)) {
+            let [(delivery_key, delivery), (event_key, event)] = found else {
+                continue;
+            };
+            let delivery = Fetched(delivery_key, delivery.as_ref());
+            let event = Fetched(event_key, event.as_ref());
+            let is_wanted =
+                |delivery: &StoredDelivery| is_active || (delivery.is_ping && may_be_pinged);
+            if builder.claim_queued(transaction, &queue, *queued, delivery, event, is_wanted) {
+                handled.push(*queued);
+            }
+        }
+        let left = if is_active {
+            front.into_iter().find(|queued| !handled.contains(queued))
+        } else {
+            dead_letter_queue(transaction, &queue, &mut builder, &handled, may_be_pinged).await?
+        };
+        builder.note_next(left.map(|left| left.at));
+        let earliest = claim.now.plus(REQUEUE_DELAY);
+        let is_probed = is_failing && !builder.result.deliveries.is_empty();
+        let not_before = if is_probed { claim.until() } else { earliest };
+        queue.schedule(builder.next, not_before);
+        builder.result.next_due = queue.state.due;
+        queue.save(transaction);
+        Ok(builder.result)
+    }
+
+    /// Opens the valid signing secrets of an endpoint.
+    ///
+    /// A secret that cannot be opened is omitted if another one can be.
+    fn secrets(
+        &self,
+        record: &EndpointRecord,
+        now: Timestamp,
+    ) -> Result<Vec<SigningSecret>, Error> {
+        let (mut secrets, mut damaged) = (Vec::new(), None);
+        for sealed in record.secrets_at(now) {
+            match self
+                .inner
+                .sealer
+                .signing_secret(sealed, record.endpoint().0)
+            {
+                Ok(secret) => secrets.push(secret),
+                Err(error) => {
+                    tracing::error!(
+                        endpoint = %record.endpoint(),
+                        %error,
+                        "unreadable signing secret"
+                    );
+                    damaged = Some(error);
+                }
+            }
+        }
+        match damaged {
+            Some(error) if secrets.is_empty() => Err(error),
+            _ => Ok(secrets),
+        }
+    }
+}
+
+/// Postpones an endpoint without claiming anything.
+pub(super) fn postpone(
+    transaction: &mut Transaction,
+    mut queue: EndpointQueue,
+    to: Timestamp,
+) -> ClaimResult {
+    queue.state.due = Some(to);
+    queue.state.not_before = Some(to);
+    queue.save(transaction);
+    ClaimResult {
+        next_due: Some(to),
+        ..ClaimResult::default()
+    }
+}
+
+/// Returns the deliveries at the front of a queue that may be due.
+///
+/// A delivery further in the future than any lease is included, because the clock may have been set
+/// back since it was queued.
+fn candidates(front: &[QueuedDelivery], now: Timestamp) -> Vec<QueuedDelivery> {
+    let mut found: Vec<QueuedDelivery> = Vec::with_capacity(front.len());
+    for queued in front {
+        let is_candidate = queued.at <= now || queued.at > now.plus(LEASE_AHEAD_MAX);
+        // Only a damaged queue lists a delivery twice.
+        let is_new = found.iter().all(|other| other.event != queued.event);
+        if is_candidate && is_new {
+            found.push(*queued);
+        }
+    }
+    found
+}
+
+/// An entry that was read, or `None` if it is missing.
+#[derive(Clone, Copy)]
+struct Fetched<'e>(&'e Key, Option<&'e Entry>);
+
+/// A claim in progress.
+struct ClaimBuilder {
+    claim: EntryClaim,
+    record: EndpointRecord,
+    secrets: Vec<SigningSecret>,
+    result: ClaimResult,
+    /// Earliest time for which the endpoint waits after the claim.
+    next: Option<Timestamp>,
+}
+
+impl ClaimBuilder {
+    fn note_next(&mut self, at: Option<Timestamp>) {
+        let earlier = |at: Timestamp| self.next.map_or(at, |next| next.min(at));
+        self.next = at.map(earlier).or(self.next);
+    }
+
+    /// Claims a queued delivery if it is wanted; returns true if its queue entry is handled.
+    fn claim_queued(
+        &mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        queued: QueuedDelivery,
+        delivery: Fetched<'_>,
+        event: Fetched<'_>,
+        is_wanted: impl Fn(&StoredDelivery) -> bool,
+    ) -> bool {
+        let now = self.claim.now;
+        let Fetched(key, entry) = delivery;
+        let mut delivery = match entry.map(|entry| decode::<StoredDelivery>(key, entry)) {
+            Some(Ok(delivery)) => delivery.value,
+            Some(Err(error)) => {
+                self.quarantine(transaction, queue, queued, &error);
+                return true;
+            }
+            None => {
+                transaction.delete(queue.entry_key(queued));
+                return true;
+            }
+        };
+        if !delivery.is_pending() || is_elsewhere(&delivery, queued) {
+            transaction.delete(queue.entry_key(queued));
+            self.note_next(delivery.due);
+            return true;
+        }
+        let ahead = queued.at.since(now);
+        let is_due = ahead.is_zero() || delivery.is_leased || ahead > RETRY_DELAY_MAX;
+        if !is_due || !is_wanted(&delivery) {
+            return false;
+        }
+        delivery.due = Some(queued.at);
+        let Fetched(key, entry) = event;
+        match entry.map(|entry| decode::<RetainedEvent>(key, entry)) {
+            Some(Ok(retained)) => {
+                self.push_claimed(transaction, queue, delivery, &retained.value.event);
+            }
+            unreadable => {
+                let error = unreadable.and_then(Result::err);
+                tracing::error!(%key, ?error, "unreadable event; dead-lettering its delivery");
+                let code = DeliveryFailureCode::EventUnreadable;
+                let message = "the stored event is unreadable";
+                dead_letter(transaction, queue, delivery, (code, message), now);
+                self.result.dead_lettered += 1;
+            }
+        }
+        true
+    }
+
+    /// Postpones an unreadable delivery, which is kept for repair.
+    fn quarantine(
+        &mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        queued: QueuedDelivery,
+        error: &StoreError,
+    ) {
+        let now = self.claim.now;
+        if queued.at > now && queued.at.since(now) <= RETRY_DELAY_MAX {
+            self.note_next(Some(queued.at));
+            return;
+        }
+        let event = queued.event;
+        tracing::error!(
+            endpoint = %queue.endpoint,
+            %event,
+            %error,
+            "unreadable delivery; postponing it"
+        );
+        let at = now.plus(CORRUPT_RETRY_DELAY);
+        transaction.delete(queue.entry_key(queued));
+        transaction.put(queue.entry_key(QueuedDelivery { at, ..queued }), &());
+        self.note_next(Some(at));
+    }
+
+    fn push_claimed(
+        &mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        mut delivery: StoredDelivery,
+        event: &Event,
+    ) {
+        let (claim, url) = (self.claim, self.record.url().clone());
+        let body = Body {
+            event_type: event.event_type,
+            timestamp: event.timestamp,
+            data: &event.data,
+        };
+        let body = serde_json::to_vec(&body);
+        let body = body.expect("records serialise: string keys, no fallible implementations");
+        let id = delivery.delivery.id;
+        let signatures: Vec<_> = self
+            .secrets
+            .iter()
+            .map(|secret| secret.sign(&id.to_string(), claim.now, &body))
+            .collect();
+        delivery.lease(transaction, queue, claim.until());
+        delivery.put(transaction, queue);
+        self.note_next(delivery.due);
+        self.result.deliveries.push(ClaimedDelivery {
+            lease: DeliveryLease {
+                org: claim.org,
+                endpoint: claim.endpoint,
+                event: delivery.delivery.event_id,
+                epoch: delivery.epoch,
+                at: claim.now,
+                url: sha256_bytes(url.as_str().as_bytes()),
+            },
+            event_type: event.event_type,
+            request: DeliveryRequest {
+                url,
+                id,
+                timestamp: claim.now,
+                signature: signatures.join(" "),
+                body: Bytes::from(body),
+            },
+        });
+    }
+}
+
+/// Dead-letters the queue of an inactive endpoint.
+///
+/// Attempts in flight and pings that may be sent remain; the first of them is returned.
+async fn dead_letter_queue(
+    transaction: &mut Transaction,
+    queue: &EndpointQueue,
+    builder: &mut ClaimBuilder,
+    handled: &[QueuedDelivery],
+    may_be_pinged: bool,
+) -> Result<Option<QueuedDelivery>, Error> {
+    let now = builder.claim.now;
+    let queued = queue.peek(transaction, DEAD_LETTERED_PER_CLAIM + 1).await?;
+    let has_more = queued.len() > DEAD_LETTERED_PER_CLAIM;
+    // Only a damaged queue lists a delivery twice; its second entry is left for another claim.
+    let mut known: BTreeSet<EventId> = handled.iter().map(|queued| queued.event).collect();
+    let queued: Vec<_> = queued
+        .into_iter()
+        .take(DEAD_LETTERED_PER_CLAIM)
+        .filter(|queued| !handled.contains(queued))
+        .collect();
+    let key = |queued: &QueuedDelivery| keys::delivery(queue.org, queue.endpoint, queued.event);
+    let keys: Vec<Key> = queued.iter().map(key).collect();
+    let found = transaction.entries(&keys).await?;
+    let mut left = None;
+    for ((queued, key), entry) in queued.into_iter().zip(&keys).zip(found) {
+        if !known.insert(queued.event) {
+            left = left.or(Some(queued));
+            continue;
+        }
+        let delivery = match entry.map(|entry| decode::<StoredDelivery>(key, &entry)) {
+            Some(Ok(delivery)) => delivery.value,
+            Some(Err(error)) => {
+                builder.quarantine(transaction, queue, queued, &error);
+                continue;
+            }
+            None => {
+                transaction.delete(queue.entry_key(queued));
+                continue;
+            }
+        };
+        if !delivery.is_pending() || is_elsewhere(&delivery, queued) {
+            transaction.delete(queue.entry_key(queued));
+            builder.note_next(delivery.due);
+            continue;
+        }
+        let ahead = queued.at.since(now);
+        let is_under_way = delivery.is_leased && !ahead.is_zero() && ahead <= LEASE_AHEAD_MAX;
+        if is_under_way || (delivery.is_ping && may_be_pinged) {
+            left = left.or(Some(queued));
+            continue;
+        }
+        if delivery.due != Some(queued.at) {
+            transaction.delete(queue.entry_key(queued));
+        }
+        let code = DeliveryFailureCode::EndpointInactive;
+        let message = "the endpoint is inactive";
+        dead_letter(transaction, queue, delivery, (code, message), now);
+        builder.result.dead_lettered += 1;
+    }
+    if has_more {
+        builder.note_next(Some(now));
+    }
+    Ok(left)
+}
+
+/// Returns true if the lease was renewed after the queue was read, which moves the entry.
+///
+/// The entry of a quarantined delivery has another time than the delivery too, but is valid.
+fn is_elsewhere(delivery: &StoredDelivery, queued: QueuedDelivery) -> bool {
+    delivery.is_leased && delivery.due != Some(queued.at)
+}
+
+/// Dead-letters a delivery without an attempt, and records the reason.
+fn dead_letter(
+    transaction: &mut Transaction,
+    queue: &EndpointQueue,
+    mut delivery: StoredDelivery,
+    (code, message): (DeliveryFailureCode, &str),
+    now: Timestamp,
+) {
+    delivery.record_attempt(DeliveryAttempt {
+        at: now,
+        duration_ms: 0,
+        status: None,
+        error: Some(DeliveryFailure {
+            code,
+            message: message.to_owned(),
+        }),
+    });
+    delivery.end(transaction, queue, DeliveryStatus::Dead);
+    delivery.put(transaction, queue);
+}

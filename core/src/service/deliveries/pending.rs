@@ -1,0 +1,156 @@
+//! Notification of the dispatcher about commits that give it work.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::channel::mpsc;
+
+use crate::keys;
+use crate::service::KnowledgeService;
+use crate::store::{Commit, CommitOutcome, Found, KeyRange, Mutation, Read, Store, StoreError};
+
+/// Signal that is kept, once, until a waiter takes it.
+pub(crate) struct Signal {
+    sender: Mutex<mpsc::Sender<()>>,
+    receiver: futures::lock::Mutex<mpsc::Receiver<()>>,
+}
+
+impl Signal {
+    pub(crate) fn new() -> Arc<Self> {
+        // The only sender has one place of its own, which holds the signal.
+        let (sender, receiver) = mpsc::channel(0);
+        Arc::new(Self {
+            sender: Mutex::new(sender),
+            receiver: futures::lock::Mutex::new(receiver),
+        })
+    }
+
+    fn give(&self) {
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full channel holds the signal already.
+        let _ = sender.try_send(());
+    }
+
+    async fn wait(&self) {
+        self.receiver.lock().await.next().await;
+    }
+}
+
+/// Store that gives the signal when a commit adds to the outbox or to the ready queue.
+pub(crate) struct NotifyingStore {
+    store: Arc<dyn Store>,
+    signal: Arc<Signal>,
+    watched: [KeyRange; 2],
+}
+
+impl NotifyingStore {
+    pub(crate) fn new(store: Arc<dyn Store>, signal: Arc<Signal>) -> Self {
+        Self {
+            store,
+            signal,
+            watched: [keys::outbox_events(), keys::endpoints_due()],
+        }
+    }
+
+    fn adds_work(&self, commit: &Commit) -> bool {
+        commit.mutations().iter().any(|mutation| match mutation {
+            Mutation::Put { key, .. } => self.watched.iter().any(|range| range.contains(key)),
+            Mutation::Delete { .. } | Mutation::Add { .. } => false,
+        })
+    }
+}
+
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+impl Store for NotifyingStore {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        self.store.read(reads).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        let adds_work = self.adds_work(&commit);
+        let result = self.store.commit(commit).await;
+        // An indeterminate commit may have been applied.
+        if adds_work && !matches!(result, Ok(CommitOutcome::Conflict)) {
+            self.signal.give();
+        }
+        result
+    }
+}
+
+impl KnowledgeService {
+    /// Waits for a commit of this service that may have made a delivery due.
+    ///
+    /// Returns immediately if there was one since the last call returned. A dispatcher that awaits
+    /// this between two calls of [`claim_deliveries`](Self::claim_deliveries) or
+    /// [`dispatch`](Self::dispatch) delivers without delay. It polls in addition: retries become
+    /// due by time, and commits of other services over the same store give no signal. If several
+    /// tasks wait, one of them continues.
+    pub async fn deliveries_pending(&self) {
+        self.inner.pending.wait().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::model::{EndpointId, EventId, OrgId, Timestamp};
+    use crate::store::{Key, MemoryStore};
+
+    fn outbox() -> Key {
+        keys::outbox(EventId(Uuid::from_u128(1)))
+    }
+
+    fn ready_entry() -> Key {
+        let (org, endpoint) = (Uuid::from_u128(2), Uuid::from_u128(3));
+        keys::endpoint_due(Timestamp::UNIX_EPOCH, OrgId(org), EndpointId(endpoint))
+    }
+
+    fn notifying() -> (NotifyingStore, Arc<Signal>) {
+        let signal = Signal::new();
+        let store = NotifyingStore::new(Arc::new(MemoryStore::new()), Arc::clone(&signal));
+        (store, signal)
+    }
+
+    /// Returns true if the commit gives the signal.
+    async fn signals(store: &NotifyingStore, signal: &Signal, commit: Commit) -> bool {
+        store.commit(commit).await.unwrap();
+        signal.wait().now_or_never().is_some()
+    }
+
+    #[tokio::test]
+    async fn new_events_and_ready_entries_give_signal() {
+        let (store, signal) = notifying();
+        let put = |key: Key| Commit::builder().put(key, "1").build().unwrap();
+        assert!(signals(&store, &signal, put(outbox())).await);
+        assert!(signals(&store, &signal, put(ready_entry())).await);
+        let other = put(keys::undelivered_count(OrgId(Uuid::from_u128(2))));
+        assert!(!signals(&store, &signal, other).await);
+        for key in [outbox(), ready_entry()] {
+            let delete = Commit::builder().delete(key).build().unwrap();
+            assert!(!signals(&store, &signal, delete).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn conflicting_commit_gives_no_signal() {
+        let (store, signal) = notifying();
+        let first = Commit::builder().check(outbox(), None).put(outbox(), "1");
+        assert!(signals(&store, &signal, first.clone().build().unwrap()).await);
+        // The check fails now.
+        assert!(!signals(&store, &signal, first.build().unwrap()).await);
+    }
+
+    #[test]
+    fn signal_without_waiter_is_kept_once() {
+        let (_, signal) = notifying();
+        signal.give();
+        signal.give();
+        assert!(signal.wait().now_or_never().is_some());
+        assert!(signal.wait().now_or_never().is_none());
+    }
+}

@@ -1,0 +1,4 @@
+//! Endpoints of outgoing events: webhooks and citation subscriptions.
+
+pub(crate) mod citations;
+pub(crate) mod webhooks;

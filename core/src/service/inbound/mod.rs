@@ -1,0 +1,4 @@
+//! Inbound webhooks and their signed posts.
+
+pub(crate) mod manage;
+pub(crate) mod post;

@@ -1,0 +1,203 @@
+//! Writing of the audit log: every change and every rejected change, with its actor and its time.
+//!
+//! The entries of one operation have consecutive identifiers and share pages. Each page is stored
+//! under the identifier of its first entry, so that an entry is found by one step backwards from
+//! its identifier, and the log is ordered by time.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::env::Env;
+use crate::keys;
+use crate::model::{
+    AuditLogId, CredentialId, MemberId, MemoryChange, OperationId, OrgId, Timestamp,
+};
+use crate::service::kit::audit_entry::{AuditAction, AuditResource, ENTRY_BITS, ResourceKind};
+use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES, PageBody};
+use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
+use crate::service::kit::principal::Principal;
+use crate::service::kit::sealing::RotatedSecret;
+use crate::store::Transaction;
+
+/// The actor of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Actor {
+    pub(crate) org: OrgId,
+    pub(crate) member: Option<MemberId>,
+    pub(crate) credential: Option<CredentialId>,
+}
+
+impl From<&Principal> for Actor {
+    fn from(principal: &Principal) -> Self {
+        Self {
+            org: principal.org_id(),
+            member: Some(principal.member_id()),
+            credential: principal.credential,
+        }
+    }
+}
+
+impl Actor {
+    /// Returns the actor for the operator of the service, who acts through provisioning.
+    pub(crate) fn operator(org: OrgId) -> Self {
+        Self {
+            org,
+            member: None,
+            credential: None,
+        }
+    }
+
+    /// Returns the actor for the service itself.
+    pub(crate) fn service(org: OrgId) -> Self {
+        Self::operator(org)
+    }
+}
+
+/// One execution of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuditedOperation {
+    pub(crate) id: OperationId,
+    pub(crate) first_audit_id: AuditLogId,
+    pub(crate) at: Timestamp,
+}
+
+impl AuditedOperation {
+    pub(crate) fn begin(transaction: &Transaction, env: &Env, at: Timestamp) -> Self {
+        let first = transaction.unique().as_u128() >> ENTRY_BITS << ENTRY_BITS;
+        Self {
+            id: OperationId(env.uuid_at(at)),
+            first_audit_id: AuditLogId(uuid::Uuid::from_u128(first)),
+            at,
+        }
+    }
+
+    /// Records the creation of a resource.
+    pub(crate) fn created<T: Serialize>(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        resource: (ResourceKind, uuid::Uuid),
+        after: &T,
+    ) {
+        self.record(
+            transaction,
+            actor,
+            action,
+            resource,
+            None,
+            Some(state(after)),
+        );
+    }
+
+    /// Records the change of a resource.
+    pub(crate) fn changed<T: Serialize>(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        resource: (ResourceKind, uuid::Uuid),
+        before: &T,
+        after: &T,
+    ) {
+        self.record(
+            transaction,
+            actor,
+            action,
+            resource,
+            Some(state(before)),
+            Some(state(after)),
+        );
+    }
+
+    /// Records the rotation of the signing secret of an endpoint.
+    pub(crate) fn rotated(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        resource: (ResourceKind, uuid::Uuid),
+        rotated: &RotatedSecret,
+    ) {
+        let until = rotated.previous_secret_expires_at;
+        let after = serde_json::json!({ "previous_secret_expires_at": until });
+        self.record(transaction, actor, action, resource, None, Some(after));
+    }
+
+    /// Records the states of a resource before and after; `None` if it did not exist.
+    pub(crate) fn record(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        (kind, id): (ResourceKind, uuid::Uuid),
+        before: Option<Value>,
+        after: Option<Value>,
+    ) {
+        let body = PageBody::Single {
+            resource: AuditResource { kind, id },
+            before,
+            after,
+        };
+        self.write(transaction, actor, action, vec![body]);
+    }
+
+    /// Records the outcomes for memories.
+    ///
+    /// `change` is the change of the successful entries that have a state before.
+    pub(crate) fn record_memories(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        change: Option<&MemoryChange>,
+        entries: Vec<MemoryAudit>,
+    ) {
+        let mut entries = entries.into_iter();
+        let mut pages = Vec::new();
+        loop {
+            let page: Vec<_> = entries.by_ref().take(PAGE_ENTRIES).collect();
+            if page.is_empty() {
+                break;
+            }
+            pages.push(PageBody::Memories(MemoryEntries {
+                change: change.cloned(),
+                entries: page,
+            }));
+        }
+        self.write(transaction, actor, action, pages);
+    }
+
+    fn write(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        pages: Vec<PageBody>,
+    ) {
+        for (index, body) in pages.into_iter().enumerate() {
+            let page = AuditPage {
+                operation_id: self.id,
+                at: self.at,
+                actor_id: actor.member,
+                credential_id: actor.credential,
+                action,
+                body,
+            };
+            let first = self.first_audit_id.plus((index * PAGE_ENTRIES) as u128);
+            transaction.create_unique(keys::audit(actor.org, first), &page);
+        }
+        if let Some(member) = actor.member {
+            transaction.put(
+                keys::audit_actor(actor.org, member, self.first_audit_id),
+                &(),
+            );
+        }
+    }
+}
+
+/// Returns the form of a record in an audit entry.
+pub(crate) fn state<T: Serialize>(record: &T) -> Value {
+    serde_json::to_value(record)
+        .expect("records serialise: string keys, no fallible implementations")
+}

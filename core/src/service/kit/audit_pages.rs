@@ -1,0 +1,210 @@
+//! Stored form of the audit log: pages of entries.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    AuditLogId, CredentialId, MemberId, MemoryLabels, OperationId, OrgId, Timestamp,
+};
+use crate::service::kit::audit_entry::{
+    AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind,
+};
+use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
+use crate::store::{Key, StoreExt, Transaction};
+
+/// Maximum number of entries about memories in a page.
+///
+/// A page with the longest labels fits into one value.
+pub(crate) const PAGE_ENTRIES: usize = 160;
+
+/// Consecutive entries of one operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AuditPage {
+    pub(crate) operation_id: OperationId,
+    pub(crate) at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) actor_id: Option<MemberId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) credential_id: Option<CredentialId>,
+    pub(crate) action: AuditAction,
+    pub(crate) body: PageBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PageBody {
+    /// One resource of any kind.
+    Single {
+        resource: AuditResource,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Value>,
+    },
+    /// Many memories.
+    Memories(MemoryEntries),
+}
+
+/// Reads the entries about memories of one operation, in order, each with its labels after.
+///
+/// # Errors
+/// [`Error::Internal`] if a page is missing.
+pub(crate) async fn read_memory_entries(
+    transaction: &Transaction,
+    org: OrgId,
+    first: AuditLogId,
+    count: usize,
+) -> Result<Vec<(MemoryAudit, Option<MemoryLabels>)>, Error> {
+    let pages: Vec<Key> = (0..count)
+        .step_by(PAGE_ENTRIES)
+        .map(|offset| keys::audit(org, first.plus(offset as u128)))
+        .collect();
+    let pages = transaction
+        .unchecked()
+        .get_many_as::<AuditPage>(&pages)
+        .await?;
+    let mut entries = Vec::with_capacity(count);
+    for page in pages.into_iter().flatten() {
+        if let PageBody::Memories(found) = page.value.body {
+            let change = found.change.as_ref();
+            entries.extend(found.entries.into_iter().map(|entry| {
+                let after = entry.labels_after(change);
+                (entry, after)
+            }));
+        }
+    }
+    if entries.len() == count {
+        Ok(entries)
+    } else {
+        Err(Error::internal(format!(
+            "audit pages from {first} on are missing"
+        )))
+    }
+}
+
+/// Returns labels in full: their stored form omits default values.
+fn labels_state(labels: &MemoryLabels) -> Value {
+    json!({
+        "workspace_id": labels.workspace_id,
+        "source_id": labels.source_id,
+        "audience": labels.audience,
+        "sensitivity": labels.sensitivity,
+        "review": labels.review,
+    })
+}
+
+impl AuditPage {
+    /// Returns the number of entries.
+    pub(crate) fn len(&self) -> usize {
+        match &self.body {
+            PageBody::Single { .. } => 1,
+            PageBody::Memories(memories) => memories.entries.len(),
+        }
+    }
+
+    /// Returns the entry at this index of the page.
+    pub(crate) fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
+        let (resource, outcome, before, after) = match &self.body {
+            PageBody::Single {
+                resource,
+                before,
+                after,
+            } => (index == 0)
+                .then(|| (*resource, AuditOutcome::Ok, before.clone(), after.clone()))?,
+            PageBody::Memories(memories) => {
+                let entry = memories.entries.get(index)?;
+                let after = entry.labels_after(memories.change.as_ref());
+                let resource = AuditResource {
+                    kind: ResourceKind::Memory,
+                    id: entry.memory_id.0,
+                };
+                (
+                    resource,
+                    entry.outcome,
+                    entry.before.as_ref().map(labels_state),
+                    after.as_ref().map(labels_state),
+                )
+            }
+        };
+        Some(AuditEntry {
+            id,
+            operation_id: self.operation_id,
+            at: self.at,
+            actor_id: self.actor_id,
+            credential_id: self.credential_id,
+            action: self.action,
+            resource,
+            reason: match outcome {
+                AuditOutcome::Denied(denial) => Some(denial.to_string()),
+                AuditOutcome::Ok | AuditOutcome::NotFound => None,
+            },
+            outcome,
+            before,
+            after,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Action;
+    use crate::limits::INGEST_MEMORIES_MAX;
+    use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
+    use crate::model::{MemoryChange, MemoryId};
+    use crate::service::kit::principal::Denial;
+    use crate::store::VALUE_BYTES_MAX;
+
+    #[test]
+    fn largest_audit_page_fits_into_one_value() {
+        let id = uuid::Uuid::max();
+        let audience = |number: usize| -> AudienceLabel {
+            format!("workspace:{number:x>64}").parse().unwrap()
+        };
+        // No two entries share their labels.
+        let labels = |number| MemoryLabels {
+            workspace_id: WorkspaceId(id),
+            source_id: SourceId(id),
+            audience: audience(number),
+            sensitivity: SensitivityLabel::Confidential,
+            review: ReviewStatus::Approved,
+        };
+        let refused = |number| MemoryAudit {
+            memory_id: MemoryId(id),
+            outcome: AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify)),
+            before: Some(labels(number)),
+            after: None,
+        };
+        let changed = |number| MemoryAudit {
+            memory_id: MemoryId(id),
+            outcome: AuditOutcome::Ok,
+            before: Some(labels(number)),
+            after: Some(labels(1_000 + number)),
+        };
+        let page = |entries| AuditPage {
+            operation_id: OperationId(id),
+            at: Timestamp::MAX,
+            actor_id: Some(MemberId(id)),
+            credential_id: Some(CredentialId(id)),
+            action: AuditAction::InboundWebhookCreate,
+            body: PageBody::Memories(MemoryEntries {
+                change: Some(MemoryChange {
+                    audience_tag: Some(audience(0)),
+                    sensitivity_label: Some(SensitivityLabel::Confidential),
+                    source_id: Some(SourceId(id)),
+                    review_status: Some(ReviewStatus::Approved),
+                }),
+                entries,
+            }),
+        };
+        for entries in [
+            (0..PAGE_ENTRIES).map(refused).collect(),
+            (0..INGEST_MEMORIES_MAX).map(changed).collect(),
+        ] {
+            let bytes = serde_json::to_vec(&page(entries)).unwrap().len();
+            assert!(bytes <= VALUE_BYTES_MAX, "{bytes}");
+        }
+    }
+}

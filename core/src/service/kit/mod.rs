@@ -1,0 +1,16 @@
+//! Shared parts of the operations.
+//!
+//! They are the audit log, pages, validation, idempotency, the outbox, sealing and signing.
+
+pub(crate) mod audit;
+pub(crate) mod audit_entry;
+pub(crate) mod audit_pages;
+pub(crate) mod audit_runs;
+pub(crate) mod etag;
+pub(crate) mod idempotency;
+pub(crate) mod outbox;
+pub(crate) mod page;
+pub(crate) mod principal;
+pub(crate) mod sealing;
+pub(crate) mod signing;
+pub(crate) mod validate;

@@ -1,0 +1,293 @@
+//! Sealing of stored secrets: XChaCha20-Poly1305.
+//!
+//! The associated data are the identifier of the endpoint.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::digest::hex;
+use crate::env::Env;
+use crate::error::Error;
+use crate::limits::SIGNING_SECRET_OVERLAP;
+use crate::model::{DisabledReason, Timestamp};
+use crate::service::kit::signing::{SECRET_PREFIX, SigningSecret};
+
+/// Number of random bytes in a signing secret.
+const SIGNING_SECRET_BYTES: usize = 32;
+/// Number of bytes in a nonce, enough for it to be random.
+const NONCE_BYTES: usize = 24;
+/// Number of hexadecimal digits of the fingerprint of a key.
+const FINGERPRINT_DIGITS: usize = 16;
+
+/// The key that seals stored secrets: 32 bytes from the operator, kept apart from the store.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealingKey([u8; 32]);
+
+impl SealingKey {
+    /// Creates a key from these bytes, which must be random.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Generates a key.
+    #[must_use]
+    pub fn generate(env: &Env) -> Self {
+        Self(env.random())
+    }
+
+    /// Returns the bytes of the key, to be written only where their owner can read them.
+    #[must_use]
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Returns a fingerprint, which distinguishes the key from others without revealing it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::new()
+            .chain_update(b"sealing key fingerprint")
+            .chain_update(self.0)
+            .finalize();
+        let mut digits = hex(digest);
+        digits.truncate(FINGERPRINT_DIGITS);
+        digits
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealingKey({})", self.fingerprint())
+    }
+}
+
+/// A sealed secret: nonce and ciphertext in base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Sealed(String);
+
+/// A record with its sealed secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SealedRecord<T> {
+    pub(crate) record: T,
+    pub(crate) secret: Sealed,
+    /// Secret before the last rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousSecret>,
+    /// Reason for which the service disabled the endpoint, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disabled: Option<DisabledReason>,
+}
+
+/// A replaced secret, which remains valid for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct PreviousSecret {
+    secret: Sealed,
+    expires_at: Timestamp,
+}
+
+/// The result of a rotation: a new signing secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct RotatedSecret {
+    /// New secret (Standard Webhooks 1.0.0: `whsec_` and base64), returned only in this response.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::SigningSecret"))]
+    pub signing_secret: String,
+    /// Time until which the previous secret is valid too.
+    pub previous_secret_expires_at: Timestamp,
+}
+
+impl<T> SealedRecord<T> {
+    pub(crate) fn new(record: T, secret: Sealed) -> Self {
+        Self {
+            record,
+            secret,
+            previous: None,
+            disabled: None,
+        }
+    }
+
+    /// Replaces the secret of this owner.
+    ///
+    /// The old one remains valid for [`SIGNING_SECRET_OVERLAP`], the one before it becomes invalid.
+    pub(crate) fn rotate(
+        &mut self,
+        sealer: &Sealer,
+        owner: Uuid,
+        now: Timestamp,
+        env: &Env,
+    ) -> RotatedSecret {
+        let (signing_secret, sealed) = sealer.new_secret(owner, env);
+        let expires_at = now.plus(SIGNING_SECRET_OVERLAP);
+        self.previous = Some(PreviousSecret {
+            secret: std::mem::replace(&mut self.secret, sealed),
+            expires_at,
+        });
+        RotatedSecret {
+            signing_secret,
+            previous_secret_expires_at: expires_at,
+        }
+    }
+
+    /// Returns all stored secrets, newest first, including one that has expired.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Sealed> {
+        let previous = self.previous.iter().map(|previous| &previous.secret);
+        std::iter::once(&self.secret).chain(previous)
+    }
+
+    /// Returns the secrets that are valid at `now`, newest first.
+    pub(crate) fn secrets_at(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
+        let previous = self.previous.iter();
+        let previous = previous.filter(move |previous| now < previous.expires_at);
+        std::iter::once(&self.secret).chain(previous.map(|previous| &previous.secret))
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Sealer {
+    cipher: XChaCha20Poly1305,
+    fingerprint: String,
+}
+
+impl Sealer {
+    pub(crate) fn new(key: &SealingKey) -> Self {
+        Self {
+            cipher: XChaCha20Poly1305::new(&Key::from(key.0)),
+            fingerprint: key.fingerprint(),
+        }
+    }
+
+    /// Returns the fingerprint of the key.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Generates a signing secret. Returns it in plain text and sealed.
+    pub(crate) fn new_secret(&self, owner: Uuid, env: &Env) -> (String, Sealed) {
+        let random = env.random::<SIGNING_SECRET_BYTES>();
+        let secret = format!("{SECRET_PREFIX}{}", STANDARD.encode(random));
+        let sealed = self.seal(&secret, owner, env);
+        (secret, sealed)
+    }
+
+    fn seal(&self, secret: &str, owner: Uuid, env: &Env) -> Sealed {
+        let nonce = env.random::<NONCE_BYTES>();
+        let payload = Payload {
+            msg: secret.as_bytes(),
+            aad: owner.as_bytes(),
+        };
+        let ciphertext = self
+            .cipher
+            .encrypt(&XNonce::from(nonce), payload)
+            .expect("a short secret can be sealed");
+        Sealed(STANDARD.encode([&nonce[..], &ciphertext].concat()))
+    }
+
+    /// Opens the sealed secret of this owner.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it was sealed for another owner or with another key, or is corrupt.
+    pub(crate) fn open(&self, sealed: &Sealed, owner: Uuid) -> Result<String, Error> {
+        let damaged = || Error::internal(format!("the sealed secret of {owner} cannot be opened"));
+        let bytes = STANDARD.decode(&sealed.0).map_err(|_| damaged())?;
+        let (nonce, ciphertext) = bytes
+            .split_first_chunk::<NONCE_BYTES>()
+            .ok_or_else(damaged)?;
+        let payload = Payload {
+            msg: ciphertext,
+            aad: owner.as_bytes(),
+        };
+        let secret = self
+            .cipher
+            .decrypt(&XNonce::from(*nonce), payload)
+            .map_err(|_| damaged())?;
+        String::from_utf8(secret).map_err(|_| damaged())
+    }
+
+    /// Opens the sealed secret of this owner, to sign and to verify.
+    ///
+    /// # Errors
+    /// As [`Sealer::open`].
+    pub(crate) fn signing_secret(
+        &self,
+        sealed: &Sealed,
+        owner: Uuid,
+    ) -> Result<SigningSecret, Error> {
+        let secret = self.open(sealed, owner)?;
+        let no_secret = |_| {
+            Error::internal(format!(
+                "the sealed secret of {owner} is not a signing secret"
+            ))
+        };
+        secret.parse().map_err(no_secret)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealed_secret_opens_only_with_its_owner_and_key() {
+        let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(9));
+        let sealer = Sealer::new(&SealingKey::new([1; 32]));
+        let (owner, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let (secret, sealed) = sealer.new_secret(owner, &env);
+        assert!(secret.starts_with("whsec_"));
+        assert!(!sealed.0.contains(&secret));
+        assert_eq!(sealer.open(&sealed, owner).unwrap(), secret);
+        assert!(sealer.open(&sealed, other).is_err());
+        assert!(
+            Sealer::new(&SealingKey::new([2; 32]))
+                .open(&sealed, owner)
+                .is_err()
+        );
+        assert!(sealer.open(&Sealed("AAAA".to_owned()), owner).is_err());
+    }
+
+    #[test]
+    fn rotated_secret_is_valid_for_one_more_day() {
+        let bytes = std::sync::atomic::AtomicU8::new(0);
+        let random = move |buffer: &mut [u8]| {
+            buffer.fill(bytes.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+        };
+        let env = Env::new(|| Timestamp::UNIX_EPOCH, random);
+        let sealer = Sealer::new(&SealingKey::new([1; 32]));
+        let (owner, now) = (Uuid::from_u128(1), Timestamp::from_millis(1_000));
+        let (first, sealed) = sealer.new_secret(owner, &env);
+        let mut stored = SealedRecord::new((), sealed);
+        let opened = |stored: &SealedRecord<()>, at| -> Vec<String> {
+            let secrets = stored.secrets_at(at);
+            secrets
+                .map(|secret| sealer.open(secret, owner).unwrap())
+                .collect()
+        };
+        assert_eq!(opened(&stored, now), std::slice::from_ref(&first));
+
+        let second = stored.rotate(&sealer, owner, now, &env);
+        let until = second.previous_secret_expires_at;
+        assert_eq!(until, now.plus(SIGNING_SECRET_OVERLAP));
+        let before = Timestamp::from_millis(until.as_millis() - 1);
+        assert_eq!(
+            opened(&stored, before),
+            [second.signing_secret.clone(), first]
+        );
+        assert_eq!(
+            opened(&stored, until),
+            std::slice::from_ref(&second.signing_secret)
+        );
+
+        let third = stored.rotate(&sealer, owner, now, &env);
+        assert_eq!(
+            opened(&stored, now),
+            [third.signing_secret, second.signing_secret]
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! Removal of members, with everything that they hold.
+//!
+//! A removal takes effect with one commit, which deletes the member: a credential is invalid
+//! without its member. The number of records that it leaves (credentials, MCP keys, roles in
+//! workspaces) is not limited. They are deleted in steps: the first one immediately, the others by
+//! maintenance.
+
+use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash, permissions};
+use crate::error::{Error, ProblemCode};
+use crate::keys;
+use crate::model::{CredentialId, Member, MemberId, MemberKind, OrgId, WorkspaceId};
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{AuditedOperation, state};
+use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::maintain::ScheduledTask;
+use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
+use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
+use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
+
+/// Maximum number of roles that one step deletes, and of credentials that it examines.
+const LEFTOVERS_PER_COMMIT: usize = 200;
+
+impl KnowledgeService {
+    /// Removes a member. Its tokens, sessions and MCP keys stop working immediately.
+    ///
+    /// Its roles lose this holder, and its handle is free. The audit log keeps what it did.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for the last owner; [`Error::Unauthenticated`];
+    /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
+    /// [`Error::Forbidden`] without `member:manage`, or if anyone but an owner removes an owner.
+    pub async fn remove_member(
+        &self,
+        credential: &Credential,
+        org_slug: &str,
+        member: MemberId,
+    ) -> Result<(), Error> {
+        let org = self
+            .transact(|mut transaction| async move {
+                let caller = self
+                    .authorize_in_org(
+                        &mut transaction,
+                        credential,
+                        org_slug,
+                        permissions::REMOVE_MEMBER,
+                    )
+                    .await?;
+                let org = caller.org_id();
+                let authority = Authority::Caller(Box::new(caller));
+                self.take_away(&mut transaction, &authority, member).await?;
+                transaction.done(org)
+            })
+            .await?;
+        self.clear_now(org, member).await;
+        Ok(())
+    }
+
+    /// Removes a member on behalf of the operator.
+    pub(crate) async fn remove_member_as_operator(
+        &self,
+        org: OrgId,
+        member: MemberId,
+    ) -> Result<Member, Error> {
+        let removed = self
+            .transact(|mut transaction| async move {
+                let authority = Authority::Operator(org);
+                let removed = self.take_away(&mut transaction, &authority, member).await?;
+                transaction.done(removed)
+            })
+            .await?;
+        self.clear_now(org, member).await;
+        Ok(removed)
+    }
+
+    /// Deletes a member and schedules the deletion of what it leaves.
+    async fn take_away(
+        &self,
+        transaction: &mut Transaction,
+        authority: &Authority,
+        member: MemberId,
+    ) -> Result<Member, Error> {
+        let org = authority.org();
+        let key = keys::member(org, member);
+        let found = transaction
+            .read::<Member>(&key)
+            .await?
+            .ok_or(Error::NotFound { what: "member" })?;
+        let held = current_role(transaction, org, found.role).await?;
+        if held == OWNER {
+            authority.require_owner()?;
+            if is_last_owner(transaction, org).await? {
+                return Err(Error::invalid(
+                    "member",
+                    ProblemCode::InvalidValue,
+                    "must remain: this is the last owner",
+                ));
+            }
+        }
+        let now = self.env().now();
+        transaction.delete(key);
+        transaction.delete(keys::member_handle(org, &found.handle));
+        leave_role(transaction, org, (found.role, held), member, None);
+        if found.kind == MemberKind::User {
+            transaction.add(keys::member_count(org), -1);
+        }
+        transaction.put(keys::former_member(org, member), &now);
+        let after = None;
+        ScheduledTask::FormerMember { org, member, after }.schedule(transaction, now, self.env());
+        let removed = Member {
+            role: held,
+            ..found
+        };
+        AuditedOperation::begin(transaction, self.env(), now).record(
+            transaction,
+            authority.actor(),
+            AuditAction::MemberRemove,
+            (ResourceKind::Member, member.0),
+            Some(state(&removed)),
+            None,
+        );
+        Ok(removed)
+    }
+
+    /// Takes the first step of deleting what a removed member left.
+    ///
+    /// Maintenance does the rest, also after a failure, which does not affect the removal.
+    async fn clear_now(&self, org: OrgId, member: MemberId) {
+        if let Err(error) = self.clear_former_member(org, member, None).await {
+            tracing::warn!(%error, %member, "clean-up of a removed member failed; will retry");
+        }
+    }
+
+    /// Takes one step of deleting what a removed member left, among the credentials after `after`.
+    ///
+    /// Returns the next step, or `None` once nothing is left. Nothing is added for the member
+    /// meanwhile, because every creation for a member checks that it exists.
+    pub(crate) async fn clear_former_member(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        after: Option<CredentialId>,
+    ) -> Result<Option<ScheduledTask>, Error> {
+        let next = |after| ScheduledTask::FormerMember { org, member, after };
+        let roles = keys::workspace_roles(org, member);
+        let held = self
+            .store()
+            .scan(&roles, LEFTOVERS_PER_COMMIT, Direction::Forward)
+            .await?;
+        let held: Vec<Key> = held.into_iter().map(|found| found.key).collect();
+        if !held.is_empty() {
+            self.end_workspace_roles(org, member, &held).await?;
+        }
+        if held.len() == LEFTOVERS_PER_COMMIT {
+            return Ok(Some(next(after)));
+        }
+        let all = keys::credential_ids(org);
+        let rest = match after {
+            Some(after) => all.after(&keys::credential_id(org, after)),
+            None => all,
+        };
+        let page = self
+            .store()
+            .scan(&rest, LEFTOVERS_PER_COMMIT, Direction::Forward)
+            .await?;
+        let hashes = page
+            .iter()
+            .map(decode_value)
+            .collect::<Result<Vec<String>, _>>()?;
+        let hashes = hashes.iter().filter_map(|hash| hash.parse().ok());
+        let hashes: Vec<SecretHash> = hashes.collect();
+        self.delete_credentials_of(org, member, &hashes).await?;
+        let last = page.last().filter(|_| page.len() == LEFTOVERS_PER_COMMIT);
+        let last = last.and_then(|last| keys::last_id(&last.key));
+        Ok(last.map(|last| next(Some(CredentialId(last)))))
+    }
+
+    async fn end_workspace_roles(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        held: &[Key],
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let roles = transaction.read_many::<RoleRef>(held).await?;
+            for (key, role) in held.iter().zip(roles) {
+                let Some(role) = role else {
+                    continue; // A concurrent caller has deleted it.
+                };
+                let counted = current_role(&mut transaction, org, role).await?;
+                let workspace = keys::last_id(key).map(WorkspaceId);
+                leave_role(&mut transaction, org, (role, counted), member, workspace);
+                transaction.delete(key.clone());
+            }
+            transaction.done(())
+        })
+        .await
+    }
+
+    async fn delete_credentials_of(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        hashes: &[SecretHash],
+    ) -> Result<(), Error> {
+        let places: Vec<Key> = hashes.iter().copied().map(keys::credential).collect();
+        let found = self
+            .store()
+            .get_many_as::<CredentialRecord>(&places)
+            .await?;
+        let theirs = places.into_iter().zip(found);
+        let theirs = theirs.filter(|(_, found)| {
+            let owner = found.as_ref().map(|found| found.value.member_id);
+            owner == Some(member)
+        });
+        let theirs: Vec<Key> = theirs.map(|(key, _)| key).collect();
+        let theirs = &theirs;
+        self.transact(|mut transaction| async move {
+            let found = transaction.read_many::<CredentialRecord>(theirs).await?;
+            let mut mcp_keys = Vec::new();
+            for (key, record) in theirs.iter().zip(found) {
+                let Some(record) = record else {
+                    continue;
+                };
+                transaction.delete(key.clone());
+                transaction.delete(keys::credential_id(org, record.id));
+                mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
+            }
+            forget_keys(&mut transaction, org, &mcp_keys).await?;
+            transaction.done(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,9 @@
+//! Memories: reading, changes, ingestion, their sources, and the recalls that cite them.
+
+pub(crate) mod bulk;
+pub(crate) mod change;
+pub(crate) mod ingest;
+pub(crate) mod read;
+pub(crate) mod recalls;
+pub(crate) mod sources;
+pub(crate) mod view;

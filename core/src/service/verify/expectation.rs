@@ -1,0 +1,255 @@
+//! Expectations that an entry implies about others, and their check.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{DifferenceCode, Verifier};
+use crate::digest::sha256;
+use crate::keys;
+use crate::model::{EndpointId, OrgId, Timestamp};
+use crate::service::deliveries::EndpointState;
+use crate::service::maintain::ScheduledTask;
+use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value};
+
+/// Maximum length of a value in a difference, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Expectation about another entry.
+pub(super) enum Expectation {
+    /// The entry exists.
+    Exists(Key),
+    /// One of the two entries exists.
+    EitherExists(Key, Key),
+    /// The entry does not exist.
+    Absent(Key),
+    /// The entry exists and has this value, or is an object with at least these fields.
+    Contains(Key, Value),
+    /// The entry is the content of a memory whose source key has this digest.
+    HasName(Key, String),
+    /// The task is scheduled for this time.
+    Scheduled(Timestamp, ScheduledTask),
+    /// The entry is a number, at least this one; a missing entry is 0.
+    AtLeast(Key, i64),
+    /// The entry is an event that lists this endpoint.
+    Lists(Key, EndpointId),
+    /// The endpoint exists, or the purge of its deliveries is scheduled.
+    Endpoint(OrgId, EndpointId),
+    /// The endpoint, if it exists, is due no later than its queue entry at this time requires.
+    ReadyBy(OrgId, EndpointId, Timestamp),
+    /// The first entry is an endpoint, its sequence number not above the counter in the second.
+    Numbered(Key, Key),
+}
+
+/// An expectation, and the entry that implies it.
+pub(super) struct ExpectationFrom {
+    pub(super) by: Key,
+    pub(super) expectation: Expectation,
+}
+
+impl Expectation {
+    fn about(&self) -> Vec<Key> {
+        match self {
+            Self::Exists(key)
+            | Self::Absent(key)
+            | Self::Contains(key, _)
+            | Self::HasName(key, _)
+            | Self::AtLeast(key, _)
+            | Self::Lists(key, _) => vec![key.clone()],
+            Self::EitherExists(one, other) | Self::Numbered(one, other) => {
+                vec![one.clone(), other.clone()]
+            }
+            Self::Endpoint(org, endpoint) | Self::ReadyBy(org, endpoint, _) => {
+                vec![keys::endpoint(*org, *endpoint)]
+            }
+            Self::Scheduled(..) => Vec::new(),
+        }
+    }
+}
+
+impl Verifier {
+    pub(super) async fn check(
+        &mut self,
+        store: &dyn Store,
+        expectations: Vec<ExpectationFrom>,
+    ) -> Result<(), StoreError> {
+        let about: Vec<Key> = expectations
+            .iter()
+            .flat_map(|expected_from| expected_from.expectation.about())
+            .collect();
+        let mut found = store.get(&about).await?.into_iter();
+        for ExpectationFrom { by, expectation } in expectations {
+            if let Expectation::Scheduled(at, task) = &expectation {
+                if !is_due(store, *at, task).await? {
+                    let expected = format!("a scheduled task at {at}");
+                    self.differ(DifferenceCode::NotDue, &by, None, expected, "nothing");
+                }
+                continue;
+            }
+            self.compare(&by, expectation, || found.next().flatten());
+        }
+        Ok(())
+    }
+
+    /// Checks an expectation; `found` returns the entries under its keys, one by one.
+    fn compare(
+        &mut self,
+        by: &Key,
+        expectation: Expectation,
+        mut found: impl FnMut() -> Option<Entry>,
+    ) {
+        use DifferenceCode::{Mismatch, Missing, Unexpected};
+
+        let because = Some(by);
+        match expectation {
+            Expectation::Exists(key) => {
+                if found().is_none() {
+                    self.differ(Missing, &key, because, "an entry", "nothing");
+                }
+            }
+            Expectation::EitherExists(one, other) => {
+                let (first, second) = (found(), found());
+                if first.or(second).is_none() {
+                    let expected = format!("an entry, or one under {other}");
+                    self.differ(Missing, &one, because, expected, "nothing");
+                }
+            }
+            Expectation::Absent(key) => {
+                if found().is_some() {
+                    self.differ(Unexpected, &key, because, "nothing", "an entry");
+                }
+            }
+            Expectation::Contains(key, wanted) => match found() {
+                None => self.differ(Missing, &key, because, wanted.to_string(), "nothing"),
+                Some(entry) => {
+                    let actual = actual(&entry, &wanted);
+                    if actual.as_ref() != Some(&wanted) {
+                        let actual =
+                            actual.map_or_else(|| "no JSON".to_owned(), |actual| shown(&actual));
+                        self.differ(Mismatch, &key, because, wanted.to_string(), actual);
+                    }
+                }
+            },
+            Expectation::HasName(key, digest) => {
+                let expected = format!("a source key with the SHA-256 {digest}");
+                let Some(entry) = found() else {
+                    self.differ(Missing, &key, because, expected, "nothing");
+                    return;
+                };
+                let content: Option<Value> = serde_json::from_slice(&entry.value).ok();
+                let name = content.and_then(|content| content["source_key"].as_str().map(sha256));
+                if name.as_ref() != Some(&digest) {
+                    let found = name.unwrap_or_else(|| "none".to_owned());
+                    self.differ(Mismatch, &key, because, expected, found);
+                }
+            }
+            Expectation::AtLeast(key, least) => {
+                let number = found().map_or(Some(0), |entry| number(&entry));
+                self.at_least(key, because, least, number);
+            }
+            Expectation::Numbered(_, counter) => {
+                let (state, counted) = (found(), found());
+                let given = state.and_then(|state| field(&state, "sequence")?.as_i64());
+                let counted = counted.map_or(Some(0), |entry| number(&entry));
+                self.at_least(counter, because, given.unwrap_or(1), counted);
+            }
+            Expectation::Lists(key, endpoint) => {
+                let listed = found().and_then(|event| field(&event, "endpoints"));
+                let wanted = json!(endpoint);
+                let is_listed = listed
+                    .as_ref()
+                    .and_then(Value::as_array)
+                    .is_some_and(|listed| listed.contains(&wanted));
+                if !is_listed {
+                    let code = if listed.is_some() { Mismatch } else { Missing };
+                    let expected = format!("an event that lists the endpoint {endpoint}");
+                    let listed = listed.map_or_else(|| "nothing".to_owned(), |all| shown(&all));
+                    self.differ(code, &key, because, expected, listed);
+                }
+            }
+            Expectation::Endpoint(org, endpoint) => {
+                if found().is_none() {
+                    self.former.insert((org, endpoint));
+                }
+            }
+            Expectation::ReadyBy(org, endpoint, at) => {
+                let state = found().and_then(|entry| serde_json::from_slice(&entry.value).ok());
+                let Some(EndpointState {
+                    due, not_before, ..
+                }) = state
+                else {
+                    return;
+                };
+                let latest = not_before.map_or(at, |not_before| not_before.max(at));
+                if due.is_none_or(|due| due > latest) {
+                    let key = keys::endpoint(org, endpoint);
+                    let expected = format!("due at {latest} at the latest");
+                    let found = due.map_or_else(|| "none".to_owned(), |due| due.to_string());
+                    self.differ(Mismatch, &key, because, expected, found);
+                }
+            }
+            Expectation::Scheduled(..) => unreachable!("scheduled tasks are looked up by time"),
+        }
+    }
+
+    fn at_least(&mut self, key: Key, because: Option<&Key>, least: i64, found: Option<i64>) {
+        if found.is_none_or(|found| found < least) {
+            let expected = format!("{least} or more");
+            let found = found.map_or_else(|| "no number".to_owned(), |found| found.to_string());
+            self.differ(DifferenceCode::Count, &key, because, expected, found);
+        }
+    }
+}
+
+fn number(entry: &Entry) -> Option<i64> {
+    serde_json::from_slice(&entry.value).ok()
+}
+
+fn field(entry: &Entry, name: &str) -> Option<Value> {
+    let found: Value = serde_json::from_slice(&entry.value).ok()?;
+    found.get(name).cloned()
+}
+
+/// Returns the value of an entry, reduced to the wanted fields if it is an object.
+fn actual(entry: &Entry, wanted: &Value) -> Option<Value> {
+    let found: Value = serde_json::from_slice(&entry.value).ok()?;
+    Some(same_fields(&found, wanted))
+}
+
+fn same_fields(found: &Value, wanted: &Value) -> Value {
+    let (Value::Object(wanted), true) = (wanted, found.is_object()) else {
+        return found.clone();
+    };
+    let field = |(name, wanted): (&String, &Value)| {
+        Some((name.clone(), same_fields(found.get(name)?, wanted)))
+    };
+    Value::Object(wanted.iter().filter_map(field).collect::<Map<_, _>>())
+}
+
+fn shown(value: &Value) -> String {
+    value.to_string().chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Returns true if this task is scheduled for exactly this time.
+async fn is_due(
+    store: &dyn Store,
+    at: Timestamp,
+    wanted: &ScheduledTask,
+) -> Result<bool, StoreError> {
+    let then = KeyRange::new(
+        keys::due(at, Uuid::nil()),
+        keys::due(at, Uuid::max()).successor(),
+    );
+    let found = store.scan_all(&then).await?;
+    // An unreadable one is a difference of its own.
+    let mut found = found.iter().filter_map(|found| decode_value(found).ok());
+    Ok(found.any(|found| match (found, wanted) {
+        (
+            ScheduledTask::Expire { records, counter },
+            ScheduledTask::Expire {
+                records: wanted,
+                counter: counted,
+            },
+        ) => counter == *counted && wanted.iter().all(|key| records.contains(key)),
+        (found, wanted) => found == *wanted,
+    }))
+}

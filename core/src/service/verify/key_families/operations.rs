@@ -1,0 +1,170 @@
+//! Metadata of the store, counters, audit log, idempotency records and scheduled tasks.
+
+use serde_json::json;
+
+use super::{Expectations, Parts, Problem, present_or_former, value};
+use crate::format::UNFINISHED_SCHEMA;
+use crate::keys;
+use crate::model::{AuditLogId, MemberId, OperationId, OrgId};
+use crate::service::kit::audit_entry::ENTRY_BITS;
+use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
+use crate::service::kit::idempotency::IdempotencyRecord;
+use crate::service::maintain::ScheduledTask;
+use crate::service::verify::expectation::Expectation;
+use crate::service::verify::{DifferenceCode, Verifier};
+use crate::service::{Meta, SCHEMA, Schema};
+use crate::store::{Key, KeyEntry};
+
+/// Position of the audit page read last, and of the next page of its operation.
+pub(in crate::service::verify) struct AuditPosition {
+    org: OrgId,
+    operation: OperationId,
+    next: AuditLogId,
+}
+
+pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) -> Expectations {
+    verifier.has_meta = true;
+    let Schema { schema } = value(entry)?;
+    if schema == UNFINISHED_SCHEMA {
+        let (code, expected) = (DifferenceCode::Unfinished, "a complete store");
+        return Err(Problem::new(code, expected, "an interrupted restore"));
+    }
+    if schema > SCHEMA {
+        let found = format!("schema {schema} of a later program");
+        return Err(Problem::unreadable(found));
+    }
+    let stored: Meta = value(entry)?;
+    if let Some(sealer) = &verifier.sealer
+        && sealer.fingerprint() != stored.sealing_key
+    {
+        let expected = format!("the sealing key {}", stored.sealing_key);
+        let found = format!("the given key {}", sealer.fingerprint());
+        return Err(Problem::new(DifferenceCode::Sealed, expected, found));
+    }
+    Ok(Vec::new())
+}
+
+pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) -> Expectations {
+    let count = value(entry)?;
+    verifier.counters.insert(entry.key.clone(), count);
+    Ok(Vec::new())
+}
+
+/// Reads a counter of an organisation, which schema 1 kept for the whole store.
+///
+/// In a store of schema 1, such a counter was written by an interrupted upgrade, and the next
+/// upgrade writes it again.
+pub(super) fn org_counter(
+    verifier: &mut Verifier,
+    entry: &KeyEntry,
+    parts: &Parts<'_>,
+) -> Expectations {
+    if verifier.has_global_counters && parts.0.len() > 1 {
+        value::<i64>(entry)?;
+        return Ok(Vec::new());
+    }
+    counter(verifier, entry, parts)
+}
+
+/// Reads an audit page. The pages of one operation follow each other without a gap.
+pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
+    let (org, first) = (parts.org()?, AuditLogId(parts.last_id()?));
+    let page: AuditPage = value(entry)?;
+    let entries = page.len();
+    let operation = page.operation_id;
+    let place = AuditPosition {
+        org,
+        operation,
+        next: first.plus(entries as u128),
+    };
+    let before = verifier.audit.replace(place);
+    let before = before.filter(|before| before.org == org);
+    let is_first = first.0.as_u128() << (u128::BITS - ENTRY_BITS) == 0;
+    let follows = before
+        .as_ref()
+        .is_some_and(|before| before.operation == operation && before.next == first);
+    if !is_first && !follows {
+        let expected = format!("the preceding page of operation {operation}");
+        let found = before.map_or_else(
+            || "nothing".to_owned(),
+            |before| {
+                format!(
+                    "one of operation {} up to {}",
+                    before.operation, before.next
+                )
+            },
+        );
+        return Err(Problem::new(DifferenceCode::AuditSequence, expected, found));
+    }
+    if before.is_some_and(|before| before.next > first) {
+        let (expected, found) = ("distinct identifiers", "identifiers of the preceding page");
+        return Err(Problem::new(DifferenceCode::AuditSequence, expected, found));
+    }
+    let mut expectations = vec![Expectation::Exists(keys::org(org))];
+    if let Some(actor) = page.actor_id {
+        expectations.push(present_or_former(org, actor));
+        if is_first {
+            let by_actor = keys::audit_actor(org, actor, first);
+            expectations.push(Expectation::Exists(by_actor));
+        }
+    }
+    Ok(expectations)
+}
+
+pub(super) fn audit_actor(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
+    let (org, actor) = (parts.org()?, MemberId(parts.id(2)?));
+    // Schema 1 stored the operation here too; the page has it as well.
+    let operation: Option<OperationId> = value(entry)?;
+    let page = keys::audit(org, AuditLogId(parts.id(3)?));
+    let says = match operation {
+        Some(operation) => json!({ "operation_id": operation, "actor_id": actor }),
+        None => json!({ "actor_id": actor }),
+    };
+    Ok(vec![
+        Expectation::Contains(page, says),
+        present_or_former(org, actor),
+    ])
+}
+
+pub(super) fn idempotency(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
+    let (org, member) = (parts.org()?, MemberId(parts.id(2)?));
+    let record: IdempotencyRecord = value(entry)?;
+    // The pages from which a replay is rebuilt.
+    let pages = (0..u128::from(record.items)).step_by(PAGE_ENTRIES);
+    let says = json!({ "operation_id": record.operation_id });
+    let page = |offset| {
+        let key = keys::audit(org, record.first_audit_id.plus(offset));
+        Expectation::Contains(key, says.clone())
+    };
+    let task = ScheduledTask::record(entry.key.clone());
+    let others = [
+        present_or_former(org, member),
+        Expectation::Scheduled(record.expires_at, task),
+    ];
+    Ok(pages.map(page).chain(others).collect())
+}
+
+pub(super) fn due(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
+    parts.last_id()?;
+    match value(entry)? {
+        ScheduledTask::Redirects(org) => {
+            verifier.settled.insert(org);
+        }
+        ScheduledTask::Audit(org) => {
+            verifier.audit_purge_scheduled.insert(org);
+        }
+        ScheduledTask::Expire { records, counter } => {
+            let mut keys = records.into_iter().chain(counter);
+            if let Some(bad) = keys.find(|key| Key::new(key.clone()).is_err()) {
+                return Err(Problem::unreadable(format!("{bad:?} instead of a key")));
+            }
+        }
+        ScheduledTask::FormerEndpoint { org, endpoint } => {
+            verifier.cleared.insert((org, endpoint));
+        }
+        ScheduledTask::Connector { .. }
+        | ScheduledTask::Event { .. }
+        | ScheduledTask::FormerMember { .. } => {}
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,325 @@
+//! Dashboard summary of a workspace.
+//!
+//! It never scans memories: each count is a counter that the commits maintain, so its cost does not
+//! grow with the number of memories.
+
+use sha2::{Digest, Sha256};
+
+use crate::access::{Credential, CredentialKind, permissions};
+use crate::digest::{etag, hex};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
+    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+};
+use crate::service::connectors::health::ConnectorState;
+use crate::service::connectors::types::Connector;
+use crate::service::kit::principal::Principal;
+use crate::service::workspace::mcp_keys::McpKey;
+use crate::service::{KnowledgeService, WithEtag};
+use crate::store::{Direction, Entry, KeyEntry, Read, Store, StoreError, StoreExt, decode_value};
+
+/// Maximum number of chats on the dashboard.
+const RECENT_CHATS: usize = 10;
+
+impl KnowledgeService {
+    /// Returns the dashboard summary of a workspace, with a weak entity tag.
+    ///
+    /// The tag changes when the summary does. It is derived from the values that were read, and
+    /// from the next time at which the summary changes without a write.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a workspace that is not in the caller's
+    /// organisation; [`Error::Forbidden`] without `dashboard:read` there.
+    pub async fn dashboard_summary(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+    ) -> Result<WithEtag<DashboardSummary>, Error> {
+        self.transact(|mut reading| async move {
+            let now = self.env().now();
+            let caller =
+                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
+                    .await?;
+            let workspace = caller
+                .authorize_in(&mut reading, workspace, permissions::DASHBOARD)
+                .await?;
+            let (store, org) = (&**self.store(), caller.org_id());
+            let facts = Facts::read(store, org, workspace.id).await?;
+            let summary = facts.summary(workspace, now)?;
+            reading.done(summary)
+        })
+        .await
+    }
+}
+
+/// Records behind the dashboard, all of one point in time.
+struct Facts {
+    counts: Vec<Option<Entry>>,
+    connectors: Vec<KeyEntry>,
+    connector_states: Vec<KeyEntry>,
+    mcp_keys: Vec<KeyEntry>,
+    mcp_key_uses: Vec<KeyEntry>,
+    chats: Vec<KeyEntry>,
+}
+
+/// Indices of the single keys in [`Facts::counts`].
+#[derive(Clone, Copy)]
+enum Count {
+    Pending,
+    Memories,
+    LastIngest,
+    Webhooks,
+    Users,
+}
+
+impl Facts {
+    /// Reads everything in one call, so that counts, lists and chats are consistent.
+    async fn read(
+        store: &dyn Store,
+        org: OrgId,
+        workspace: WorkspaceId,
+    ) -> Result<Self, StoreError> {
+        // In the order of `Count`.
+        let counts = [
+            keys::pending_count(org, workspace),
+            keys::memory_count(org, workspace),
+            keys::last_ingest(org, workspace),
+            keys::webhook_count(org, workspace),
+            keys::member_count(org),
+        ];
+        let [
+            counts,
+            connectors,
+            connector_states,
+            mcp_keys,
+            mcp_key_uses,
+            chats,
+        ] = store
+            .read_array([
+                Read::Keys(&counts),
+                Read::all(&keys::connectors(org, workspace)),
+                Read::all(&keys::connector_states(org, workspace)),
+                Read::all(&keys::mcp_keys(org, workspace)),
+                Read::all(&keys::mcp_key_uses(org, workspace)),
+                Read::Range {
+                    range: &keys::recent_chats(org, workspace),
+                    limit: RECENT_CHATS,
+                    direction: Direction::Reverse,
+                },
+            ])
+            .await?;
+        Ok(Self {
+            counts: counts.into_keys()?,
+            connectors: connectors.into_range()?,
+            connector_states: connector_states.into_range()?,
+            mcp_keys: mcp_keys.into_range()?,
+            mcp_key_uses: mcp_key_uses.into_range()?,
+            chats: chats.into_range()?,
+        })
+    }
+
+    fn summary(
+        &self,
+        workspace: Workspace,
+        now: Timestamp,
+    ) -> Result<WithEtag<DashboardSummary>, Error> {
+        let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
+        let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now)?;
+        let etag = self.etag(&workspace, changes_at.into_iter().chain(expires_at).min());
+        let value = DashboardSummary {
+            review_backlog_count: self.count(Count::Pending)?,
+            first_value_checklist: self.checklist(&workspace.slug, !mcp_keys.is_empty())?,
+            connector_health,
+            mcp_keys,
+            recent_chats: self
+                .chats
+                .iter()
+                .map(decode_value::<ChatSummary>)
+                .collect::<Result<_, _>>()?,
+            workspace: WorkspaceSummary {
+                id: workspace.id,
+                name: workspace.name,
+                slug: workspace.slug,
+                audience: workspace.audience,
+                last_ingest_at: self.last_ingest_at()?,
+            },
+        };
+        Ok(WithEtag { value, etag })
+    }
+
+    fn count(&self, count: Count) -> Result<u64, Error> {
+        let Some(entry) = &self.counts[count as usize] else {
+            return Ok(0);
+        };
+        let number: i64 = serde_json::from_slice(&entry.value)
+            .map_err(|_| Error::internal("a counter is not a number"))?;
+        Ok(u64::try_from(number).unwrap_or(0))
+    }
+
+    fn last_ingest_at(&self) -> Result<Option<Timestamp>, Error> {
+        let entry = self.counts[Count::LastIngest as usize].as_ref();
+        entry
+            .map(|entry| serde_json::from_slice(&entry.value))
+            .transpose()
+            .map_err(|_| Error::internal("the time of the last ingest is not a timestamp"))
+    }
+
+    /// Returns the health of each connector, and the next time at which one changes by itself.
+    fn connector_health(
+        &self,
+        workspace_slug: &str,
+        now: Timestamp,
+    ) -> Result<(Vec<ConnectorHealth>, Option<Timestamp>), Error> {
+        let mut shown = Vec::with_capacity(self.connectors.len());
+        let mut changes_at: Option<Timestamp> = None;
+        for found in &self.connectors {
+            let connector: Connector = decode_value(found)?;
+            let state: ConnectorState = same_id(found, &self.connector_states)?.unwrap_or_default();
+            let health = state.health(&connector, now);
+            changes_at = changes_at.into_iter().chain(health.changes_at).min();
+            shown.push(state.summary(&connector, workspace_slug, health));
+        }
+        Ok((shown, changes_at))
+    }
+
+    /// Returns the keys that have not expired, and the next time at which one expires.
+    fn mcp_keys(
+        &self,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Result<(Vec<McpKeySummary>, Option<Timestamp>), Error> {
+        let mut shown = Vec::with_capacity(self.mcp_keys.len());
+        let mut changes_at: Option<Timestamp> = None;
+        for found in &self.mcp_keys {
+            let key: McpKey = decode_value(found)?;
+            if now < key.expires_at {
+                changes_at = changes_at.into_iter().chain([key.expires_at]).min();
+                let last_used_at = same_id(found, &self.mcp_key_uses)?;
+                shown.push(key.summary(workspace, last_used_at));
+            }
+        }
+        Ok((shown, changes_at))
+    }
+
+    fn checklist(&self, workspace_slug: &str, has_mcp_key: bool) -> Result<Checklist, Error> {
+        let memories = self.count(Count::Memories)?;
+        let step =
+            |tier, (step_id, label, cta_label): (&str, &str, &str), completed| ChecklistStep {
+                step_id: step_id.to_owned(),
+                label: label.to_owned(),
+                cta_label: cta_label.to_owned(),
+                completed,
+                required: tier == ChecklistTier::Required,
+                tier,
+                workspace_slug: workspace_slug.to_owned(),
+            };
+        let required = |texts, completed| step(ChecklistTier::Required, texts, completed);
+        let suggested = |texts, completed| step(ChecklistTier::Suggested, texts, completed);
+        let has_colleagues = self.count(Count::Users)? > 1;
+        let has_webhooks = self.count(Count::Webhooks)? > 0;
+        let is_reviewed = memories > 0 && self.count(Count::Pending)? == 0;
+        Ok(Checklist {
+            required: vec![
+                required(
+                    ("connect_source", "Connect a source", "Connect"),
+                    !self.connectors.is_empty(),
+                ),
+                required(
+                    ("ingest_first_memory", "Bring in the first memory", "Import"),
+                    memories > 0,
+                ),
+                required(
+                    ("create_mcp_key", "Create an MCP key", "Create key"),
+                    has_mcp_key,
+                ),
+            ],
+            suggested: vec![
+                suggested(
+                    ("invite_teammate", "Invite a teammate", "Invite"),
+                    has_colleagues,
+                ),
+                suggested(
+                    ("ask_first_question", "Ask the first question", "Ask"),
+                    !self.chats.is_empty(),
+                ),
+                suggested(
+                    ("add_webhook", "Add a webhook", "Add webhook"),
+                    has_webhooks,
+                ),
+                suggested(
+                    ("clear_review_backlog", "Clear the review backlog", "Review"),
+                    is_reviewed,
+                ),
+            ],
+        })
+    }
+
+    /// Returns the weak entity tag of the summary.
+    ///
+    /// It covers every value that was read and the next time at which the summary changes without a
+    /// write; once that time has passed, there is a later one, and the tag differs. Versions are
+    /// unsuitable: they start again in a restored store, so an old tag could recur for other
+    /// content.
+    fn etag(&self, workspace: &Workspace, changes_at: Option<Timestamp>) -> String {
+        let mut digest = Sha256::new();
+        digest.update(workspace.id.0);
+        // Only the fields that the summary shows.
+        for text in [
+            &workspace.name,
+            &workspace.slug,
+            &workspace.audience.to_string(),
+        ] {
+            digest.update(length(text.len()));
+            digest.update(text);
+        }
+        for entry in &self.counts {
+            let value = entry.as_ref().map_or(&[][..], |entry| &entry.value);
+            digest.update(length(value.len()));
+            digest.update(value);
+        }
+        let ranges = [
+            &self.connectors,
+            &self.connector_states,
+            &self.mcp_keys,
+            &self.mcp_key_uses,
+            &self.chats,
+        ];
+        for range in ranges {
+            digest.update(length(range.len()));
+            for found in range {
+                for bytes in [found.key.as_bytes(), &found.entry.value] {
+                    digest.update(length(bytes.len()));
+                    digest.update(bytes);
+                }
+            }
+        }
+        digest.update(
+            changes_at
+                .map_or(i64::MAX, Timestamp::as_millis)
+                .to_be_bytes(),
+        );
+        format!("W/{}", etag(hex(digest.finalize())))
+    }
+}
+
+/// Returns the entry of another family for the same resource.
+///
+/// Both keys end with its identifier.
+fn same_id<T: serde::de::DeserializeOwned>(
+    found: &KeyEntry,
+    others: &[KeyEntry],
+) -> Result<Option<T>, StoreError> {
+    let id = keys::last_id(&found.key);
+    others
+        .iter()
+        .find(|other| keys::last_id(&other.key) == id)
+        .map(decode_value)
+        .transpose()
+}
+
+/// Encodes a length for the digest, independently of the word size of the target.
+fn length(length: usize) -> [u8; 8] {
+    (length as u64).to_be_bytes()
+}

@@ -1,0 +1,6 @@
+//! Workspaces with their dashboard, chats and MCP keys.
+
+pub(crate) mod chats;
+pub(crate) mod dashboard;
+pub(crate) mod mcp_keys;
+pub(crate) mod read;
