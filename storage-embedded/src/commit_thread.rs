@@ -1,5 +1,7 @@
-//! The one thread that writes: it takes the commits that wait, makes a group of them, brings it to the disk and only
-//! then shows it to readers and answers its callers.
+//! The only thread that writes.
+//!
+//! It groups pending commits, makes each group durable, and only then publishes it and replies to
+//! its callers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,38 +12,38 @@ use futures::channel::oneshot;
 use knowledge_store::{Commit, CommitOutcome, Mutation, StoreError, StoreErrorKind};
 
 use crate::engine::{Changes, Engine};
-use crate::error::{EngineError, closed, guarded};
+use crate::error::{EngineError, catch_panic, closed_error};
 use crate::group::Group;
 use crate::mark::{self, Mark};
 use crate::options::{FreeBytesFn, SyncHook};
 use crate::record::Ledger;
 use crate::shared::Shared;
 
-/// The most commits of one group.
+/// Maximum number of commits per group.
 const GROUP_COMMITS_MAX: usize = 1_024;
-/// The time between two measurements of the engine's files.
+/// Time between two measurements of the engine's files.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
-/// A group takes no further commit once it has this many bytes of values.
+/// Size of a group's values, in bytes, from which it accepts no further commit.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-pub(crate) type Answer = Result<CommitOutcome, StoreError>;
+pub(crate) type CommitResult = Result<CommitOutcome, StoreError>;
 
-/// A commit that waits for its answer.
+/// A pending commit.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) commit: Commit,
-    pub(crate) answer: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<CommitResult>,
 }
 
-/// The state of the commit thread.
+/// State of the commit thread.
 pub(crate) struct Committer<E: Engine> {
     pub(crate) path: PathBuf,
     pub(crate) sync_hook: SyncHook,
     pub(crate) free_bytes_min: u64,
     pub(crate) free_bytes: FreeBytesFn,
-    /// True if the last group was refused for want of room.
+    /// True if the last group was rejected because the disk is full.
     pub(crate) is_full: bool,
-    /// Time of the last measurement of the engine's files; none before the first commit.
+    /// Time of the last measurement of the engine's files; `None` before the first commit.
     pub(crate) measured_at: Option<Instant>,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
@@ -49,12 +51,14 @@ pub(crate) struct Committer<E: Engine> {
 }
 
 impl<E: Engine> Committer<E> {
-    /// Works until every sender is gone and nothing waits any more. Returns true if the store ended without a failure.
+    /// Runs until every sender is dropped and no commit is pending.
+    ///
+    /// Returns true if the store ended without a failure.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) -> bool {
-        while let Some(waiting) = self.next_group(requests) {
-            match self.refusal() {
+        while let Some(pending) = self.next_group(requests) {
+            match self.rejection() {
                 None => {
-                    self.commit(waiting);
+                    self.commit(pending);
                     if self
                         .measured_at
                         .is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL)
@@ -63,83 +67,85 @@ impl<E: Engine> Committer<E> {
                     }
                 }
                 Some(error) => {
-                    for request in waiting {
-                        let _ = request.answer.send(Err(error.clone()));
+                    for request in pending {
+                        let _ = request.reply.send(Err(error.clone()));
                     }
                 }
             }
         }
-        if self.shared.refuse_if_closed().is_err() {
+        if self.shared.ensure_open().is_err() {
             return false;
         }
         let synced = self.mark.sync();
         if let Err(error) = &synced {
-            tracing::warn!(%error, "the mark of the last commit could not be synced");
+            tracing::warn!(%error, "failed to sync the mark of the last commit");
         }
         synced.is_ok()
     }
 
-    /// Measures the size of the engine's files. An engine may have to wait for a write first: this thread waits, so
-    /// that readers of statistics do not.
+    /// Measures the engine's files.
+    ///
+    /// An engine may wait for a write before it reports its size. This thread can wait; a caller
+    /// that requests statistics must not.
     fn measure(&mut self) {
         self.measured_at = Some(Instant::now());
         let bytes = self.shared.engine.disk_bytes();
         self.shared.meters.set_disk_bytes(bytes);
     }
 
-    /// The reason why nothing may be written now.
-    fn refusal(&mut self) -> Option<StoreError> {
-        if let Err(closed) = self.shared.refuse_if_closed() {
+    /// Returns the error for pending commits if nothing may be written now.
+    fn rejection(&mut self) -> Option<StoreError> {
+        if let Err(closed) = self.shared.ensure_open() {
             return Some(closed);
         }
-        // Where the system does not tell, the write has to.
+        // If free space cannot be determined, the write itself fails on a full disk.
         let free_bytes = (self.free_bytes)(&self.path).unwrap_or(u64::MAX);
         let was_full = std::mem::replace(&mut self.is_full, free_bytes < self.free_bytes_min);
         let (path, free_bytes_min) = (self.path.display(), self.free_bytes_min);
         match (was_full, self.is_full) {
             (false, true) => {
-                tracing::error!(%path, free_bytes, free_bytes_min, "the disk is full: commits are refused until there is room");
+                tracing::error!(%path, free_bytes, free_bytes_min, "disk full; rejecting commits");
             }
             (true, false) => {
-                tracing::info!(%path, free_bytes, free_bytes_min, "there is room on the disk again: commits are taken");
+                tracing::info!(%path, free_bytes, free_bytes_min, "disk space available again; accepting commits");
             }
             _ => {}
         }
         self.is_full.then(|| {
             let message = format!(
-                "the disk of {path} is full: {free_bytes} bytes are free, {free_bytes_min} have to stay free"
+                "the disk of {path} is full: {free_bytes} bytes are free, {free_bytes_min} are required; free up space"
             );
             StoreError::new(StoreErrorKind::Full, message)
         })
     }
 
-    /// Waits for a commit and takes those that wait with it; `None` at the end.
+    /// Waits for a commit and collects those pending with it; `None` once all senders are dropped.
     fn next_group(&mut self, requests: &Receiver<Request>) -> Option<Vec<Request>> {
         let first = match requests.try_recv() {
             Ok(request) => request,
             Err(TryRecvError::Disconnected) => return None,
             Err(TryRecvError::Empty) => self.wait(requests)?,
         };
-        let mut bytes = size(&first.commit);
-        let mut waiting = vec![first];
-        while waiting.len() < GROUP_COMMITS_MAX
+        let mut bytes = value_bytes(&first.commit);
+        let mut pending = vec![first];
+        while pending.len() < GROUP_COMMITS_MAX
             && bytes < GROUP_BYTES_MAX
             && let Ok(request) = requests.try_recv()
         {
-            bytes += size(&request.commit);
-            waiting.push(request);
+            bytes += value_bytes(&request.commit);
+            pending.push(request);
         }
-        Some(waiting)
+        Some(pending)
     }
 
     fn wait(&mut self, requests: &Receiver<Request>) -> Option<Request> {
-        if !self.mark.is_synced() && self.shared.refuse_if_closed().is_ok() {
+        if !self.mark.is_synced() && self.shared.ensure_open().is_ok() {
             match requests.recv_timeout(mark::SYNC_INTERVAL) {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     self.measure();
-                    let _watched = self.shared.watch.begin();
+                    let _write = self.shared.watchdog.begin();
                     if let Err(error) = self.mark.sync() {
                         self.shared.close(&error.into());
                     }
@@ -149,12 +155,12 @@ impl<E: Engine> Committer<E> {
         requests.recv().ok()
     }
 
-    /// Decides a group, makes it durable, and answers.
-    fn commit(&mut self, waiting: Vec<Request>) {
+    /// Checks a group, makes it durable, and replies to its callers.
+    fn commit(&mut self, pending: Vec<Request>) {
         let mut group = Group::new(&self.shared, self.ledger);
-        let mut answers = Vec::with_capacity(waiting.len());
-        for Request { commit, answer } in waiting {
-            answers.push((group.admit(commit), answer));
+        let mut results = Vec::with_capacity(pending.len());
+        for Request { commit, reply } in pending {
+            results.push((group.add(commit), reply));
         }
         let (ledger, changes) = group.finish();
         let failure = match changes {
@@ -163,27 +169,30 @@ impl<E: Engine> Committer<E> {
                 None
             }
             Some(changes) => {
-                let commits = answers.iter().filter(|(outcome, _)| is_committed(outcome));
+                let commits = results.iter().filter(|(outcome, _)| is_committed(outcome));
                 self.write(&changes, ledger, commits.count()).err()
             }
         };
         if let Some(failure) = &failure {
-            if !matches!(failure, EngineError::Closed(_) | EngineError::Overtaken(_)) {
-                self.shared.meters.sync_failure();
+            if !matches!(
+                failure,
+                EngineError::Closed(_) | EngineError::ClosedDuringWrite(_)
+            ) {
+                self.shared.meters.count_sync_failure();
             }
             self.shared.close(failure);
         }
-        for (outcome, answer) in answers {
+        for (outcome, reply) in results {
             let outcome = match &failure {
-                None => self.counted(outcome),
-                Some(failure) => after_failure(outcome, failure),
+                None => self.count(outcome),
+                Some(failure) => result_after_failure(outcome, failure),
             };
-            // Whoever does not wait for the answer any more does not need it.
-            let _ = answer.send(outcome);
+            // A caller that dropped its future needs no reply.
+            let _ = reply.send(outcome);
         }
     }
 
-    /// Applies a group and returns once it is on the disk; readers see it from then on.
+    /// Applies a group, makes it durable and publishes it.
     fn write(
         &mut self,
         changes: &Changes,
@@ -191,64 +200,64 @@ impl<E: Engine> Committer<E> {
         commits: usize,
     ) -> Result<(), EngineError> {
         let shared = &*self.shared;
-        // A read of this group's may have closed the store.
-        shared.refuse_if_closed().map_err(EngineError::Closed)?;
-        let _watched = shared.watch.begin();
+        // A read for this group may have closed the store.
+        shared.ensure_open().map_err(EngineError::Closed)?;
+        let _write = shared.watchdog.begin();
         let began = Instant::now();
-        guarded(|| {
+        catch_panic(|| {
             shared.engine.apply(changes)?;
             (self.sync_hook)()?;
             shared.engine.sync()
         })?;
-        // Once the store is closed, nothing is made visible any more.
-        if let Some(reason) = shared.closed_because() {
-            return Err(match shared.watch.is_overdue() {
+        // A closed store publishes nothing more.
+        if let Some(reason) = shared.close_reason() {
+            return Err(match shared.watchdog.is_overdue() {
                 true => EngineError::TimedOut,
-                false => EngineError::Overtaken(reason.to_owned()),
+                false => EngineError::ClosedDuringWrite(reason.to_owned()),
             });
         }
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
-        guarded(|| {
+        catch_panic(|| {
             shared.publish(ledger);
             Ok(())
         })?;
-        shared.meters.group(commits as u64, began.elapsed());
+        shared.meters.record_group(commits as u64, began.elapsed());
         Ok(())
     }
 
-    fn counted(&self, outcome: Answer) -> Answer {
+    fn count(&self, outcome: CommitResult) -> CommitResult {
         match &outcome {
-            Ok(CommitOutcome::Committed(_)) => self.shared.meters.commit(),
-            Ok(CommitOutcome::Conflict) => self.shared.meters.conflict(),
+            Ok(CommitOutcome::Committed(_)) => self.shared.meters.count_commit(),
+            Ok(CommitOutcome::Conflict) => self.shared.meters.count_conflict(),
             Err(_) => {}
         }
         outcome
     }
 }
 
-fn is_committed(outcome: &Answer) -> bool {
+fn is_committed(outcome: &CommitResult) -> bool {
     matches!(outcome, Ok(CommitOutcome::Committed(_)))
 }
 
-/// The answer to a commit whose group did not reach the disk for certain.
-fn after_failure(outcome: Answer, failure: &EngineError) -> Answer {
+/// Returns the result of a commit whose group may not be durable.
+fn result_after_failure(outcome: CommitResult, failure: &EngineError) -> CommitResult {
     match outcome {
         Ok(_) if let EngineError::Closed(error) = failure => Err(error.clone()),
         Ok(CommitOutcome::Committed(_)) => Err(StoreError::new(
             StoreErrorKind::Unknown,
             format!("the outcome of the commit is unknown: {failure}"),
         )),
-        // It may have conflicted with a commit of the same group.
-        Ok(CommitOutcome::Conflict) => Err(closed(&failure.to_string())),
+        // The conflict may be with a commit of the same group.
+        Ok(CommitOutcome::Conflict) => Err(closed_error(&failure.to_string())),
         Err(error) => Err(error),
     }
 }
 
-fn size(commit: &Commit) -> usize {
-    let value_bytes = |mutation: &Mutation| match mutation {
+fn value_bytes(commit: &Commit) -> usize {
+    let bytes = |mutation: &Mutation| match mutation {
         Mutation::Put { value, .. } => value.len(),
         Mutation::Delete { .. } | Mutation::Add { .. } => 0,
     };
-    commit.mutations().iter().map(value_bytes).sum()
+    commit.mutations().iter().map(bytes).sum()
 }

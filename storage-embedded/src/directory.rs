@@ -1,54 +1,47 @@
-//! The directory of a store: its marker, and the traces of how it was last closed.
+//! The directory of a store: its marker, and the record of a clean close.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::error::OpenError;
-use crate::lock::{DirectoryLock, LOCK, REPLACED};
+use crate::layout::{MARK, MARKER, MARKER_NEW, OPEN, sync_directory};
+use crate::lock::DirectoryLock;
 use crate::mark::Mark;
 
-const MARKER: &str = "knowledge-store.json";
-const MARKER_IN_THE_MAKING: &str = "knowledge-store.json.new";
-const MARK: &str = "knowledge-store.mark";
-/// Present while a store is open; still there after it was not closed cleanly.
-const OPEN: &str = "knowledge-store.open";
-/// The content of the root of a fresh file system.
-const LOST_AND_FOUND: &str = "lost+found";
-
-/// The engine and the layout of a store, as its marker tells them.
+/// Engine and layout of a store, as recorded in its marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreKind {
-    /// The name of the engine. Stores of the first format do not tell it, and are sled's.
-    #[serde(default = "first_engine")]
+    /// Name of the engine. Stores of the first format do not record it and use sled.
+    #[serde(default = "engine_of_first_format")]
     pub engine: String,
-    /// The number of the engine's layout.
+    /// Number of the engine's layout.
     pub format: u64,
-    /// The package that created the store.
+    /// Package that created the store.
     pub written_by: String,
 }
 
-fn first_engine() -> String {
+fn engine_of_first_format() -> String {
     "sled".to_owned()
 }
 
-/// The kind of the store in a directory; `None` if it holds none, or one that is not finished.
+/// Returns the kind of the store in a directory; `None` if there is no complete store.
 ///
 /// # Errors
-/// [`OpenError::Corrupt`] if the marker cannot be understood, [`OpenError::Io`] if it cannot be read.
+/// [`OpenError::Corrupt`] if the marker is invalid, [`OpenError::Io`] if it cannot be read.
 pub fn store_kind(path: impl AsRef<Path>) -> Result<Option<StoreKind>, OpenError> {
     let path = path.as_ref();
     match fs::read(path.join(MARKER)) {
         Ok(marker) => serde_json::from_slice(&marker).map(Some).map_err(|_| {
             OpenError::corrupt(
                 path,
-                format!("{MARKER} does not tell its engine and format"),
+                format!("{MARKER} does not name an engine and a format"),
             )
         }),
-        // A link that leads nowhere is there, and not a store to be made.
+        // A dangling link is an existing marker, not an empty directory.
         Err(error)
             if error.kind() == io::ErrorKind::NotFound && !path.join(MARKER).is_symlink() =>
         {
@@ -58,18 +51,18 @@ pub fn store_kind(path: impl AsRef<Path>) -> Result<Option<StoreKind>, OpenError
     }
 }
 
-/// A directory that is a store's, held by this process until it is dropped.
+/// A store's directory, locked until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     lock: DirectoryLock,
     pub(crate) format: u64,
-    /// False if the store was not closed cleanly before it was opened this time.
-    pub(crate) was_closed: bool,
+    /// True if the store was closed cleanly before this opening.
+    pub(crate) was_closed_cleanly: bool,
 }
 
 impl Directory {
-    /// Enters the directory, and makes a store's of it if it is empty.
-    pub(crate) fn enter<E: Engine>(
+    /// Opens the directory, and initialises it if it is empty.
+    pub(crate) fn open<E: Engine>(
         lock: DirectoryLock,
         accepts_old_formats: bool,
     ) -> Result<Self, OpenError> {
@@ -77,17 +70,17 @@ impl Directory {
         let format = match store_kind(&path)? {
             Some(kind) => check_kind::<E>(&path, &kind, accepts_old_formats)?,
             None => {
-                found::<E>(&path).map_err(OpenError::io(&path))?;
+                initialize::<E>(&path).map_err(OpenError::io(&path))?;
                 E::FORMAT
             }
         };
-        // Stores of older formats do not note how they ended.
+        // Stores of older formats do not record how they were closed.
         let is_open = path.join(OPEN).try_exists();
-        let was_closed = format == E::FORMAT && is_open.is_ok_and(|is_open| !is_open);
+        let was_closed_cleanly = format == E::FORMAT && is_open.is_ok_and(|is_open| !is_open);
         Ok(Self {
             lock,
             format,
-            was_closed,
+            was_closed_cleanly,
         })
     }
 
@@ -111,11 +104,11 @@ impl Directory {
         }
     }
 
-    /// Notes, durably, that the store is open.
-    pub(crate) fn begin(&self) -> Result<(), OpenError> {
+    /// Records durably that the store is open.
+    pub(crate) fn record_open(&self) -> Result<(), OpenError> {
         let path = self.path().join(OPEN);
         match File::create_new(&path) {
-            // It may be another user's, whose command was killed.
+            // The file may belong to another user whose process was killed.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(OpenError::io(&path)(error));
             }
@@ -124,30 +117,32 @@ impl Directory {
         sync_directory(self.path()).map_err(OpenError::io(self.path()))
     }
 
-    /// Makes the names in the directory as durable as the files behind them.
+    /// Makes the file names in the directory durable.
     pub(crate) fn sync(&self) -> Result<(), OpenError> {
         sync_directory(self.path()).map_err(OpenError::io(self.path()))
     }
 
-    /// Lets go of the store in the directory. A clean end is noted, so that the next start does without a check.
-    pub(crate) fn end(self, is_clean: bool) -> DirectoryLock {
+    /// Releases the store. A clean close is recorded, so that the next start skips the check.
+    pub(crate) fn close(self, is_clean: bool) -> DirectoryLock {
         if is_clean {
             let path = self.path();
-            let noted = fs::remove_file(path.join(OPEN)).and_then(|()| sync_directory(path));
-            if let Err(error) = noted {
-                tracing::warn!(%error, "the clean end of the store could not be noted: the next start will check it");
+            let recorded = fs::remove_file(path.join(OPEN)).and_then(|()| sync_directory(path));
+            if let Err(error) = recorded {
+                tracing::warn!(%error, "failed to record the clean close; the next start will check the store");
             }
         }
         self.lock
     }
 }
 
-/// Makes the directory a store's. The marker comes last and at once: a crash before it leaves a directory that is
-/// taken for empty.
-fn found<E: Engine>(path: &Path) -> io::Result<()> {
+/// Initialises the directory of a store.
+///
+/// The marker is written last and atomically: after an earlier crash the directory still counts as
+/// empty.
+fn initialize<E: Engine>(path: &Path) -> io::Result<()> {
     Mark::create(&path.join(MARK))?;
-    let in_the_making = path.join(MARKER_IN_THE_MAKING);
-    let mut file = File::create(&in_the_making)?;
+    let new = path.join(MARKER_NEW);
+    let mut file = File::create(&new)?;
     let kind = StoreKind {
         engine: E::NAME.to_owned(),
         format: E::FORMAT,
@@ -155,9 +150,9 @@ fn found<E: Engine>(path: &Path) -> io::Result<()> {
     };
     writeln!(file, "{}", serde_json::to_string(&kind)?)?;
     file.sync_all()?;
-    // The mark has its name before the marker has.
+    // The mark's name must be durable before the marker's.
     sync_directory(path)?;
-    fs::rename(in_the_making, path.join(MARKER))?;
+    fs::rename(new, path.join(MARKER))?;
     sync_directory(path)
 }
 
@@ -186,81 +181,6 @@ fn check_kind<E: Engine>(
             path,
             found,
             known: E::FORMAT,
-        }),
-    }
-}
-
-/// Creates a directory and everything above it that is missing, each synced into the one above it. The directory
-/// itself is its owner's alone, because everything stored is in there in clear. Returns true if it was missing.
-///
-/// # Errors
-/// Those of the operating system.
-pub(crate) fn create_directory(path: &Path) -> io::Result<bool> {
-    if path.is_dir() {
-        return Ok(false);
-    }
-    if path.exists() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotADirectory,
-            "it is not a directory",
-        ));
-    }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    create_parents(parent)?;
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
-        // Another process was faster.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
-        created => created.and_then(|()| sync_directory(parent)).map(|()| true),
-    }
-}
-
-fn create_parents(path: &Path) -> io::Result<()> {
-    if path.as_os_str().is_empty() || path.is_dir() {
-        return Ok(());
-    }
-    let parent = path.parent().unwrap_or(Path::new("."));
-    create_parents(parent)?;
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        created => created.and_then(|()| match parent.as_os_str().is_empty() {
-            true => sync_directory(Path::new(".")),
-            false => sync_directory(parent),
-        }),
-    }
-}
-
-#[cfg(unix)]
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-#[cfg(not(unix))]
-pub(crate) fn sync_directory(_path: &Path) -> io::Result<()> {
-    // Elsewhere a directory is no file; the system orders the names itself.
-    Ok(())
-}
-
-pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
-    let mut example = None;
-    for entry in fs::read_dir(path).map_err(OpenError::io(path))? {
-        let name = entry.map_err(OpenError::io(path))?.file_name();
-        match name.to_str() {
-            Some(MARKER) => return Ok(()),
-            Some(MARKER_IN_THE_MAKING | LOCK | MARK | OPEN | REPLACED | LOST_AND_FOUND) => {}
-            _ => example = Some(PathBuf::from(name)),
-        }
-    }
-    match example {
-        None => Ok(()),
-        Some(example) => Err(OpenError::Foreign {
-            path: path.to_owned(),
-            example,
         }),
     }
 }

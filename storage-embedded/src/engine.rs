@@ -1,4 +1,4 @@
-//! The part of a store that differs from engine to engine.
+//! The interface of storage engines.
 
 use std::path::Path;
 
@@ -8,108 +8,116 @@ use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 use crate::error::EngineError;
 use crate::options::EngineOptions;
 
-/// A storage engine behind an [`EngineStore`](crate::EngineStore): ordered keys in a directory, written by one thread.
+/// A storage engine behind an [`EngineStore`](crate::EngineStore).
 ///
-/// A group of commits goes through three steps: [`apply`](Self::apply), [`sync`](Self::sync) and
-/// [`publish`](Self::publish). Readers see it after the third only. After an error of any step the store is closed
-/// and no further group is written.
+/// It keeps ordered keys in a directory and is written by one thread.
+///
+/// A group of commits takes three steps: [`apply`](Self::apply), [`sync`](Self::sync) and
+/// [`publish`](Self::publish). Readers see it only after the third. An error in any step closes the
+/// store, and no further group is written.
 pub trait Engine: Sized + Send + Sync + 'static {
-    /// The name of the engine in the marker of a directory and in messages, for example `sled`.
+    /// Name of the engine in directory markers and messages, for example `sled`.
     const NAME: &'static str;
-    /// The number of the layout that new stores get.
+    /// Layout number of new stores.
     const FORMAT: u64;
-    /// The oldest layout that can still be read, with [`StoreOptions::accept_old_formats`](crate::StoreOptions::accept_old_formats).
+    /// Oldest layout that can still be opened.
+    ///
+    /// See [`StoreOptions::accept_old_formats`](crate::StoreOptions::accept_old_formats).
     const FORMAT_MIN: u64;
 
-    /// Settings of this engine alone.
+    /// Engine-specific settings.
     type Settings: Clone + std::fmt::Debug + Default + Send + Sync + 'static;
-    /// The published state, for one read.
+    /// Published state for a single read.
     type View: View;
-    /// The published state, for reads that take minutes while others write.
-    type Kept: View;
+    /// Published state for reads that take minutes while others write.
+    type Snapshot: View;
 
-    /// Opens the engine in a directory that is locked, or creates it there.
+    /// Opens the engine in a locked directory, or creates it there.
     ///
     /// # Errors
-    /// [`EngineError::Locked`] if a store that was closed has not let go yet; any other, by what is wrong.
+    /// [`EngineError::Locked`] if a closed store still holds the files; [`EngineError`] on any
+    /// other failure.
     fn open(path: &Path, options: &EngineOptions<Self::Settings>) -> Result<Self, EngineError>;
 
-    /// True if the engine has data in the directory. Asked before it is opened.
+    /// True if the directory contains the engine's data. Called before the engine is opened.
     fn has_data(path: &Path) -> bool;
 
-    /// The value last written with [`Changes::ledger`], if there is one.
+    /// Returns the value last written as [`Changes::ledger`], if any.
     ///
     /// # Errors
-    /// [`EngineError`], by what is wrong.
+    /// [`EngineError`] if data is corrupt or the device fails.
     fn ledger(&self) -> Result<Option<Bytes>, EngineError>;
 
-    /// Writes a group atomically: after a crash all of it is there or nothing.
+    /// Writes a group atomically: after a crash, all of it is stored or none.
     ///
     /// # Errors
-    /// [`EngineError`], by what is wrong.
+    /// [`EngineError`] if data is corrupt or the device fails.
     fn apply(&self, changes: &Changes) -> Result<(), EngineError>;
 
-    /// Returns once everything that was applied survives a loss of power.
+    /// Makes everything applied so far survive a power loss.
     ///
     /// # Errors
-    /// [`EngineError`], by what is wrong.
+    /// [`EngineError`] if data is corrupt or the device fails.
     fn sync(&self) -> Result<(), EngineError>;
 
-    /// Shows readers everything that was applied.
+    /// Makes everything applied so far visible to readers.
     fn publish(&self);
 
     /// Returns the published state.
     fn view(&self) -> Self::View;
 
-    /// Returns the published state, readable for as long as it is held. An engine without snapshots of its own keeps
-    /// at most `bytes_max` bytes of old values for it, and loses it beyond that, see [`View::is_lost`].
-    fn keep(&self, bytes_max: usize) -> Self::Kept;
+    /// Returns the published state, readable until it is dropped.
+    ///
+    /// An engine without native snapshots keeps at most `bytes_max` bytes of old values for it.
+    /// Beyond that the snapshot is lost, see [`View::is_lost`].
+    fn snapshot(&self, bytes_max: usize) -> Self::Snapshot;
 
-    /// The size of the engine's files, in bytes.
+    /// Returns the size of the engine's files, in bytes.
     fn disk_bytes(&self) -> u64;
 }
 
-/// A state of the store at one point in time.
+/// State of the store at one point in time.
 pub trait View: Send + Sync + 'static {
-    /// Reads some keys, in the order asked for.
+    /// Reads the entries of keys, in the given order.
     ///
     /// # Errors
-    /// [`EngineError`], by what is wrong.
-    fn keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError>;
+    /// [`EngineError`] if data is corrupt or the device fails.
+    fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError>;
 
-    /// Reads the first `limit` entries of a range. The range may be empty or inverted.
+    /// Reads the first `limit` entries of a range, which may be empty or inverted.
     ///
     /// # Errors
-    /// [`EngineError`], by what is wrong.
-    fn range(
+    /// [`EngineError`] if data is corrupt or the device fails.
+    fn scan(
         &self,
         range: &KeyRange,
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<KeyEntry>, EngineError>;
 
-    /// True once the state could not be kept. Asked after each read: its answer is then thrown away.
+    /// True if the state is no longer available. Checked after each read, whose result is then
+    /// discarded.
     fn is_lost(&self) -> bool {
         false
     }
 }
 
-/// One entry that a group changes.
+/// Change of one entry by a group.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The key.
+    /// Key of the entry.
     pub key: Key,
-    /// The entry before the group.
+    /// Entry before the group.
     pub before: Option<Entry>,
-    /// The entry after it; `None` if it is removed.
+    /// Entry after the group; `None` if it is removed.
     pub after: Option<Entry>,
 }
 
 /// Everything that a group writes.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    /// Each key once, in no particular order.
+    /// Changed entries, each key once, in no particular order.
     pub entries: Vec<Change>,
-    /// The value of the ledger, stored under [`record::LEDGER_KEY`](crate::record::LEDGER_KEY).
+    /// Ledger, stored under [`record::LEDGER_KEY`](crate::record::LEDGER_KEY).
     pub ledger: Vec<u8>,
 }

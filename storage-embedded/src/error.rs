@@ -1,4 +1,4 @@
-//! Reasons why a store does not open, and the meaning of an engine's errors to a caller.
+//! Errors of opening a store, and the mapping of engine errors.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,40 +6,41 @@ use std::path::{Path, PathBuf};
 
 use knowledge_store::{StoreError, StoreErrorKind};
 
-/// A store that could not be opened. This crate changed nothing of its contents.
+/// Failure to open a store. This crate has changed nothing in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another store has the directory open: end that process, or choose another directory. Without a known holder it
-    /// may be the remains of a store that failed: end the process that had it.
+    /// Another store has the directory open: end that process, or choose another directory.
+    ///
+    /// Without a known holder, the files may still belong to a failed store: end its process.
     #[error("{} is in use by {}", path.display(), holder_name(*.holder))]
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The process that holds it, if its lock file names one.
+        /// Process that holds it, if the lock file names one.
         holder: Option<u32>,
     },
-    /// The directory holds files of another kind: choose an empty or a new directory.
-    #[error("{} holds files of another kind, for example {}: a store needs a directory of its own", path.display(), example.display())]
+    /// The directory contains other files: choose an empty or a new directory.
+    #[error("{} contains other files, for example {}; choose an empty or a new directory", path.display(), example.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// The name of one file found in it.
+        /// Name of one of the files.
         example: PathBuf,
     },
-    /// The store was written by another engine: open it with that one.
-    #[error("{} holds a store of the engine {found}, not of {expected}: open it as {found}:{}", path.display(), path.display())]
+    /// The store belongs to another engine: open it with that one.
+    #[error("{} contains a {found} store, not a {expected} store; open it as {found}:{}", path.display(), path.display())]
     OtherEngine {
         /// The directory.
         path: PathBuf,
         /// The engine that wrote it.
         found: String,
-        /// The engine that was to open it.
+        /// Engine that was requested.
         expected: &'static str,
     },
     /// The store has an older layout, which can be copied but not served.
     #[error(
-        "{} has the old storage format {found}, which a loss of power can destroy: carry it over with `knowledge copy --from \
+        "{} has the old storage format {found}, in which a power loss can destroy the store; copy it with `knowledge copy --from \
          {engine}:{} --to {engine}:NEW-DIR`, and use NEW-DIR from then on",
         path.display(), path.display()
     )]
@@ -52,35 +53,35 @@ pub enum OpenError {
         found: u64,
     },
     /// The store was written by a newer version of this crate: open it with that version.
-    #[error("{} has the storage format {found}, this program knows format {known}", path.display())]
+    #[error("{} has storage format {found}, but this program supports only {known}; use a newer version", path.display())]
     UnknownFormat {
         /// The directory.
         path: PathBuf,
         /// The number found.
         found: u64,
-        /// The number that this crate writes.
+        /// Format that this crate writes.
         known: u64,
     },
-    /// The store was moved elsewhere, or is being removed: open the directory that took its place.
-    #[error("the store in {} was replaced by another one: open that one; to open this one all the same, remove knowledge-store.replaced in it", path.display())]
+    /// The store was replaced, or is being removed: open the directory that replaced it.
+    #[error("the store in {} was replaced; open the directory that replaced it, or remove knowledge-store.replaced to open this one", path.display())]
     Replaced {
         /// The directory.
         path: PathBuf,
     },
-    /// The stored data is damaged or incomplete: restore a backup.
-    #[error("the store in {} is damaged: {reason}", path.display())]
+    /// The stored data is corrupt or incomplete: restore a backup.
+    #[error("the store in {} is corrupt: {reason}", path.display())]
     Corrupt {
         /// The directory.
         path: PathBuf,
-        /// The damage found.
+        /// Description of the corruption.
         reason: String,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// Its error.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -100,7 +101,7 @@ impl OpenError {
         }
     }
 
-    /// For `map_err`: an error of the operating system about `path`.
+    /// Returns a function for `map_err` that attributes an I/O error to `path`.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -108,7 +109,7 @@ impl OpenError {
         }
     }
 
-    /// For `map_err`: an error of the engine while the store opens.
+    /// Returns a function for `map_err` that converts an engine error during opening.
     pub(crate) fn engine(path: &Path) -> impl FnOnce(EngineError) -> Self {
         move |error| match error {
             EngineError::Io(source) => Self::io(path)(source),
@@ -117,41 +118,43 @@ impl OpenError {
     }
 }
 
-/// A failure inside an engine, which reports damage by an error or by a panic.
+/// Failure of an engine, which reports corruption by an error or a panic.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
     /// Stored data is not as it was written.
     #[error("{0}")]
-    Damaged(String),
-    /// The engine panicked, as some do over damage.
+    Corrupt(String),
+    /// The engine panicked, as some do on corrupt data.
     #[error("the engine panicked: {0}")]
     Panicked(String),
     /// The operating system or the device failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Another instance of the engine has its files.
+    /// Another instance of the engine holds its files.
     #[error("the engine's files are locked")]
     Locked,
-    /// A write exceeded its time.
+    /// A write exceeded its time limit.
     #[error("a write timed out")]
     TimedOut,
     /// The store was closed before the write began.
     #[error("{0}")]
     Closed(StoreError),
-    /// The store was closed during the write, for a reason of its own.
-    #[error("the store closed itself during the write: {0}")]
-    Overtaken(String),
+    /// The store was closed during the write, for another reason.
+    #[error("the store was closed during the write: {0}")]
+    ClosedDuringWrite(String),
 }
 
 impl EngineError {
-    /// True if the error tells of the data, not of the device.
+    /// True if the data is at fault, not the device.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
-        matches!(self, Self::Damaged(_) | Self::Panicked(_))
+        matches!(self, Self::Corrupt(_) | Self::Panicked(_))
     }
 
-    /// True if the process, or the system, may open no further file. That passes, and says nothing of the device.
+    /// True if the process or the system has too many open files.
+    ///
+    /// This is temporary, and no sign of a failing device.
     pub(crate) fn is_shortage_of_files(&self) -> bool {
         const ENFILE: i32 = 23;
         const EMFILE: i32 = 24;
@@ -159,7 +162,7 @@ impl EngineError {
         cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
     }
 
-    /// The error of a read.
+    /// Returns the error of a failed read.
     pub(crate) fn to_read_error(&self) -> StoreError {
         let kind = match self.is_corruption() {
             true => StoreErrorKind::Corrupt,
@@ -169,9 +172,11 @@ impl EngineError {
     }
 }
 
-/// Calls an engine; a panic in there becomes an error.
-pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    // A panic leaves behind the engine's own state; nothing of ours can be half changed.
+/// Calls an engine and turns a panic into an error.
+pub(crate) fn catch_panic<T>(
+    call: impl FnOnce() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    // Only the engine's own state can be inconsistent after a panic.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<&str>()
@@ -181,10 +186,10 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Resul
     })
 }
 
-/// The answer of a store that closed itself.
-pub(crate) fn closed(reason: &str) -> StoreError {
+/// Returns the error of every call to a store that has closed.
+pub(crate) fn closed_error(reason: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Unavailable,
-        format!("the store closed itself and has to be opened again: {reason}"),
+        format!("the store closed after a failure and must be reopened: {reason}"),
     )
 }

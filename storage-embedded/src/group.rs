@@ -1,4 +1,4 @@
-//! A group: commits that are checked one after the other and written together.
+//! A group: commits that are checked in order and written together.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -6,16 +6,16 @@ use std::collections::hash_map;
 use knowledge_store::{Commit, CommitOutcome, Entry, Key, Mutation, StoreError, Version};
 
 use crate::engine::{Change, Changes, Engine, View};
-use crate::error::guarded;
+use crate::error::catch_panic;
 use crate::record::Ledger;
 use crate::shared::Shared;
 
-/// The state of one key in a group.
+/// State of one key in a group.
 #[derive(Debug)]
 struct Slot {
-    /// The entry before the group.
+    /// Entry before the group.
     before: Option<Entry>,
-    /// The entry that the commits of the group left, if one of them changed it.
+    /// Entry after the group's commits so far, if one of them changed it.
     after: Option<Option<Entry>>,
 }
 
@@ -28,7 +28,7 @@ impl Slot {
     }
 }
 
-/// Commits that are decided against the published state and against those ahead of them in the group.
+/// Commits checked against the published state and the earlier commits of the group.
 pub(crate) struct Group<'s, E: Engine> {
     shared: &'s Shared<E>,
     view: E::View,
@@ -38,7 +38,7 @@ pub(crate) struct Group<'s, E: Engine> {
 }
 
 impl<'s, E: Engine> Group<'s, E> {
-    /// Begins a group after everything that is published, with its ledger.
+    /// Begins a group on top of the published state and its ledger.
     pub(crate) fn new(shared: &'s Shared<E>, ledger: Ledger) -> Self {
         Self {
             shared,
@@ -49,11 +49,11 @@ impl<'s, E: Engine> Group<'s, E> {
         }
     }
 
-    /// Decides one commit. Its outcome holds once the group is durable.
+    /// Checks a commit and adds it to the group. Its outcome is final once the group is durable.
     ///
     /// # Errors
-    /// Those of [`Mutation::add_to`] and of reading: nothing of this commit is then part of the group.
-    pub(crate) fn admit(&mut self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+    /// Errors of [`Mutation::add_to`] and of reads. The group then contains nothing of this commit.
+    pub(crate) fn add(&mut self, commit: Commit) -> Result<CommitOutcome, StoreError> {
         self.read(&commit)?;
         let (checks, mutations) = commit.into_parts();
         for check in &checks {
@@ -73,7 +73,7 @@ impl<'s, E: Engine> Group<'s, E> {
                 }
             });
         }
-        // A commit without mutations takes a version too, so that no two answers are the same.
+        // A commit without mutations takes a version too, so that every outcome is unique.
         let version = self.ledger.next_version();
         for (key, value) in values {
             self.write(key, value.map(|value| Entry { value, version }), version);
@@ -81,7 +81,7 @@ impl<'s, E: Engine> Group<'s, E> {
         Ok(CommitOutcome::Committed(version))
     }
 
-    /// Reads the keys of a commit that the group has not met yet, all at once.
+    /// Reads in one call the keys of a commit that are new to the group.
     fn read(&mut self, commit: &Commit) -> Result<(), StoreError> {
         let checked = commit.checks().iter().map(|check| &check.key);
         let changed = commit.mutations().iter().map(Mutation::key);
@@ -90,10 +90,10 @@ impl<'s, E: Engine> Group<'s, E> {
             .filter(|key| !self.slots.contains_key(*key))
             .cloned()
             .collect();
-        // In byte order neighbours are found in one block of the engine.
+        // Sorted keys share blocks of the engine.
         keys.sort_unstable();
         keys.dedup();
-        let found = guarded(|| self.view.keys(&keys));
+        let found = catch_panic(|| self.view.get(&keys));
         let found = found.map_err(|error| self.shared.read_error(&error))?;
         self.slots.reserve(keys.len());
         for (key, before) in keys.into_iter().zip(found) {
@@ -103,7 +103,7 @@ impl<'s, E: Engine> Group<'s, E> {
         Ok(())
     }
 
-    /// The entry that the next commit of the group finds.
+    /// Returns the entry as the group's next commit sees it.
     fn current(&self, key: &Key) -> Option<&Entry> {
         self.slots.get(key).and_then(Slot::current)
     }
@@ -122,14 +122,14 @@ impl<'s, E: Engine> Group<'s, E> {
         self.is_changed = true;
     }
 
-    /// Ends the group: the ledger after it, and the changes, if a commit changed anything.
+    /// Returns the new ledger, and the group's changes, if any.
     pub(crate) fn finish(self) -> (Ledger, Option<Changes>) {
         if !self.is_changed {
             return (self.ledger, None);
         }
         let change = |(key, slot): (Key, Slot)| {
             let (before, after) = (slot.before, slot.after?);
-            // Removing an absent entry would cost the engine a write all the same.
+            // Skip removals of absent entries: the engine would still write them.
             (before.is_some() || after.is_some()).then_some(Change { key, before, after })
         };
         let changes = Changes {

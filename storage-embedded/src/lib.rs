@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
+mod check_state;
 mod commit_thread;
 mod directory;
 mod engine;
 mod error;
 mod group;
+mod layout;
 mod lock;
 mod mark;
 mod open;
@@ -18,7 +20,7 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use self::check::CheckState;
+pub use self::check_state::CheckState;
 pub use self::directory::{StoreKind, store_kind};
 pub use self::engine::{Change, Changes, Engine, View};
 pub use self::error::{EngineError, OpenError};

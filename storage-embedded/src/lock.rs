@@ -1,30 +1,28 @@
-//! The lock of a directory: one store of one process has it.
+//! The lock of a store's directory.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::directory::{create_directory, refuse_foreign, sync_directory};
 use crate::error::OpenError;
+use crate::layout::{LOCK, REPLACED, create_directory, reject_foreign, sync_directory};
 
-pub(crate) const LOCK: &str = "knowledge-store.lock";
-/// The file that says that another directory took the place of this one.
-pub(crate) const REPLACED: &str = "knowledge-store.replaced";
-
-/// The longest wait for a lock without a named holder.
-const LETTING_GO_MAX: Duration = Duration::from_secs(1);
-/// Time between two attempts at it.
-const LETTING_GO_INTERVAL: Duration = Duration::from_millis(5);
-/// The most locks that turn out to be of a directory which was replaced meanwhile.
+/// Longest wait for a lock whose holder is unknown.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Time between two attempts to lock.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// Maximum number of attempts to lock a directory that is being replaced.
 const REPLACEMENTS_MAX: usize = 16;
 
-/// A directory that this process has for a store, until this is dropped.
+/// Exclusive lock of a store's directory, held until it is dropped.
 ///
-/// While it is held, the directory is the one that its path names: the lock file is compared with the path, device and
-/// inode, after it was locked. A program that replaces the directory of a store keeps the lock until the old directory
-/// is gone, and [retires](Self::retire) it before it gets another name: whoever comes by another name of it, such as a
-/// bind mount, is then told so.
+/// After locking, the device and inode of the lock file are compared with those at the path, so
+/// that the lock is that of the directory at the path.
+///
+/// A program that replaces a store's directory keeps the lock until the old directory is gone. It
+/// [retires](Self::retire) the directory before renaming it, so that it cannot be opened under
+/// another name, such as a bind mount.
 #[derive(Debug)]
 pub struct DirectoryLock {
     path: PathBuf,
@@ -33,7 +31,7 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Locks the directory, which is created with everything above it if it is missing. What is created is synced.
+    /// Locks the directory, after creating it and its missing parents durably.
     ///
     /// # Errors
     /// [`OpenError::InUse`], [`OpenError::Foreign`], [`OpenError::Replaced`], [`OpenError::Io`].
@@ -41,8 +39,8 @@ impl DirectoryLock {
         let path = path.as_ref();
         for _ in 0..REPLACEMENTS_MAX {
             let is_created = create_directory(path).map_err(OpenError::io(path))?;
-            let file = match refuse_foreign(path).and_then(|()| lock(path)) {
-                // The directory was moved away or removed since.
+            let file = match reject_foreign(path).and_then(|()| lock(path)) {
+                // The directory was renamed or removed meanwhile.
                 Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                     continue;
                 }
@@ -54,8 +52,8 @@ impl DirectoryLock {
                 is_created,
             };
             if is_at(&lock.file, &path.join(LOCK)) {
-                // Others may have put files there before it was locked.
-                refuse_foreign(path)?;
+                // Other files may have been added before the lock was taken.
+                reject_foreign(path)?;
                 if path.join(REPLACED).try_exists().unwrap_or(true) {
                     break;
                 }
@@ -67,14 +65,13 @@ impl DirectoryLock {
         })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets go of the directory. One that was created for this lock is removed, if nothing else was put there; any
-    /// other stays as it is, with its lock file.
+    /// Releases the directory, and removes it if this lock created it and it is still empty.
     pub fn abandon(self) {
         if self.is_created {
             let _ = fs::remove_file(self.path.join(LOCK));
@@ -82,25 +79,24 @@ impl DirectoryLock {
         }
     }
 
-    /// Notes, durably, that another directory takes the place of this one. From then on nobody opens it, whatever
-    /// name they have for it.
+    /// Marks the directory durably as replaced. It can then no longer be opened under any name.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// I/O errors.
     pub fn retire(&self) -> io::Result<()> {
         File::create(self.path.join(REPLACED))?.sync_all()?;
         sync_directory(&self.path)
     }
 
-    /// Follows the directory to another name that it got.
-    pub fn moved_to(&mut self, path: impl Into<PathBuf>) {
+    /// Sets the path after the directory was renamed.
+    pub fn set_path(&mut self, path: impl Into<PathBuf>) {
         self.path = path.into();
     }
 
-    /// Removes the directory. What keeps others out goes last, and the lock is held until then.
+    /// Removes the directory, its lock file last. The lock is held until then.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// I/O errors.
     pub fn remove_directory(self) -> io::Result<()> {
         remove_directory(&self.path)
     }
@@ -108,15 +104,15 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // The file stays, so that nobody locks one that another process is about to remove.
+        // The file remains: otherwise another process could lock one that is about to be removed.
         let _ = self.file.set_len(0);
     }
 }
 
-/// Takes back what [`DirectoryLock::retire`] noted, if it did.
+/// Undoes [`DirectoryLock::retire`].
 ///
 /// # Errors
-/// Those of the operating system.
+/// I/O errors.
 pub fn reinstate_directory(path: &Path) -> io::Result<()> {
     match fs::remove_file(path.join(REPLACED)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -124,18 +120,18 @@ pub fn reinstate_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// True if [`DirectoryLock::retire`] noted that another directory took the place of this one.
+/// Returns true if the directory is marked as replaced, see [`DirectoryLock::retire`].
 ///
 /// # Errors
-/// Those of the operating system.
+/// I/O errors.
 pub fn is_retired(path: &Path) -> io::Result<bool> {
     path.join(REPLACED).try_exists()
 }
 
-/// Removes the directory of a store, what keeps others out of it last.
+/// Removes the directory of a store, its lock file last.
 ///
 /// # Errors
-/// Those of the operating system.
+/// I/O errors.
 pub fn remove_directory(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -157,7 +153,7 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// True if the open file is the one that the path names.
+/// Returns true if the open file is the one at the path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -170,11 +166,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 #[cfg(not(unix))]
 fn is_at(_file: &File, path: &Path) -> bool {
-    // Elsewhere a file that is open cannot be removed or renamed.
+    // On other systems an open file cannot be removed or renamed.
     path.exists()
 }
 
-/// The process that wrote itself into the lock file.
+/// Returns the process id in the lock file.
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).ok()?;
@@ -182,9 +178,10 @@ fn holder(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Locks the file in the directory. A lock without a named holder is waited for: its holder has just let go, and a
-/// process that was being started at that moment has the file for as long as that takes; or its holder is about to
-/// write its name.
+/// Locks the lock file of a directory.
+///
+/// A lock without a known holder is retried: a new holder has not written its process id yet, or a
+/// child process that is being started still has the file open.
 fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK);
     let mut file = OpenOptions::new()
@@ -200,20 +197,20 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) => {
                 let holder = holder(&mut file);
-                if holder.is_some() || began.elapsed() >= LETTING_GO_MAX {
+                if holder.is_some() || began.elapsed() >= LOCK_WAIT_MAX {
                     let path = directory.to_owned();
                     return Err(OpenError::InUse { path, holder });
                 }
-                std::thread::sleep(LETTING_GO_INTERVAL);
+                std::thread::sleep(LOCK_RETRY_INTERVAL);
             }
             Err(TryLockError::Error(error)) => return Err(OpenError::io(&path)(error)),
         }
     }
-    let name_holder = |file: &mut File| {
+    let write_holder = |file: &mut File| {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
         writeln!(file, "{}", std::process::id())
     };
-    name_holder(&mut file).map_err(OpenError::io(&path))?;
+    write_holder(&mut file).map_err(OpenError::io(&path))?;
     Ok(file)
 }

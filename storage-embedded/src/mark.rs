@@ -1,9 +1,12 @@
-//! The mark: the last commit that was acknowledged, kept beside the engine.
+//! The mark: the number of the last acknowledged commit, kept beside the engine.
 //!
-//! An engine may take a damaged end of its log for one that was never finished, and drop it in silence. The mark tells: it is
-//! written after a group's sync and before its answers, so that it never names more than is on the disk, and a store that
-//! opens with less has lost something. It is a few bytes in place and synced only now and then: after a power cut it may
-//! name less than was acknowledged, which hides a loss but never invents one.
+//! An engine may silently drop a corrupt end of its log as unfinished. The mark detects this: it is
+//! written after a group's sync and before its replies, so that it never exceeds the durable
+//! commits. A store that opens with fewer commits has lost some.
+//!
+//! The mark is a few bytes, overwritten in place and synced only once a second. After a power loss
+//! it may be older than the last acknowledged commit: this can hide a loss, but never reports a
+//! false one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use crate::record::hash;
 
-/// How long a written mark may wait for its own sync.
+/// Longest time between a write of the mark and its sync.
 pub(crate) const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// Each slot stands in a sector of its own, so that a torn write spoils one at most.
+/// Distance of the slots: each has a sector of its own, so that a torn write corrupts at most one.
 const SLOT_STRIDE_BYTES: usize = 4096;
 const SLOT_BYTES: usize = 16;
 const FILE_BYTES: usize = SLOT_STRIDE_BYTES + SLOT_BYTES;
 
-/// The open file of the mark: two slots, written in turn, of version and checksum.
+/// Open file of the mark: two slots of version and checksum, written in turn.
 #[derive(Debug)]
 pub(crate) struct Mark {
     file: File,
@@ -42,7 +45,7 @@ fn read_slot(bytes: &[u8]) -> Option<u64> {
 }
 
 impl Mark {
-    /// Makes the file of a new store: nothing was acknowledged yet.
+    /// Creates the file of a new store without commits.
     pub(crate) fn create(path: &Path) -> io::Result<()> {
         let mut bytes = vec![0; FILE_BYTES];
         bytes[..SLOT_BYTES].copy_from_slice(&slot(0));
@@ -52,7 +55,7 @@ impl Mark {
         file.sync_all()
     }
 
-    /// Opens the file; `None` where neither slot can be read.
+    /// Opens the file; `None` if neither slot is valid.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
         let mut file = OpenOptions::new().read(true).write(true).open(path)?;
         let mut bytes = Vec::with_capacity(FILE_BYTES);
@@ -73,12 +76,12 @@ impl Mark {
         }))
     }
 
-    /// The last version that was acknowledged, as far as is known.
+    /// Returns the last acknowledged version, as far as known.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Notes that everything up to `version` is on the disk.
+    /// Records that all commits up to `version` are durable.
     pub(crate) fn advance(&mut self, version: u64) -> io::Result<()> {
         let offset = (self.next_slot * SLOT_STRIDE_BYTES) as u64;
         self.file.seek(SeekFrom::Start(offset))?;
@@ -92,7 +95,7 @@ impl Mark {
         Ok(())
     }
 
-    /// Brings the mark itself to the disk, if it changed.
+    /// Syncs the mark if it has changed.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced {
             self.file.sync_data()?;
@@ -102,7 +105,7 @@ impl Mark {
         Ok(())
     }
 
-    /// Whether there is something to sync once the thread has nothing else to do.
+    /// True if the mark has not changed since its last sync.
     pub(crate) fn is_synced(&self) -> bool {
         self.is_synced
     }
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_survives_a_torn_slot() {
+    fn mark_survives_a_torn_slot() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mark");
         Mark::create(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Opening: the recovered state is compared with the last acknowledged commit before anybody reads it.
+//! Opens a store after comparing the recovered state with the last acknowledged commit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,51 +6,74 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::check::check_in_background;
+use crate::check::spawn_check;
 use crate::commit_thread::Committer;
 use crate::directory::Directory;
 use crate::engine::Engine;
-use crate::error::{EngineError, OpenError, guarded};
+use crate::error::{EngineError, OpenError, catch_panic};
 use crate::lock::DirectoryLock;
 use crate::options::{EngineOptions, StoreOptions};
 use crate::record::Ledger;
 use crate::shared::Shared;
-use crate::store::{EngineStore, Running};
+use crate::store::{EngineStore, Workers};
 
-/// The most commits that wait for the commit thread; more are refused.
+/// Maximum number of pending commits; more are rejected.
 const COMMITS_WAITING_MAX: usize = 4_096;
-/// The longest wait for a store that was closed in this process to let go of the engine's files.
+/// Longest wait for a closed store of this process to release the engine's files.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) fn open<E: Engine>(
+impl<E: Engine> EngineStore<E> {
+    /// Opens the store in a directory, or creates one if there is none.
+    ///
+    /// The time does not depend on the number of entries, except for the engine's own recovery.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the store cannot be opened.
+    pub fn open(
+        path: impl AsRef<Path>,
+        options: StoreOptions<E::Settings>,
+    ) -> Result<Self, OpenError> {
+        Self::open_locked(DirectoryLock::acquire(path)?, options)
+    }
+
+    /// Opens the store in a locked directory, or creates one if it is empty.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the store cannot be opened.
+    pub fn open_locked(
+        lock: DirectoryLock,
+        options: StoreOptions<E::Settings>,
+    ) -> Result<Self, OpenError> {
+        open(lock, options)
+    }
+}
+
+fn open<E: Engine>(
     lock: DirectoryLock,
     options: StoreOptions<E::Settings>,
 ) -> Result<EngineStore<E>, OpenError> {
-    let directory = Directory::enter::<E>(lock, options.accepts_old_formats)?;
+    let directory = Directory::open::<E>(lock, options.accepts_old_formats)?;
     let path = directory.path().to_owned();
     let mut mark = directory.open_mark()?;
     if mark.version() > 0 && !E::has_data(&path) {
-        return Err(OpenError::corrupt(
-            &path,
-            "the files of its engine are missing",
-        ));
+        return Err(OpenError::corrupt(&path, "the engine's files are missing"));
     }
-    // Before the engine, which may write while it opens.
-    directory.begin()?;
+    // The engine may write while it opens.
+    directory.record_open()?;
     let engine = open_engine::<E>(&path, directory.format, &options)?;
-    let ledger = guarded(|| read_ledger(&engine)).map_err(OpenError::engine(&path))?;
+    let ledger = catch_panic(|| read_ledger(&engine)).map_err(OpenError::engine(&path))?;
     if ledger.last_version < mark.version() {
         return Err(OpenError::corrupt(
             &path,
             format!(
-                "commit {} was acknowledged, but nothing after commit {} was found",
+                "commit {} was acknowledged, but the last commit found is {}",
                 mark.version(),
                 ledger.last_version
             ),
         ));
     }
-    // Data that a killed process had written but not synced is read from now on: it must be on the disk before.
-    guarded(|| {
+    // Readers will see data that a killed process wrote but did not sync: make it durable first.
+    catch_panic(|| {
         (options.sync_hook)()?;
         engine.sync()
     })
@@ -78,12 +101,12 @@ pub(crate) fn open<E: Engine>(
         .name("knowledge-commit".to_owned())
         .spawn(move || committer.run(&requests))
         .map_err(OpenError::io(&path))?;
-    let check = match options.verifies_entries && !directory.was_closed {
-        true => Some(check_in_background(&shared).map_err(OpenError::io(&path))?),
+    let check = match options.verifies_entries && !directory.was_closed_cleanly {
+        true => Some(spawn_check(&shared).map_err(OpenError::io(&path))?),
         false => None,
     };
     Ok(EngineStore {
-        running: Some(Running {
+        workers: Some(Workers {
             requests: sender,
             thread,
             check,
@@ -107,8 +130,9 @@ fn open_engine<E: Engine>(
     };
     let began = Instant::now();
     loop {
-        match guarded(|| E::open(path, &options)) {
-            // We hold the directory: if the engine's files are locked, then by the rest of a store that was closed.
+        match catch_panic(|| E::open(path, &options)) {
+            // This process holds the directory, so a closed store must still hold the engine's
+            // files.
             Err(EngineError::Locked) if began.elapsed() <= RELEASE_TIME_MAX => {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -126,7 +150,7 @@ fn open_engine<E: Engine>(
 fn read_ledger<E: Engine>(engine: &E) -> Result<Ledger, EngineError> {
     match engine.ledger()? {
         Some(stored) => Ledger::decode(&stored)
-            .ok_or_else(|| EngineError::Damaged("the ledger cannot be read".to_owned())),
+            .ok_or_else(|| EngineError::Corrupt("the ledger cannot be read".to_owned())),
         None => Ok(Ledger::default()),
     }
 }

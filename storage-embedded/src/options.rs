@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The default size of the engine's cache, in bytes.
+/// Default size of the engine's cache, in bytes.
 pub const CACHE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
 
-/// The default space that stays free on the file system, in bytes.
+/// Default minimum of free space on the file system, in bytes.
 pub const FREE_BYTES_MIN_DEFAULT: u64 = 64 * 1024 * 1024;
 
-/// The default time for one group of commits to reach the disk.
+/// Default time limit for making one group of commits durable.
 pub const WRITE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(60);
 
 pub(crate) type SyncHook = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
@@ -31,14 +31,14 @@ pub struct StoreOptions<S> {
     pub(crate) engine: S,
 }
 
-/// The part of the options that an engine needs to open.
+/// Options for opening an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions<S> {
-    /// The size of the cache, in bytes.
+    /// Size of the cache, in bytes.
     pub cache_bytes: u64,
-    /// The number of the layout in the directory.
+    /// Layout number of the directory.
     pub format: u64,
-    /// The engine's own settings.
+    /// Engine-specific settings.
     pub settings: S,
 }
 
@@ -71,66 +71,76 @@ impl<S: fmt::Debug> fmt::Debug for StoreOptions<S> {
 }
 
 impl<S> StoreOptions<S> {
-    /// Sets the size of the engine's cache in bytes; 256 MiB by default. See the engine's crate for the memory that the
-    /// process needs.
+    /// Sets the size of the engine's cache in bytes; 256 MiB by default.
+    ///
+    /// See the engine's crate for the memory that the process needs.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// Sets the settings of the engine itself.
+    /// Sets the engine-specific settings.
     #[must_use]
     pub fn engine(mut self, settings: S) -> Self {
         self.engine = settings;
         self
     }
 
-    /// Sets whether a store that was not closed cleanly is checked entry by entry, in the background, once it is open; it
-    /// is by default. Damage that the check finds closes the store. Without it, damage is found when an entry is
-    /// read, or by [`Embedded::check`](crate::Embedded::check).
+    /// Enables the background check of a store that was not closed cleanly; enabled by default.
+    ///
+    /// The check reads every entry after the store has opened, and closes the store if it finds
+    /// corruption. Without it, corruption is found when an entry is read, or by
+    /// [`Embedded::check`](crate::Embedded::check).
     #[must_use]
     pub fn verify_entries(mut self, verifies: bool) -> Self {
         self.verifies_entries = verifies;
         self
     }
 
-    /// Sets whether a store of an older format is opened, to be copied; it is refused by default, because an old format may
-    /// not keep what this crate promises.
+    /// Allows stores of older formats, to copy them; disabled by default.
+    ///
+    /// An older format may not have all guarantees of this crate.
     #[must_use]
     pub fn accept_old_formats(mut self, accepts: bool) -> Self {
         self.accepts_old_formats = accepts;
         self
     }
 
-    /// Sets the space that stays free on the file system, in bytes; 64 MiB by default. With less, commits are refused
-    /// as `Full` and nothing of them is applied; reads go on. It keeps the engine from meeting a full disk: below the
-    /// size of two groups, 32 MiB, that is no longer certain.
+    /// Sets the minimum of free space on the file system, in bytes; 64 MiB by default.
+    ///
+    /// With less free space, commits are rejected as `Full` without any effect, and reads continue.
+    /// The minimum keeps the engine from filling the disk; below the size of two groups, 32 MiB, it
+    /// may not.
     #[must_use]
     pub fn free_bytes_min(mut self, bytes: u64) -> Self {
         self.free_bytes_min = bytes;
         self
     }
 
-    /// Sets the time for one group of commits to reach the disk; one minute by default. After an error of the device an
-    /// engine may wait for ever. The next call after this time finds that, and closes the store as after any failed
-    /// write.
+    /// Sets the time limit for making one group of commits durable; one minute by default.
+    ///
+    /// After a device error an engine may block for ever. The first call after the time limit
+    /// detects this and closes the store, as after any failed write.
     #[must_use]
     pub fn write_time_max(mut self, time: Duration) -> Self {
         self.write_time_max = time;
         self
     }
 
-    /// Sets a hook that is called on the commit thread, once per group, after the group was handed to the engine and
-    /// before it is synced; an error stands for a failed sync. For tests of what happens meanwhile and afterwards.
+    /// Sets a hook for tests that simulate slow and failing syncs.
+    ///
+    /// The commit thread calls it once per group, after the group was applied and before it is
+    /// synced. An error acts as a failed sync.
     #[must_use]
     pub fn sync_hook(mut self, hook: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.sync_hook = Arc::new(hook);
         self
     }
 
-    /// Replaces the function that tells the free bytes on the file system of a path, for tests of a disk that fills up.
-    /// Called once per group of commits, on the commit thread, and for the statistics.
+    /// Replaces the function that returns the free space at a path, for tests of a full disk.
+    ///
+    /// The commit thread calls it once per group of commits; the statistics call it too.
     #[must_use]
     pub fn free_bytes_with(
         mut self,

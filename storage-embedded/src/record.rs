@@ -1,4 +1,4 @@
-//! The form in which every engine keeps entries and the ledger.
+//! The encoding of entries and of the ledger, common to all engines.
 //!
 //! | key in the engine | value |
 //! | --- | --- |
@@ -11,18 +11,18 @@ use knowledge_store::{Entry, Key, KeyRange, Version};
 use crate::error::EngineError;
 
 const ENTRY_PREFIX: u8 = b'd';
-/// The key of the ledger in the engine.
+/// Engine key of the ledger.
 pub const LEDGER_KEY: &[u8] = b"m";
 const VERSION_BYTES: usize = size_of::<u64>();
 
-/// Writes the engine's key of an entry into a buffer that is used again.
+/// Writes the engine key of an entry into a reusable buffer.
 pub fn write_entry_key(buffer: &mut Vec<u8>, key: &Key) {
     buffer.clear();
     buffer.push(ENTRY_PREFIX);
     buffer.extend_from_slice(key.as_bytes());
 }
 
-/// The engine's key of an entry.
+/// Returns the engine key of an entry.
 #[must_use]
 pub fn entry_key(key: &Key) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + key.as_bytes().len());
@@ -30,7 +30,7 @@ pub fn entry_key(key: &Key) -> Vec<u8> {
     bytes
 }
 
-/// The range of the engine's keys for a range of keys. Empty or inverted if that range is.
+/// Returns the range of engine keys for a range of keys; empty or inverted if that range is.
 #[must_use]
 pub fn entry_range(range: &KeyRange) -> std::ops::Range<Vec<u8>> {
     let end = match &range.end {
@@ -40,7 +40,7 @@ pub fn entry_range(range: &KeyRange) -> std::ops::Range<Vec<u8>> {
     entry_key(&range.start)..end
 }
 
-/// The engine's value of an entry.
+/// Encodes an entry as an engine value.
 #[must_use]
 pub fn encode(entry: &Entry) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(VERSION_BYTES + entry.value.len());
@@ -49,50 +49,57 @@ pub fn encode(entry: &Entry) -> Vec<u8> {
     bytes
 }
 
-/// The entry of an engine's value; shares its bytes.
+/// Decodes an entry from an engine value, without copying it.
 ///
 /// # Errors
-/// [`EngineError::Damaged`] if it is not one that [`encode`] writes.
+/// [`EngineError::Corrupt`] if [`encode`] cannot have written it.
 pub fn decode(mut stored: Bytes) -> Result<Entry, EngineError> {
     let version = stored
         .first_chunk::<VERSION_BYTES>()
-        .ok_or_else(|| EngineError::Damaged("an entry is too short for its version".to_owned()))?;
+        .ok_or_else(|| EngineError::Corrupt("an entry is shorter than its version".to_owned()))?;
     let version = Version::new(u64::from_be_bytes(*version))
-        .ok_or_else(|| EngineError::Damaged("an entry has no version".to_owned()))?;
+        .ok_or_else(|| EngineError::Corrupt("an entry has no version".to_owned()))?;
     Ok(Entry {
         value: stored.split_off(VERSION_BYTES),
         version,
     })
 }
 
-/// The key of an engine's key.
+/// Decodes a key from an engine key.
 ///
 /// # Errors
-/// [`EngineError::Damaged`] if it is not one that [`entry_key`] writes.
+/// [`EngineError::Corrupt`] if [`entry_key`] cannot have written it.
 pub fn decode_key(stored: &[u8]) -> Result<Key, EngineError> {
     let key = match stored.split_first() {
         Some((&ENTRY_PREFIX, key)) => Key::new(key.to_vec()).ok(),
         _ => None,
     };
-    key.ok_or_else(|| EngineError::Damaged(format!("a key is not ours: {}", stored.escape_ascii())))
+    key.ok_or_else(|| {
+        EngineError::Corrupt(format!(
+            "a key has an unknown format: {}",
+            stored.escape_ascii()
+        ))
+    })
 }
 
-/// The sums over all entries. Every batch writes it, so that it is recovered with them or not at all.
+/// Totals over all entries, written atomically with every group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
-    /// The number of the last commit; 0 before the first. Never falls, so that no version comes twice.
+    /// Number of the last commit; 0 before the first. It never decreases, so that versions are
+    /// unique.
     pub(crate) last_version: u64,
-    /// How many entries there are.
+    /// Number of entries.
     pub(crate) entries: u64,
-    /// The wrapping sum of the fingerprints of all entries: any that is missing, left over or of another version
-    /// changes it.
+    /// Wrapping sum of the fingerprints of all entries.
+    ///
+    /// A missing or unexpected entry or another version changes it.
     pub(crate) digest: u64,
 }
 
 impl Ledger {
     pub(crate) fn next_version(&mut self) -> Version {
         self.last_version += 1;
-        Version::new(self.last_version).expect("one more than something is not zero")
+        Version::new(self.last_version).expect("an incremented number is not zero")
     }
 
     pub(crate) fn insert(&mut self, key: &Key, version: Version) {
@@ -128,8 +135,10 @@ fn fingerprint(key: &Key, version: Version) -> u64 {
     hash(&[key.as_bytes(), &version.get().to_be_bytes()])
 }
 
-/// FNV-1a with the finaliser of SplitMix64, without which sums of similar keys could cancel out. Part of the format:
-/// the hashers of the standard library may change.
+/// Hashes bytes by FNV-1a with the finaliser of SplitMix64.
+///
+/// Without the finaliser, sums of similar keys could cancel out. The hash is part of the format,
+/// and the hashers of the standard library may change.
 pub(crate) fn hash(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().copied().flatten();
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -145,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_does_not_change() {
+    fn record_encoding_is_pinned() {
         let entry = Entry {
             value: "v".into(),
             version: Version::new(258).unwrap(),
@@ -157,11 +166,11 @@ mod tests {
         assert_eq!(fingerprint(&key, entry.version), FINGERPRINT);
     }
 
-    /// Stored in every ledger: another value means another format number.
+    /// Pinned value: it is stored in every ledger, and another value requires a new format number.
     const FINGERPRINT: u64 = 1_482_465_152_409_847_741;
 
     #[test]
-    fn a_ledger_returns_to_where_it_was() {
+    fn ledger_remove_undoes_insert() {
         let key = |name: &'static str| Key::new(name).unwrap();
         let mut ledger = Ledger::default();
         let version = ledger.next_version();

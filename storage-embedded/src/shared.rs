@@ -1,25 +1,25 @@
-//! The state that the commit thread and the readers share.
+//! State shared by the commit thread and the readers.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use knowledge_store::StoreError;
 
-use crate::check::Checking;
+use crate::check_state::CheckProgress;
 use crate::engine::Engine;
-use crate::error::{EngineError, closed};
+use crate::error::{EngineError, closed_error};
 use crate::record::Ledger;
 use crate::stats::Meters;
 
-/// The state that the commit thread and the readers share.
+/// State shared by the commit thread and the readers.
 pub(crate) struct Shared<E> {
     pub(crate) engine: E,
     pub(crate) meters: Meters,
-    pub(crate) watch: Watch,
-    pub(crate) checking: Checking,
-    /// The ledger of the published state. Held while a state is published, so that both change together.
+    pub(crate) watchdog: WriteWatchdog,
+    pub(crate) check_progress: CheckProgress,
+    /// Ledger of the published state. Locked during publication, so that both change together.
     ledger: Mutex<Ledger>,
-    closed: OnceLock<String>,
+    close_reason: OnceLock<String>,
 }
 
 impl<E: Engine> Shared<E> {
@@ -29,13 +29,13 @@ impl<E: Engine> Shared<E> {
         Self {
             engine,
             meters,
-            watch: Watch {
+            watchdog: WriteWatchdog {
                 write_time_max,
-                began: Mutex::default(),
+                started_at: Mutex::default(),
             },
-            checking: Checking::default(),
+            check_progress: CheckProgress::default(),
             ledger: Mutex::new(ledger),
-            closed: OnceLock::new(),
+            close_reason: OnceLock::new(),
         }
     }
 
@@ -43,12 +43,12 @@ impl<E: Engine> Shared<E> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ledger of the published state.
+    /// Returns the ledger of the published state.
     pub(crate) fn ledger(&self) -> Ledger {
         *self.locked_ledger()
     }
 
-    /// Shows a group to readers, with its ledger.
+    /// Makes a group and its ledger visible to readers.
     pub(crate) fn publish(&self, ledger: Ledger) {
         let mut published = self.locked_ledger();
         self.engine.publish();
@@ -56,39 +56,41 @@ impl<E: Engine> Shared<E> {
         self.meters.set_entries(ledger.entries);
     }
 
-    /// The published state and its ledger, of one moment.
-    pub(crate) fn keep(&self, bytes_max: usize) -> (E::Kept, Ledger) {
+    /// Returns the published state and its ledger at one point in time.
+    pub(crate) fn snapshot(&self, bytes_max: usize) -> (E::Snapshot, Ledger) {
         let ledger = self.locked_ledger();
-        (self.engine.keep(bytes_max), *ledger)
+        (self.engine.snapshot(bytes_max), *ledger)
     }
 
-    /// The reason why the store refuses everything, once it does.
-    pub(crate) fn closed_because(&self) -> Option<&str> {
-        if self.closed.get().is_none() && self.watch.is_overdue() {
+    /// Returns the reason if the store has closed itself.
+    pub(crate) fn close_reason(&self) -> Option<&str> {
+        if self.close_reason.get().is_none() && self.watchdog.is_overdue() {
             self.close(&EngineError::TimedOut);
         }
-        self.closed.get().map(String::as_str)
+        self.close_reason.get().map(String::as_str)
     }
 
-    pub(crate) fn refuse_if_closed(&self) -> Result<(), StoreError> {
-        match self.closed_because() {
-            Some(reason) => Err(closed(reason)),
+    pub(crate) fn ensure_open(&self) -> Result<(), StoreError> {
+        match self.close_reason() {
+            Some(reason) => Err(closed_error(reason)),
             None => Ok(()),
         }
     }
 
     pub(crate) fn close(&self, failure: &EngineError) {
-        if self.closed.set(failure.to_string()).is_ok() {
-            tracing::error!(error = %failure, "the store closed itself: it refuses everything until it is opened again");
+        if self.close_reason.set(failure.to_string()).is_ok() {
+            tracing::error!(error = %failure, "store closed after a failure; reopen it after checking the disk");
         }
     }
 
-    /// The answer to a read that failed. A failure for another reason than the data closes the store: an engine may
-    /// write while it reads, and an error of the device may be that of a write.
+    /// Converts the error of a failed read.
+    ///
+    /// A failure other than corruption closes the store: an engine may write while it reads, so the
+    /// device error may be that of a write.
     pub(crate) fn read_error(&self, error: &EngineError) -> StoreError {
         if error.is_corruption() {
-            self.meters.corrupt_read();
-            tracing::error!(%error, "a read met damaged data");
+            self.meters.count_corrupt_read();
+            tracing::error!(%error, "read found corrupt data");
         } else if !error.is_shortage_of_files() {
             self.close(error);
         }
@@ -96,36 +98,40 @@ impl<E: Engine> Shared<E> {
     }
 }
 
-/// The start of the write that is under way. A write that never ends is found by the next call: there is no timer.
+/// Time limit of writes.
+///
+/// There is no timer: the first call after the limit detects a write that never ends.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct WriteWatchdog {
     write_time_max: Duration,
-    began: Mutex<Option<Instant>>,
+    started_at: Mutex<Option<Instant>>,
 }
 
-impl Watch {
-    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+impl WriteWatchdog {
+    fn started_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.started_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a write, which ends when the answer is dropped.
-    pub(crate) fn begin(&self) -> Watched<'_> {
-        *self.began() = Some(Instant::now());
-        Watched(self)
+    /// Begins a write, which ends when the guard is dropped.
+    pub(crate) fn begin(&self) -> WriteGuard<'_> {
+        *self.started_at() = Some(Instant::now());
+        WriteGuard(self)
     }
 
-    /// True if the write under way takes too long.
+    /// Returns true if the current write exceeds its time limit.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.began()
-            .is_some_and(|began| began.elapsed() > self.write_time_max)
+        self.started_at()
+            .is_some_and(|started_at| started_at.elapsed() > self.write_time_max)
     }
 }
 
-/// A write that is under way.
-pub(crate) struct Watched<'w>(&'w Watch);
+/// The current write.
+pub(crate) struct WriteGuard<'w>(&'w WriteWatchdog);
 
-impl Drop for Watched<'_> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        *self.0.began() = None;
+        *self.0.started_at() = None;
     }
 }

@@ -1,65 +1,66 @@
-//! The numbers of a store's work.
+//! Statistics of a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::check::CheckState;
+use crate::check_state::CheckState;
 
-/// The bounds of every histogram.
-const BOUNDS: usize = 11;
+/// Number of bounds of every histogram.
+const BOUND_COUNT: usize = 11;
 
-/// Commits of one group.
-const GROUP_BOUNDS: &[u64; BOUNDS] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+/// Bounds for the commits of one group.
+const GROUP_BOUNDS: &[u64; BOUND_COUNT] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
 
-/// Microseconds of one flush and sync.
-const SYNC_BOUNDS: &[u64; BOUNDS] = &[
+/// Bounds for the microseconds of one write and sync.
+const SYNC_BOUNDS: &[u64; BOUND_COUNT] = &[
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000,
 ];
 
-/// The work of a store since it was opened, and its size now.
+/// Counters since the store was opened, and its current size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Commits that were applied.
+    /// Number of applied commits.
     pub commits: u64,
-    /// Commits that were refused because a check failed.
+    /// Number of commits rejected because a check failed.
     pub conflicts: u64,
-    /// Groups that were written and synced; commits that wait together share one.
+    /// Number of groups written and synced; pending commits share a group.
     pub groups: u64,
-    /// Groups by the number of their commits.
+    /// Distribution of commits per group.
     pub group_commits: Histogram,
-    /// Writes and syncs of groups by the microseconds that they took.
+    /// Distribution of the time to write and sync a group, in microseconds.
     pub sync_micros: Histogram,
-    /// Groups that could not be brought to the disk. After one the store refuses everything.
+    /// Number of groups whose write or sync failed. After one the store rejects every call.
     pub sync_failures: u64,
-    /// The time of the last group's write and sync.
+    /// Time to write and sync the last group.
     pub sync_time_last: Duration,
-    /// The time of all writes and syncs together.
+    /// Total time of all writes and syncs.
     pub sync_time_total: Duration,
-    /// The entries in the store.
+    /// Number of entries in the store.
     pub entries: u64,
-    /// Reads that met damaged data.
+    /// Number of reads that found corrupt data.
     pub corrupt_reads: u64,
-    /// The last check of all entries.
+    /// State of the check of all entries.
     pub check: CheckState,
-    /// The size of the engine's files in bytes, at most a second before the last commit.
+    /// Size of the engine's files in bytes, measured at most once a second while commits
+    /// arrive, and once after they pause.
     pub disk_bytes: u64,
-    /// The bytes that are free on its file system; `None` where the system does not tell.
+    /// Free space on the file system, in bytes; `None` if the system does not report it.
     pub disk_free_bytes: Option<u64>,
 }
 
-/// The distribution of a value.
+/// Distribution of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    bounds: &'static [u64; BOUNDS],
-    /// Values up to the bound at the same place and above the one before it.
-    counts: [u64; BOUNDS],
+    bounds: &'static [u64; BOUND_COUNT],
+    /// Numbers of values up to the bound at the same index and above the previous one.
+    counts: [u64; BOUND_COUNT],
     above: u64,
     sum: u64,
 }
 
 impl Histogram {
-    /// The number of values up to each bound, in rising order of the bounds.
+    /// Returns the number of values up to each bound, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut total = 0;
         self.bounds
@@ -71,30 +72,30 @@ impl Histogram {
             })
     }
 
-    /// The number of values, those above every bound included.
+    /// Returns the number of values, including those above every bound.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.above
     }
 
-    /// The sum of all values.
+    /// Returns the sum of all values.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
     }
 }
 
-/// The meter behind a [`Histogram`].
+/// Counters of a [`Histogram`].
 #[derive(Debug)]
 struct HistogramMeter {
-    bounds: &'static [u64; BOUNDS],
-    counts: [AtomicU64; BOUNDS],
+    bounds: &'static [u64; BOUND_COUNT],
+    counts: [AtomicU64; BOUND_COUNT],
     above: AtomicU64,
     sum: AtomicU64,
 }
 
 impl HistogramMeter {
-    fn new(bounds: &'static [u64; BOUNDS]) -> Self {
+    fn new(bounds: &'static [u64; BOUND_COUNT]) -> Self {
         Self {
             bounds,
             counts: Default::default(),
@@ -120,7 +121,7 @@ impl HistogramMeter {
     }
 }
 
-/// The numbers behind [`StoreStats`].
+/// Counters of [`StoreStats`].
 #[derive(Debug)]
 pub(crate) struct Meters {
     commits: AtomicU64,
@@ -155,15 +156,15 @@ impl Default for Meters {
 }
 
 impl Meters {
-    pub(crate) fn conflict(&self) {
+    pub(crate) fn count_conflict(&self) {
         self.conflicts.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn commit(&self) {
+    pub(crate) fn count_commit(&self) {
         self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn group(&self, commits: u64, sync_time: Duration) {
+    pub(crate) fn record_group(&self, commits: u64, sync_time: Duration) {
         let nanos = u64::try_from(sync_time.as_nanos()).unwrap_or(u64::MAX);
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.group_commits.observe(commits);
@@ -172,7 +173,7 @@ impl Meters {
         self.sync_total_ns.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    pub(crate) fn sync_failure(&self) {
+    pub(crate) fn count_sync_failure(&self) {
         self.sync_failures.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -184,7 +185,7 @@ impl Meters {
         self.disk_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn corrupt_read(&self) {
+    pub(crate) fn count_corrupt_read(&self) {
         self.corrupt_reads.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_counts_from_its_bound_on() {
+    fn histogram_bucket_includes_its_bound() {
         let meter = HistogramMeter::new(GROUP_BOUNDS);
         for value in [0, 1, 2, 3, 1_024, 1_025] {
             meter.observe(value);

@@ -10,7 +10,7 @@ use knowledge_storage_embedded::{DirectoryLock, OpenError, remove_directory};
 const LOCK: &str = "knowledge-store.lock";
 const REPLACED: &str = "knowledge-store.replaced";
 
-fn names(path: &Path) -> Vec<String> {
+fn list_names(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path).into_iter().flatten();
     let mut names: Vec<_> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -20,31 +20,31 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn abandoned_lock_removes_what_it_created() {
+fn abandoned_lock_removes_its_new_directory() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("outer/store");
     DirectoryLock::acquire(&path).unwrap().abandon();
     assert!(!path.exists());
 
-    // What others put there stays.
+    // Files of others remain.
     let lock = DirectoryLock::acquire(&path).unwrap();
     fs::write(path.join("notes.txt"), "mine").unwrap();
     lock.abandon();
-    assert_eq!(names(&path), ["notes.txt"]);
+    assert_eq!(list_names(&path), ["notes.txt"]);
 }
 
 #[test]
-fn abandoned_lock_keeps_a_directory_it_found() {
+fn abandoned_lock_keeps_an_existing_directory() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
     fs::create_dir(&path).unwrap();
     DirectoryLock::acquire(&path).unwrap().abandon();
-    assert_eq!(names(&path), [LOCK]);
+    assert_eq!(list_names(&path), [LOCK]);
     DirectoryLock::acquire(&path).unwrap();
 }
 
 #[test]
-fn lock_names_its_holder_while_it_is_held() {
+fn lock_names_its_holder_until_it_is_dropped() {
     let root = tempfile::tempdir().unwrap();
     let lock = DirectoryLock::acquire(root.path()).unwrap();
     let holder = fs::read_to_string(root.path().join(LOCK)).unwrap();
@@ -53,9 +53,9 @@ fn lock_names_its_holder_while_it_is_held() {
     assert_eq!(fs::read_to_string(root.path().join(LOCK)).unwrap(), "");
 }
 
-/// A refused lock does not leave a name behind, by which others would take it for held.
+/// A rejected attempt leaves no holder in the lock file; otherwise the lock would seem to be held.
 #[test]
-fn refused_lock_names_nobody() {
+fn rejected_lock_names_no_holder() {
     let root = tempfile::tempdir().unwrap();
     let lock = DirectoryLock::acquire(root.path()).unwrap();
     lock.retire().unwrap();
@@ -65,12 +65,12 @@ fn refused_lock_names_nobody() {
     assert_eq!(fs::read_to_string(root.path().join(LOCK)).unwrap(), "");
 }
 
-/// Whoever finds the lock file missing finds the rest removed before it.
+/// The lock file is removed after all other files.
 #[test]
-fn lock_is_removed_last() {
+fn lock_file_is_removed_last() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
-    let is_over = Arc::new(AtomicBool::new(false));
+    let is_stopped = Arc::new(AtomicBool::new(false));
     for _ in 0..10 {
         let lock = DirectoryLock::acquire(&path).unwrap();
         lock.retire().unwrap();
@@ -78,26 +78,26 @@ fn lock_is_removed_last() {
         for i in 0..300 {
             fs::write(path.join(format!("{i}")), "x").unwrap();
         }
-        is_over.store(false, Ordering::Relaxed);
+        is_stopped.store(false, Ordering::Relaxed);
         let watching = std::thread::spawn({
-            let (path, is_over) = (path.clone(), Arc::clone(&is_over));
+            let (path, is_stopped) = (path.clone(), Arc::clone(&is_stopped));
             move || {
-                while !is_over.load(Ordering::Relaxed) {
+                while !is_stopped.load(Ordering::Relaxed) {
                     if !path.join(LOCK).exists() {
-                        assert_eq!(names(&path), [""; 0], "left without a lock");
+                        assert_eq!(list_names(&path), [""; 0], "files without a lock");
                     }
                 }
             }
         });
         lock.remove_directory().unwrap();
-        is_over.store(true, Ordering::Relaxed);
+        is_stopped.store(true, Ordering::Relaxed);
         watching.join().unwrap();
         assert!(!path.exists());
     }
 }
 
 #[test]
-fn directory_without_a_lock_is_removed_too() {
+fn directory_without_a_lock_is_removed() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
     fs::create_dir(&path).unwrap();
@@ -106,9 +106,9 @@ fn directory_without_a_lock_is_removed_too() {
     assert!(!path.exists());
 }
 
-/// Of many that create a directory at once and remove it again, one has it at a time.
+/// Threads that create and remove the same directory hold it one at a time.
 #[test]
-fn directory_has_one_holder_while_it_comes_and_goes() {
+fn directory_has_one_holder_while_it_is_recreated() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
     let is_held = Arc::new(AtomicBool::new(false));

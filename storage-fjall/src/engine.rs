@@ -1,7 +1,6 @@
-//! fjall as an engine.
+//! fjall as a storage engine.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -17,64 +16,54 @@ use fjall::{
 use knowledge_storage_embedded::record::{LEDGER_KEY, encode, entry_key};
 use knowledge_storage_embedded::{Changes, Engine, EngineError, EngineOptions};
 
+use crate::error::engine_error;
 use crate::options::FjallSettings;
 use crate::torn_tail::{self, Tail};
 use crate::view::FjallView;
 
-/// The directory of fjall's files, below that of the store.
+/// Directory of fjall's files, in the directory of the store.
 const DIRECTORY: &str = "fjall";
-/// The bytes that were last cut off the end of a journal, in the directory of the store.
+/// File with the bytes last truncated from a journal, in the directory of the store.
 const TORN: &str = "knowledge-store.torn";
-/// The directory in which an empty database is made.
-const DIRECTORY_IN_THE_MAKING: &str = "fjall.new";
-/// The one keyspace, for entries and the ledger.
+/// Directory in which an empty database is created.
+const NEW_DIRECTORY: &str = "fjall.new";
+/// The only keyspace, for entries and the ledger.
 const KEYSPACE: &str = "entries";
 
-/// The size of a sealed journal at which its tables in memory are written out, in bytes: the least that fjall takes,
-/// because opening reads all journals. With the one that is written they reach this and [`MEMTABLE_BYTES_MAX`] together.
+/// Size of sealed journals at which their memtables are flushed, in bytes.
+///
+/// This is fjall's minimum, because opening reads all journals. With the active journal they reach
+/// this and [`MEMTABLE_BYTES_MAX`] together.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The size of a table in memory before it is written out, in bytes.
+/// Size of a memtable at which it is flushed, in bytes.
 const MEMTABLE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The size of a table on the disk, in bytes. The first level has four, and all of them are rewritten when the tables
-/// that were in memory are merged into it: a commit changes keys all over the store.
+/// Size of a table on disk, in bytes.
+///
+/// The first level has four tables. A flush rewrites all of them, because a commit changes keys
+/// throughout the store.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// The size of a block, in bytes before compression. Twice as much saves a tenth of the disk, and costs twice the
-/// work for an entry that is not in the cache.
+/// Size of a block before compression, in bytes.
+///
+/// Doubling it saves a tenth of the disk space, but doubles the work for an entry that is not
+/// cached.
 const BLOCK_BYTES: u32 = 8 * 1024;
-/// Bits per key in the filters that tell which tables cannot hold a key.
+/// Bits per key of the Bloom filters.
 const FILTER_BITS_PER_KEY: f32 = 10.0;
-/// Threads that write tables out and merge them. The first only writes out, and turns in a loop while merges wait for
-/// the others: with one other it did so during every merge, which took a third of all processor time under load.
+/// Number of threads for flushes and compactions.
+///
+/// The first thread only flushes, and spins while compactions wait for the others. With one other
+/// thread it did so during every compaction, which took a third of all processor time under load.
 const WORKER_THREADS: usize = 3;
 
-/// Tables that are kept open: connections need files too.
+/// Maximum number of open table files; connections need file descriptors too.
 const CACHED_FILES_MAX: usize = 64;
 
 /// fjall as the engine of a [`FjallStore`](crate::FjallStore).
 pub struct Fjall {
     database: Database,
     keyspace: Keyspace,
-    /// The state that readers see: that after the last synced group.
+    /// State that readers see, after the last synced group.
     published: RwLock<Arc<fjall::Snapshot>>,
-}
-
-/// The meaning of an error of fjall.
-pub(crate) fn engine_error(error: fjall::Error) -> EngineError {
-    match error {
-        fjall::Error::Locked => EngineError::Locked,
-        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))
-            if !matches!(
-                error.kind(),
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
-            ) =>
-        {
-            EngineError::Io(error)
-        }
-        fjall::Error::Poisoned => {
-            EngineError::Io(io::Error::other("fjall: an earlier write failed"))
-        }
-        error => EngineError::Damaged(format!("fjall: {error}")),
-    }
 }
 
 fn keyspace_options() -> KeyspaceCreateOptions {
@@ -86,7 +75,7 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
         .index_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-        // Indexes and filters are read through the cache, so that memory does not grow with the store.
+        // Read indexes and filters through the cache, so that memory does not grow with the store.
         .index_block_pinning_policy(PinningPolicy::all(false))
         .filter_block_pinning_policy(PinningPolicy::all(false))
         .index_block_partitioning_policy(PartitioningPolicy::all(true))
@@ -98,10 +87,10 @@ fn keyspace_options() -> KeyspaceCreateOptions {
 
 fn open_database(directory: &Path, cache_bytes: u64) -> fjall::Result<Database> {
     Database::builder(directory)
-        // The other half is for the tables in memory, and for those that are merged.
+        // The other half is for memtables and compactions.
         .cache_size(cache_bytes / 2)
         .max_journaling_size(JOURNAL_BYTES_MAX)
-        // Otherwise recovery compresses every value again to compare checksums.
+        // With compression, recovery would compress every value again to compare checksums.
         .journal_compression(CompressionType::None)
         .worker_threads(WORKER_THREADS)
         .max_cached_files(Some(CACHED_FILES_MAX))
@@ -109,8 +98,8 @@ fn open_database(directory: &Path, cache_bytes: u64) -> fjall::Result<Database> 
 }
 
 impl Fjall {
-    fn snapshot(&self) -> Arc<fjall::Snapshot> {
-        // Replaced as a whole.
+    fn published(&self) -> Arc<fjall::Snapshot> {
+        // Snapshots are replaced as a whole.
         Arc::clone(
             &self
                 .published
@@ -120,9 +109,9 @@ impl Fjall {
     }
 }
 
-/// Creates an empty database, whole or not at all: fjall itself does not open one whose creation was interrupted.
+/// Creates an empty database atomically: fjall cannot open one whose creation was interrupted.
 fn create(path: &Path, cache_bytes: u64) -> Result<(), EngineError> {
-    let new = path.join(DIRECTORY_IN_THE_MAKING);
+    let new = path.join(NEW_DIRECTORY);
     if new.exists() {
         fs::remove_dir_all(&new)?;
     }
@@ -146,7 +135,7 @@ impl Engine for Fjall {
 
     type Settings = FjallSettings;
     type View = FjallView;
-    type Kept = FjallView;
+    type Snapshot = FjallView;
 
     fn open(path: &Path, options: &EngineOptions<FjallSettings>) -> Result<Self, EngineError> {
         let directory = path.join(DIRECTORY);
@@ -155,12 +144,12 @@ impl Engine for Fjall {
         }
         let database = match open_database(&directory, options.cache_bytes) {
             Err(error @ fjall::Error::JournalRecovery(_)) => {
-                match torn_tail::cut(&directory, &path.join(TORN))? {
-                    Tail::Cut { .. } => open_database(&directory, options.cache_bytes),
-                    Tail::Sound => Err(error),
-                    Tail::Damaged { at } => {
-                        return Err(EngineError::Damaged(format!(
-                            "fjall: a batch at byte {at} of the journal is damaged, and whole ones follow it"
+                match torn_tail::truncate(&directory, &path.join(TORN))? {
+                    Tail::Truncated { .. } => open_database(&directory, options.cache_bytes),
+                    Tail::Intact => Err(error),
+                    Tail::Corrupt { at } => {
+                        return Err(EngineError::Corrupt(format!(
+                            "fjall: the batch at byte {at} of the journal is corrupt, but valid batches follow it"
                         )));
                     }
                 }
@@ -184,14 +173,14 @@ impl Engine for Fjall {
     }
 
     fn ledger(&self) -> Result<Option<Bytes>, EngineError> {
-        let stored = self.snapshot().get(&self.keyspace, LEDGER_KEY);
+        let stored = self.published().get(&self.keyspace, LEDGER_KEY);
         Ok(stored.map_err(engine_error)?.map(Bytes::from))
     }
 
     fn apply(&self, changes: &Changes) -> Result<(), EngineError> {
         let mut batch = self.database.batch();
         let mut entries: Vec<_> = changes.entries.iter().collect();
-        // Neighbours are at nearby places of the table in memory.
+        // Sorted keys have nearby positions in the memtable.
         entries.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         for change in entries {
             let key = entry_key(&change.key);
@@ -219,10 +208,10 @@ impl Engine for Fjall {
     }
 
     fn view(&self) -> FjallView {
-        FjallView::new(self.keyspace.clone(), self.snapshot())
+        FjallView::new(self.keyspace.clone(), self.published())
     }
 
-    fn keep(&self, _bytes_max: usize) -> FjallView {
+    fn snapshot(&self, _bytes_max: usize) -> FjallView {
         self.view()
     }
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod engine;
+mod error;
 mod options;
 mod torn_tail;
 mod view;
@@ -13,7 +14,7 @@ pub use self::engine::Fjall;
 pub use self::options::FjallSettings;
 pub use self::view::FjallView;
 
-/// A store in a directory of its own, kept by fjall.
+/// A store in a directory of its own, over fjall.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,8 +36,8 @@ pub use self::view::FjallView;
 /// ```
 pub type FjallStore = EngineStore<Fjall>;
 
-/// The options of a [`FjallStore`].
+/// Options of a [`FjallStore`].
 pub type FjallOptions = StoreOptions<FjallSettings>;
 
-/// A state of a [`FjallStore`] that stays readable while others write.
+/// State of a [`FjallStore`] that remains readable while others write.
 pub type FjallSnapshot = Snapshot<Fjall>;

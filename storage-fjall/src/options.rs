@@ -1,6 +1,6 @@
-//! The settings that fjall alone has.
+//! Settings specific to fjall.
 
-/// The settings that fjall alone has.
+/// Settings specific to fjall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FjallSettings {}

@@ -1,11 +1,11 @@
-//! The cure of a torn batch at the end of fjall's journal.
+//! The repair of a torn batch at the end of fjall's journal.
 //!
-//! fjall drops a last batch whose framing is broken, and refuses to open if the framing is whole and the checksum is not. That
-//! is what a loss of power leaves when the device wrote the last page of a batch and not one before it. The batch was
-//! never acknowledged then, and is cut off here, after its bytes were put aside: a damaged batch that was acknowledged
-//! looks the same, until the store compares its mark.
+//! fjall drops a last batch with broken framing, but refuses to open if only its checksum is wrong.
+//! A power loss leaves such a batch if the device wrote its last page but not an earlier one. The
+//! batch was then never acknowledged; its bytes are saved and it is truncated here. A corrupt batch
+//! that was acknowledged looks the same; the store's mark detects that later.
 //!
-//! A batch in a journal (numbers are little-endian):
+//! Format of a batch in a journal (numbers are little-endian):
 //!
 //! | part | bytes |
 //! | --- | --- |
@@ -26,34 +26,34 @@ const TAG_END: u8 = 3;
 const TAG_CLEAR: u8 = 4;
 const TRAILER: &[u8; 4] = b"FJL\x03";
 const JOURNAL_EXTENSION: &str = "jnl";
-/// The memory for reading, whatever a damaged length says.
+/// Size of the read buffer, independent of the lengths in the journal, which may be corrupt.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The end of the newest journal.
+/// State of the end of the newest journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Tail {
-    /// No batch in it has a wrong checksum.
-    Sound,
-    /// The last batch was torn, and is cut off.
-    Cut {
-        /// The place where it began.
+    /// No batch has a wrong checksum.
+    Intact,
+    /// The last batch is torn; [`truncate`] removes it.
+    Truncated {
+        /// Offset of the batch.
         at: u64,
     },
-    /// A batch is damaged, and whole ones follow: that is no torn end.
-    Damaged {
-        /// The place where it begins.
+    /// A batch is corrupt and valid batches follow, so that it is no torn end.
+    Corrupt {
+        /// Offset of the batch.
         at: u64,
     },
 }
 
-/// The reason why a batch cannot be read to its end.
-enum Stop {
+/// Cause of an incomplete read of a batch.
+enum StopReason {
     /// The framing is broken, or the file ends.
     Broken,
     Io(io::Error),
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for StopReason {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::Broken,
@@ -62,7 +62,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Reads a journal batch by batch.
+/// Reader of a journal, batch by batch.
 struct Journal {
     file: BufReader<File>,
     at: u64,
@@ -78,107 +78,108 @@ impl Journal {
         })
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+    fn read<const N: usize>(&mut self) -> Result<[u8; N], StopReason> {
         let mut bytes = [0; N];
         self.file.read_exact(&mut bytes)?;
         self.at += N as u64;
         Ok(bytes)
     }
 
-    /// Takes bytes that belong to the checksum.
-    fn take_summed<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
-        let bytes = self.take()?;
+    /// Reads bytes that the checksum covers.
+    fn read_summed<const N: usize>(&mut self) -> Result<[u8; N], StopReason> {
+        let bytes = self.read()?;
         self.sum.update(&bytes);
         Ok(bytes)
     }
 
-    /// Passes over bytes that belong to the checksum.
-    fn pass_summed(&mut self, mut length: u64) -> Result<(), Stop> {
+    /// Skips bytes that the checksum covers.
+    fn skip_summed(&mut self, mut length: u64) -> Result<(), StopReason> {
         while length > 0 {
             let buffered = self.file.fill_buf()?;
             let wanted = usize::try_from(length).unwrap_or(usize::MAX);
-            let passed = buffered.len().min(wanted);
-            if passed == 0 {
-                return Err(Stop::Broken);
+            let skipped = buffered.len().min(wanted);
+            if skipped == 0 {
+                return Err(StopReason::Broken);
             }
-            self.sum.update(&buffered[..passed]);
-            self.file.consume(passed);
-            self.at += passed as u64;
-            length -= passed as u64;
+            self.sum.update(&buffered[..skipped]);
+            self.file.consume(skipped);
+            self.at += skipped as u64;
+            length -= skipped as u64;
         }
         Ok(())
     }
 
-    fn pass_item(&mut self) -> Result<(), Stop> {
-        let [kind, compression] = self.take_summed()?;
+    fn skip_item(&mut self) -> Result<(), StopReason> {
+        let [kind, compression] = self.read_summed()?;
         if kind > 4 || compression > 1 {
-            return Err(Stop::Broken);
+            return Err(StopReason::Broken);
         }
-        let _keyspace: [u8; 8] = self.take_summed()?;
-        let key = u16::from_le_bytes(self.take_summed()?);
-        let _length: [u8; 4] = self.take_summed()?;
-        let stored = u32::from_le_bytes(self.take_summed()?);
-        self.pass_summed(u64::from(key) + u64::from(stored))
+        let _keyspace: [u8; 8] = self.read_summed()?;
+        let key = u16::from_le_bytes(self.read_summed()?);
+        let _length: [u8; 4] = self.read_summed()?;
+        let stored = u32::from_le_bytes(self.read_summed()?);
+        self.skip_summed(u64::from(key) + u64::from(stored))
     }
 
-    /// Passes over the next batch. Returns true if it is as it was written.
-    fn pass_batch(&mut self) -> Result<bool, Stop> {
+    /// Reads the next batch. Returns true if its checksum is correct.
+    fn verify_batch(&mut self) -> Result<bool, StopReason> {
         self.sum = Xxh3::new();
-        if self.take()? != [TAG_START] {
-            return Err(Stop::Broken);
+        if self.read()? != [TAG_START] {
+            return Err(StopReason::Broken);
         }
-        let count = u64::from(u32::from_le_bytes(self.take()?));
-        let _sequence_number: [u8; 8] = self.take()?;
+        let count = u64::from(u32::from_le_bytes(self.read()?));
+        let _sequence_number: [u8; 8] = self.read()?;
         let mut items = 0;
         loop {
-            let [tag] = self.take()?;
+            let [tag] = self.read()?;
             match tag {
                 TAG_ITEM => {
                     self.sum.update(&[tag]);
-                    self.pass_item()?;
+                    self.skip_item()?;
                 }
                 TAG_CLEAR => {
                     self.sum.update(&[tag]);
-                    let _keyspace: [u8; 8] = self.take_summed()?;
+                    let _keyspace: [u8; 8] = self.read_summed()?;
                 }
                 TAG_END => {
-                    let sum = u64::from_le_bytes(self.take()?);
-                    if self.take()? != *TRAILER {
-                        return Err(Stop::Broken);
+                    let sum = u64::from_le_bytes(self.read()?);
+                    if self.read()? != *TRAILER {
+                        return Err(StopReason::Broken);
                     }
                     return Ok(items == count && self.sum.digest() == sum);
                 }
-                _ => return Err(Stop::Broken),
+                _ => return Err(StopReason::Broken),
             }
             items += 1;
         }
     }
 }
 
-/// Looks at the newest journal of a closed database. A torn last batch is cut off; its bytes are in the file `kept`
-/// before.
+/// Truncates a torn last batch from the newest journal of a closed database.
+///
+/// Its bytes are first saved in the file `saved`.
 ///
 /// # Errors
-/// Those of the operating system.
-pub(crate) fn cut(database: &Path, kept: &Path) -> io::Result<Tail> {
+/// I/O errors.
+pub(crate) fn truncate(database: &Path, saved: &Path) -> io::Result<Tail> {
     let Some(path) = newest_journal(database)? else {
-        return Ok(Tail::Sound);
+        return Ok(Tail::Intact);
     };
-    let tail = examine(&path)?;
-    if let Tail::Cut { at } = tail {
+    let tail = scan_journal(&path)?;
+    if let Tail::Truncated { at } = tail {
         let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
-        keep(&mut file, at, kept)?;
+        save_tail(&mut file, at, saved)?;
         file.set_len(at)?;
         file.sync_all()?;
         tracing::warn!(
-            journal = %path.display(), at, kept = %kept.display(),
-            "the last batch of the journal is torn: it was cut off"
+            journal = %path.display(), at, saved = %saved.display(),
+            "truncated a torn batch at the end of the journal"
         );
     }
     Ok(tail)
 }
 
-/// The journal that was written last: that with the highest number.
+/// Returns the journal with the highest number, which was written last.
 fn newest_journal(database: &Path) -> io::Result<Option<PathBuf>> {
     let mut newest: Option<(u64, PathBuf)> = None;
     for entry in std::fs::read_dir(database)? {
@@ -200,26 +201,26 @@ fn newest_journal(database: &Path) -> io::Result<Option<PathBuf>> {
     Ok(newest.map(|(_, path)| path))
 }
 
-/// Finds the end of a journal. Nothing is changed yet.
-fn examine(path: &Path) -> io::Result<Tail> {
+/// Returns the state of a journal's end, without changing the journal.
+fn scan_journal(path: &Path) -> io::Result<Tail> {
     let mut journal = Journal::open(path)?;
     let mut torn = None;
     loop {
-        let began = journal.at;
-        match (journal.pass_batch(), torn) {
+        let start = journal.at;
+        match (journal.verify_batch(), torn) {
             (Ok(true), None) => {}
-            (Ok(true), Some(at)) => return Ok(Tail::Damaged { at }),
-            (Ok(false), _) => torn = torn.or(Some(began)),
-            (Err(Stop::Broken), None) => return Ok(Tail::Sound),
-            (Err(Stop::Broken), Some(at)) => return Ok(Tail::Cut { at }),
-            (Err(Stop::Io(error)), _) => return Err(error),
+            (Ok(true), Some(at)) => return Ok(Tail::Corrupt { at }),
+            (Ok(false), _) => torn = torn.or(Some(start)),
+            (Err(StopReason::Broken), None) => return Ok(Tail::Intact),
+            (Err(StopReason::Broken), Some(at)) => return Ok(Tail::Truncated { at }),
+            (Err(StopReason::Io(error)), _) => return Err(error),
         }
     }
 }
 
-/// Puts the bytes from `at` on aside, without the zeros at the end.
-fn keep(journal: &mut File, at: u64, kept: &Path) -> io::Result<()> {
-    let mut copy = File::create(kept)?;
+/// Saves the bytes from `at` on, without trailing zeros.
+fn save_tail(journal: &mut File, at: u64, saved: &Path) -> io::Result<()> {
+    let mut copy = File::create(saved)?;
     journal.seek(SeekFrom::Start(at))?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut copied, mut used) = (0, 0);
@@ -239,7 +240,7 @@ fn keep(journal: &mut File, at: u64, kept: &Path) -> io::Result<()> {
     copy.set_len(used)?;
     copy.sync_all()?;
     #[cfg(unix)]
-    if let Some(directory) = kept.parent() {
+    if let Some(directory) = saved.parent() {
         File::open(directory)?.sync_all()?;
     }
     Ok(())

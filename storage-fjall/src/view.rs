@@ -1,17 +1,17 @@
-//! Reads of one state, by fjall's own snapshots.
+//! Reads of one state, by fjall's native snapshots.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fjall::{Keyspace, Readable as _};
-use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 use knowledge_storage_embedded::record::{decode, decode_key, entry_range, write_entry_key};
 use knowledge_storage_embedded::{EngineError, View};
+use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 
-use crate::engine::engine_error;
+use crate::error::engine_error;
 
-/// One state of the store.
+/// State of the store at one point in time.
 pub struct FjallView {
     keyspace: Keyspace,
     snapshot: Arc<fjall::Snapshot>,
@@ -30,7 +30,7 @@ impl fmt::Debug for FjallView {
 }
 
 impl View for FjallView {
-    fn keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+    fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
         let mut buffer = Vec::new();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -42,7 +42,7 @@ impl View for FjallView {
         Ok(found)
     }
 
-    fn range(
+    fn scan(
         &self,
         range: &KeyRange,
         limit: usize,

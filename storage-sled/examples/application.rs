@@ -1,4 +1,4 @@
-//! How to link the service into an application: no HTTP, no server, one directory.
+//! An application with the service embedded: no HTTP, no server, one directory.
 //!
 //! `cargo run -p knowledge-storage-sled --example application`
 
@@ -14,7 +14,7 @@ use knowledge_core::service::{
 };
 use knowledge_storage_sled::{SledOptions, SledStore};
 
-/// Core has no clock and no randomness of its own: an application gives it both.
+/// The clock and the randomness, which core takes from the application.
 fn env() -> Env {
     let clock = || {
         let since = SystemTime::now()
@@ -32,11 +32,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let store = SledStore::open(directory.path().join("data"), SledOptions::default())?;
     let env = env();
-    // Keep the sealing key: the signing secrets in the store open with it alone.
+    // A real application keeps this key: the signing secrets in the store are sealed with it.
     let options = Options::new(SealingKey::generate(&env));
     let service = KnowledgeService::open(Arc::new(store), env, options).await?;
 
-    // The operator's side: an organisation, its owner, a workspace.
+    // Provisioning by the operator: an organisation, its owner, a workspace.
     let ada = NewMember {
         kind: MemberKind::User,
         handle: "ada".to_owned(),
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .create_workspace(org.id, &workspace)
         .await?;
 
-    // The callers' side. This application recognised Ada by means of its own and vouches for her.
+    // API calls. The application has authenticated Ada itself and vouches for her.
     let ada = Credential::Trusted {
         org: org.id,
         member: ada.id,
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .ingest(&ada, workspace.id, source.id, &memories)
         .await?;
 
-    // Approve all of them for one team, exactly once however often this is retried.
+    // Approves all of them for one team, exactly once however often the call is retried.
     let update = BulkUpdate {
         memory_ids: memories.iter().map(|memory| memory.id).collect(),
         change: MemoryChange {
@@ -107,7 +107,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn it_does_what_it_says() {
+    fn example_runs() {
         super::main().unwrap();
     }
 }

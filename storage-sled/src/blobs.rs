@@ -1,8 +1,9 @@
-//! The directory in which sled puts what is too large for its log, and which it never syncs.
+//! The files in which sled stores pages that are too large for its log, and which it never syncs.
 //!
-//! With segments of 16 MiB sled writes a page to a file of its own from 4 MiB on, and no page of ours comes near that: a leaf
-//! has at most some tens of entries of 64 KiB. Should one do so all the same, its file is synced here before the group is
-//! acknowledged: a page whose file is empty after a loss of power makes the whole store unreadable.
+//! With segments of 16 MiB, sled writes pages of 4 MiB and more to separate files. No page of this
+//! crate comes near that: a leaf has at most some tens of entries of 64 KiB. Should a file appear
+//! nevertheless, it is synced here before its group is acknowledged. If a power loss left such a
+//! file empty, the whole store would be unreadable.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -11,11 +12,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// The blobs of a store.
+/// Blob files of a store.
 #[derive(Debug)]
 pub(crate) struct Blobs {
     path: PathBuf,
-    /// The names of the files that are on the disk. sled writes each once and never changes it.
+    /// Names of the synced files. sled writes each file once and never changes it.
     synced: Mutex<HashSet<OsString>>,
 }
 
@@ -27,7 +28,7 @@ impl Blobs {
         }
     }
 
-    /// Brings everything in the directory to the disk, and its names.
+    /// Syncs all new files of the directory, and the directory.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = HashSet::new();
@@ -36,13 +37,13 @@ impl Blobs {
             let entry = entry?;
             let name = entry.file_name();
             if !synced.contains(&name) {
-                // sled removes a file once its page is written anew.
+                // sled removes a file once its page is rewritten.
                 match File::open(entry.path()) {
                     Ok(file) => file.sync_all()?,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 }
-                tracing::warn!(file = %entry.path().display(), "sled wrote a page to a file of its own");
+                tracing::warn!(file = %entry.path().display(), "sled wrote a page to a blob file");
                 is_changed = true;
             }
             found.insert(name);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blobs_are_synced_once_and_forgotten_when_removed() {
+    fn blob_is_synced_once_and_removed_with_its_file() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(directory.path().to_owned());
         blobs.sync().unwrap();
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_an_error() {
+    fn missing_blob_directory_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         assert!(Blobs::new(directory.path().join("gone")).sync().is_err());
     }

@@ -1,28 +1,29 @@
-//! The state behind a snapshot: the entries that were changed since it was taken, as they were then.
+//! The state behind a snapshot: the previous entries of all keys changed since it was taken.
 //!
-//! A [`Moment`](crate::timeline::Moment) keeps everything that groups change for as long as a reader holds it: right for
-//! reads, which end at once, and without bounds for a reader that takes minutes. A capture keeps one value for each
-//! key that was changed, counts its bytes, and gives up when they are too many. No writer waits for it.
+//! A [`ReadPoint`](crate::timeline::ReadPoint) keeps all changes of all groups while a reader holds
+//! it. This suits reads, which are short, but memory would be unbounded for a reader that takes
+//! minutes. A capture keeps one value per changed key, counts their bytes, and discards them beyond
+//! a limit. Writers never wait for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use knowledge_store::{Entry, Key, KeyRange};
 
-use crate::timeline::{Before, Past, touched};
+use crate::undo::{PastState, UndoMap, undo_in};
 
-/// The memory of a captured entry besides its key and its value, in bytes: its place in the map and reference counts.
+/// Memory of a captured entry besides its key and value, in bytes: map node and reference counts.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
 
-/// The state of the store when it was begun, as far as it differs from sled's.
+/// State of the store when the capture began, as its difference from sled's state.
 #[derive(Debug)]
 pub struct Capture {
     bytes_max: usize,
-    kept: Mutex<Kept>,
+    state: Mutex<CaptureState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    before: Before,
+struct CaptureState {
+    undo: UndoMap,
     bytes: usize,
     is_lost: bool,
 }
@@ -31,59 +32,61 @@ impl Capture {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
-            kept: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Nothing panics while it is held.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CaptureState> {
+        // No code panics while holding the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the entries that a group is about to change; `false` once it is too much and the state is lost.
-    pub(crate) fn absorb(&self, before: &Before) -> bool {
-        let mut kept = self.kept();
-        if kept.is_lost {
+    /// Records the entries that a group is about to change.
+    ///
+    /// Returns false once the state is lost because the limit is exceeded.
+    pub(crate) fn record(&self, undo: &UndoMap) -> bool {
+        let mut state = self.state();
+        if state.is_lost {
             return false;
         }
-        for (key, entry) in before {
-            if kept.before.contains_key(key) {
+        for (key, entry) in undo {
+            if state.undo.contains_key(key) {
                 continue;
             }
             let value_bytes = entry.as_ref().map_or(0, |entry| entry.value.len());
-            kept.bytes += ENTRY_OVERHEAD_BYTES + key.as_bytes().len() + value_bytes;
-            kept.before.insert(key.clone(), entry.clone());
+            state.bytes += ENTRY_OVERHEAD_BYTES + key.as_bytes().len() + value_bytes;
+            state.undo.insert(key.clone(), entry.clone());
         }
-        if kept.bytes > self.bytes_max {
-            *kept = Kept {
+        if state.bytes > self.bytes_max {
+            *state = CaptureState {
                 is_lost: true,
-                ..Kept::default()
+                ..CaptureState::default()
             };
         }
-        !kept.is_lost
+        !state.is_lost
     }
 }
 
-impl Past for Capture {
-    fn is_untouched(&self) -> bool {
-        self.kept().before.is_empty()
+impl PastState for Capture {
+    fn is_current(&self) -> bool {
+        self.state().undo.is_empty()
     }
 
     fn restore(&self, key: &Key) -> Option<Option<Entry>> {
-        self.kept().before.get(key).cloned()
+        self.state().undo.get(key).cloned()
     }
 
     fn is_lost(&self) -> bool {
-        self.kept().is_lost
+        self.state().is_lost
     }
 
-    fn restore_range(&self, range: &KeyRange) -> Before {
+    fn restore_range(&self, range: &KeyRange) -> UndoMap {
         if range.is_empty() {
-            return Before::new();
+            return UndoMap::new();
         }
-        let kept = self.kept();
-        let touched = touched(&kept.before, range);
-        touched
+        let state = self.state();
+        let entries = undo_in(&state.undo, range);
+        entries
             .map(|(key, entry)| (key.clone(), entry.clone()))
             .collect()
     }

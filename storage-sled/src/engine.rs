@@ -1,7 +1,6 @@
-//! sled as an engine.
+//! sled as a storage engine.
 
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,45 +10,35 @@ use knowledge_storage_embedded::{Changes, Engine, EngineError, EngineOptions};
 
 use crate::blobs::Blobs;
 use crate::capture::Capture;
+use crate::error::engine_error;
 use crate::options::{Mode, SledSettings};
-use crate::timeline::{Before, Moment, Timeline};
+use crate::timeline::{ReadPoint, Timeline};
+use crate::undo::UndoMap;
 use crate::view::PastView;
 
-/// The size of a segment of sled's log, in bytes: the largest that it takes. A page over a quarter of it goes to a file
-/// that sled does not sync.
+/// Size of a segment of sled's log, in bytes: the largest that sled accepts.
+///
+/// Pages larger than a quarter of it go to files that sled does not sync.
 const SEGMENT_BYTES: usize = 16 * 1024 * 1024;
-/// The first format with segments of that size; the size is fixed when sled's file is made.
+/// First format with segments of that size, which is fixed when sled creates its file.
 const FORMAT_OF_LARGE_SEGMENTS: u64 = 2;
 
 /// sled as the engine of a [`SledStore`](crate::SledStore).
 #[derive(Debug)]
 pub struct Sled {
     tree: sled::Tree,
-    /// A handle of our own to sled's file.
+    /// Separate handle of sled's file.
     file: File,
     blobs: Blobs,
     timeline: Timeline,
-    /// The moment of the group that is applied and not published yet.
-    applied: Mutex<Option<Arc<Moment>>>,
+    /// Read point of the group that is applied but not published yet.
+    pending: Mutex<Option<Arc<ReadPoint>>>,
 }
 
 impl Sled {
-    fn set_applied(&self, moment: Option<Arc<Moment>>) -> Option<Arc<Moment>> {
-        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut applied, moment)
-    }
-}
-
-/// The meaning of an error of sled.
-pub(crate) fn engine_error(error: sled::Error) -> EngineError {
-    match error {
-        sled::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
-            EngineError::Locked
-        }
-        sled::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            EngineError::Io(error)
-        }
-        error => EngineError::Damaged(format!("sled: {error}")),
+    fn replace_pending(&self, read_point: Option<Arc<ReadPoint>>) -> Option<Arc<ReadPoint>> {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut pending, read_point)
     }
 }
 
@@ -59,8 +48,8 @@ impl Engine for Sled {
     const FORMAT_MIN: u64 = 1;
 
     type Settings = SledSettings;
-    type View = PastView<Moment>;
-    type Kept = PastView<Capture>;
+    type View = PastView<ReadPoint>;
+    type Snapshot = PastView<Capture>;
 
     fn open(path: &Path, options: &EngineOptions<SledSettings>) -> Result<Self, EngineError> {
         let mut config = sled::Config::new()
@@ -70,13 +59,14 @@ impl Engine for Sled {
                 Mode::HighThroughput => sled::Mode::HighThroughput,
                 Mode::LowSpace => sled::Mode::LowSpace,
             })
-            // The commit thread flushes; nothing happens behind its back.
+            // Only the commit thread flushes.
             .flush_every_ms(None);
         if options.format >= FORMAT_OF_LARGE_SEGMENTS {
             config = config.segment_size(SEGMENT_BYTES);
         }
         let database = config.open().map_err(engine_error)?;
-        // sled never syncs the file that tells the size of its segments, and without it takes whatever size is given.
+        // sled never syncs the file with its segment size; without the file it would use any
+        // configured size.
         File::open(path.join("conf"))?.sync_all()?;
         let file = OpenOptions::new()
             .read(true)
@@ -87,7 +77,7 @@ impl Engine for Sled {
             file,
             blobs: Blobs::new(path.join("blobs")),
             timeline: Timeline::default(),
-            applied: Mutex::default(),
+            pending: Mutex::default(),
         })
     }
 
@@ -102,40 +92,40 @@ impl Engine for Sled {
 
     fn apply(&self, changes: &Changes) -> Result<(), EngineError> {
         let mut batch = sled::Batch::default();
-        let mut before = Before::new();
+        let mut undo = UndoMap::new();
         for change in &changes.entries {
             match &change.after {
                 Some(entry) => batch.insert(entry_key(&change.key), encode(entry)),
                 None => batch.remove(entry_key(&change.key)),
             }
-            before.insert(change.key.clone(), change.before.clone());
+            undo.insert(change.key.clone(), change.before.clone());
         }
         batch.insert(LEDGER_KEY, &*changes.ledger);
-        self.set_applied(Some(self.timeline.begin(before)));
+        self.replace_pending(Some(self.timeline.begin_group(undo)));
         self.tree.apply_batch(batch).map_err(engine_error)
     }
 
     fn sync(&self) -> Result<(), EngineError> {
-        // Before the log that refers to them, and again for those that writing the log made.
+        // Sync blobs before the log that refers to them, and again for those that the flush wrote.
         self.blobs.sync()?;
         self.tree.flush().map_err(engine_error)?;
         self.blobs.sync()?;
-        // sled's flush hands its writes to the system, but does not order them on the device.
+        // sled's flush writes to the operating system, but does not sync the device.
         self.file.sync_data()?;
         Ok(())
     }
 
     fn publish(&self) {
-        if let Some(moment) = self.set_applied(None) {
-            self.timeline.publish(moment);
+        if let Some(read_point) = self.replace_pending(None) {
+            self.timeline.publish(read_point);
         }
     }
 
-    fn view(&self) -> PastView<Moment> {
-        PastView::new(self.tree.clone(), self.timeline.present())
+    fn view(&self) -> PastView<ReadPoint> {
+        PastView::new(self.tree.clone(), self.timeline.current())
     }
 
-    fn keep(&self, bytes_max: usize) -> PastView<Capture> {
+    fn snapshot(&self, bytes_max: usize) -> PastView<Capture> {
         PastView::new(self.tree.clone(), self.timeline.capture(bytes_max))
     }
 

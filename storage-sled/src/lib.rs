@@ -3,8 +3,10 @@
 mod blobs;
 mod capture;
 mod engine;
+mod error;
 mod options;
 mod timeline;
+mod undo;
 mod view;
 
 pub use knowledge_storage_embedded::{
@@ -14,7 +16,7 @@ pub use knowledge_storage_embedded::{
 pub use self::engine::Sled;
 pub use self::options::{Mode, SledSettings};
 
-/// A store in a directory of its own, kept by sled.
+/// A store in a directory of its own, over sled.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,8 +38,8 @@ pub use self::options::{Mode, SledSettings};
 /// ```
 pub type SledStore = EngineStore<Sled>;
 
-/// The options of a [`SledStore`].
+/// Options of a [`SledStore`].
 pub type SledOptions = StoreOptions<SledSettings>;
 
-/// A state of a [`SledStore`] that stays readable while others write.
+/// State of a [`SledStore`] that remains readable while others write.
 pub type SledSnapshot = Snapshot<Sled>;

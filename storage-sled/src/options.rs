@@ -1,18 +1,18 @@
-//! The settings that sled alone has.
+//! Settings specific to sled.
 
-/// The settings that sled alone has.
+/// Settings specific to sled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SledSettings {
-    /// The balance of speed and space.
+    /// Trade-off between speed and space.
     pub mode: Mode,
 }
 
-/// The balance of speed and space.
+/// Trade-off between speed and space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Speed; the file grows to several times its contents under overwrites.
+    /// Fast writes; overwrites let the file grow to several times its contents.
     #[default]
     HighThroughput,
-    /// A smaller file, for more writing.
+    /// A smaller file at the cost of more writes.
     LowSpace,
 }

@@ -1,77 +1,61 @@
-//! The published state: that after the last synced group, while sled already holds the next one.
+//! The published state of the store, after the last synced group.
 //!
-//! sled has no snapshots, and what is in it may not be on the disk yet. So before a group is applied, the entries that it
-//! will change are kept aside, as they stand. A reader takes the present [`Moment`], reads sled without a lock, and then
-//! puts back what every group begun since that moment has changed. Once a group is synced, its moment becomes the present
-//! one. Readers wait neither for a sync nor for each other, and no writer waits for a reader.
+//! sled has no snapshots, and its contents may not be durable yet. Before a group is applied, the
+//! previous entries of its keys are therefore recorded in an undo map. A reader takes the current
+//! [`ReadPoint`], reads sled without a lock, and then undoes all groups that began since. Once a
+//! group is synced, its read point becomes the current one. Readers wait neither for a sync nor for
+//! each other, and writers never wait for readers.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use knowledge_store::{Entry, Key, KeyRange};
 
 use crate::capture::Capture;
+use crate::undo::{PastState, UndoMap, undo_in};
 
-/// The entries that a group changes, as they stood before it.
-pub(crate) type Before = BTreeMap<Key, Option<Entry>>;
-
-/// A past state of the store: entries that were read in sled later are put back to it.
-pub trait Past: Send + Sync + 'static {
-    /// True if nothing was begun since, so that sled was read as it is.
-    fn is_untouched(&self) -> bool;
-
-    /// The entry of `key` then, if it was touched since.
-    fn restore(&self, key: &Key) -> Option<Option<Entry>>;
-
-    /// The entries of `range` then, as far as they were touched since.
-    fn restore_range(&self, range: &KeyRange) -> Before;
-
-    /// True once the state could not be kept.
-    fn is_lost(&self) -> bool {
-        false
-    }
-}
-
-/// A state of the store between two groups. Moments form a chain that is kept alive by its readers: the last one to let
-/// go of a moment frees it, and with it what was kept aside for its sake.
+/// A state of the store between two groups.
+///
+/// Read points form a chain that its readers keep alive. Dropping the last reference to a read
+/// point frees it and its undo map.
 #[derive(Debug, Default)]
-pub struct Moment {
-    next: OnceLock<Step>,
+pub struct ReadPoint {
+    next: OnceLock<Transition>,
 }
 
-/// A group, and the moment it leads to.
+/// A group, and the read point after it.
 #[derive(Debug)]
-struct Step {
-    before: Before,
-    moment: Arc<Moment>,
+struct Transition {
+    undo: UndoMap,
+    target: Arc<ReadPoint>,
 }
 
-impl Moment {
-    /// What the groups begun since this moment changed, the oldest first. Asked after sled was read: whoever finds a
-    /// group's writes in sled finds the group here.
-    fn since(&self) -> impl Iterator<Item = &Before> {
-        std::iter::successors(self.next.get(), |step| step.moment.next.get())
-            .map(|step| &step.before)
+impl ReadPoint {
+    /// Iterates over the undo maps of all groups begun since this read point, oldest first.
+    ///
+    /// Call it after reading sled: the group of every write found there is then in the chain.
+    fn undo_maps(&self) -> impl Iterator<Item = &UndoMap> {
+        std::iter::successors(self.next.get(), |transition| transition.target.next.get())
+            .map(|transition| &transition.undo)
     }
 }
 
-impl Past for Moment {
-    fn is_untouched(&self) -> bool {
+impl PastState for ReadPoint {
+    fn is_current(&self) -> bool {
         self.next.get().is_none()
     }
 
     fn restore(&self, key: &Key) -> Option<Option<Entry>> {
-        self.since().find_map(|before| before.get(key)).cloned()
+        self.undo_maps().find_map(|undo| undo.get(key)).cloned()
     }
 
-    fn restore_range(&self, range: &KeyRange) -> Before {
-        let mut restored = Before::new();
+    fn restore_range(&self, range: &KeyRange) -> UndoMap {
+        let mut restored = UndoMap::new();
         if range.is_empty() {
             return restored;
         }
-        for before in self.since() {
-            for (key, entry) in touched(before, range) {
-                // The oldest change tells what stood there.
+        for undo in self.undo_maps() {
+            for (key, entry) in undo_in(undo, range) {
+                // The oldest change has the entry of this state.
                 if !restored.contains_key(key) {
                     restored.insert(key.clone(), entry.clone());
                 }
@@ -81,76 +65,63 @@ impl Past for Moment {
     }
 }
 
-/// The part of `before` that is in `range`, which is not empty.
-pub(crate) fn touched<'b>(
-    before: &'b Before,
-    range: &'b KeyRange,
-) -> impl Iterator<Item = (&'b Key, &'b Option<Entry>)> {
-    before
-        .range(&range.start..)
-        .take_while(|(key, _)| range.contains(key))
-}
-
-impl Drop for Moment {
+impl Drop for ReadPoint {
     fn drop(&mut self) {
-        // One by one: a reader that slept through many groups must not free their chain by recursion.
+        // Free the chain iteratively: for a slow reader it may be too long for recursion.
         let mut next = self.next.take();
-        while let Some(step) = next {
-            next = Arc::into_inner(step.moment).and_then(|mut moment| moment.next.take());
+        while let Some(transition) = next {
+            next = Arc::into_inner(transition.target).and_then(|mut target| target.next.take());
         }
     }
 }
 
-/// The present moment and the one in the making. There is one writer.
+/// The chain of read points, with one writer.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    present: RwLock<Arc<Moment>>,
-    /// The snapshots to which the changes of groups are reported. No group begins while it is held.
+    current: RwLock<Arc<ReadPoint>>,
+    /// Snapshots that record the changes of groups. No group begins while it is locked.
     captures: Mutex<Vec<Weak<Capture>>>,
 }
 
 impl Timeline {
-    /// The published state.
-    pub(crate) fn present(&self) -> Arc<Moment> {
-        // Nothing panics while it is held; a moment is replaced as a whole anyway.
-        Arc::clone(&self.present.read().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the read point of the published state.
+    pub(crate) fn current(&self) -> Arc<ReadPoint> {
+        // No code panics while holding the lock, and read points are replaced as a whole.
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins to keep the present state, for as long as the answer is held and no more than `bytes_max` are needed for it.
+    /// Captures the current state until the result is dropped or `bytes_max` is exceeded.
     pub(crate) fn capture(&self, bytes_max: usize) -> Arc<Capture> {
         let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         let capture = Arc::new(Capture::new(bytes_max));
-        // A group may be on its way: begun, and not yet published.
-        self.present().since().for_each(|before| {
-            capture.absorb(before);
+        // A group may have begun without being published yet.
+        self.current().undo_maps().for_each(|undo| {
+            capture.record(undo);
         });
         captures.push(Arc::downgrade(&capture));
         capture
     }
 
-    /// Announces a group, before anything of it is applied.
-    pub(crate) fn begin(&self, before: Before) -> Arc<Moment> {
+    /// Begins a group, before anything of it is applied.
+    pub(crate) fn begin_group(&self, undo: UndoMap) -> Arc<ReadPoint> {
         let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         captures.retain(|capture| {
             let capture = capture.upgrade();
-            capture.is_some_and(|capture| capture.absorb(&before))
+            capture.is_some_and(|capture| capture.record(&undo))
         });
-        let moment = Arc::new(Moment::default());
-        let step = Step {
-            before,
-            moment: Arc::clone(&moment),
+        let target = Arc::new(ReadPoint::default());
+        let transition = Transition {
+            undo,
+            target: Arc::clone(&target),
         };
-        let announced = self.present().next.set(step);
-        assert!(
-            announced.is_ok(),
-            "a group begins after the one before it was published"
-        );
-        moment
+        let linked = self.current().next.set(transition);
+        assert!(linked.is_ok(), "the previous group was published");
+        target
     }
 
-    /// Makes a group visible, after it was synced.
-    pub(crate) fn publish(&self, moment: Arc<Moment>) {
-        *self.present.write().unwrap_or_else(PoisonError::into_inner) = moment;
+    /// Publishes a group after its sync.
+    pub(crate) fn publish(&self, read_point: Arc<ReadPoint>) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = read_point;
     }
 }
 
@@ -172,22 +143,22 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_given_back_its_own_moment() {
+    fn read_point_restores_its_own_state() {
         let timeline = Timeline::default();
-        let first = timeline.present();
-        let group = timeline.begin(Before::from([(key("a"), entry("1")), (key("b"), None)]));
+        let first = timeline.current();
+        let group = timeline.begin_group(UndoMap::from([(key("a"), entry("1")), (key("b"), None)]));
         assert_eq!(first.restore(&key("a")), Some(entry("1")));
         assert_eq!(first.restore(&key("b")), Some(None));
         assert_eq!(first.restore(&key("c")), None);
         timeline.publish(group);
 
-        let second = timeline.present();
-        assert!(second.is_untouched());
-        timeline.begin(Before::from([
+        let second = timeline.current();
+        assert!(second.is_current());
+        timeline.begin_group(UndoMap::from([
             (key("a"), entry("2")),
             (key("c"), entry("3")),
         ]));
-        // The oldest change since a moment tells what stood at it.
+        // The oldest change since a read point has its entry.
         assert_eq!(first.restore(&key("a")), Some(entry("1")));
         assert_eq!(second.restore(&key("a")), Some(entry("2")));
         let range = KeyRange::new(key("a"), key("c"));
@@ -196,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_is_freed_without_recursion() {
+    fn long_chain_is_freed_without_recursion() {
         let timeline = Timeline::default();
-        let first = timeline.present();
+        let first = timeline.current();
         for _ in 0..200_000 {
-            let moment = timeline.begin(Before::new());
-            timeline.publish(moment);
+            let read_point = timeline.begin_group(UndoMap::new());
+            timeline.publish(read_point);
         }
         drop(first);
-        assert!(timeline.present().is_untouched());
+        assert!(timeline.current().is_current());
     }
 }

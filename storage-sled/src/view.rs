@@ -1,29 +1,29 @@
-//! Reads of a past state: of sled as it is now, with the entries that were changed since put back.
+//! Reads of a past state, by undoing later changes in the entries read from sled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 use knowledge_storage_embedded::record::{decode, decode_key, entry_range, write_entry_key};
 use knowledge_storage_embedded::{EngineError, View};
+use knowledge_store::{Direction, Entry, Key, KeyEntry, KeyRange};
 
-use crate::engine::engine_error;
-use crate::timeline::Past;
+use crate::error::engine_error;
+use crate::undo::PastState;
 
-/// sled's one tree, read as it was at a past state.
+/// sled's tree at a past state.
 #[derive(Debug)]
 pub struct PastView<P> {
     tree: sled::Tree,
     past: Arc<P>,
 }
 
-impl<P: Past> PastView<P> {
+impl<P: PastState> PastView<P> {
     pub(crate) fn new(tree: sled::Tree, past: Arc<P>) -> Self {
         Self { tree, past }
     }
 
-    /// The first entries of a range as they are in sled now, synced or not.
+    /// Reads the first entries of a range from sled, synced or not.
     fn read_page(
         &self,
         range: &KeyRange,
@@ -44,14 +44,14 @@ impl<P: Past> PastView<P> {
         }
     }
 
-    /// The entries of `covered` at the past state, from those found there in sled later.
-    fn at_past_state(
+    /// Restores the past state of a page of entries that covers the range `covered`.
+    fn restore_page(
         &self,
         page: Vec<KeyEntry>,
         covered: &KeyRange,
         direction: Direction,
     ) -> Vec<KeyEntry> {
-        if self.past.is_untouched() {
+        if self.past.is_current() {
             return page;
         }
         let restored = self.past.restore_range(covered);
@@ -78,8 +78,8 @@ impl<P: Past> PastView<P> {
     }
 }
 
-impl<P: Past> View for PastView<P> {
-    fn keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+impl<P: PastState> View for PastView<P> {
+    fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
         let mut buffer = Vec::new();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -88,7 +88,7 @@ impl<P: Past> View for PastView<P> {
             let entry = stored.map(|stored| decode(Bytes::copy_from_slice(&stored)));
             found.push(entry.transpose()?);
         }
-        if !self.past.is_untouched() {
+        if !self.past.is_current() {
             for (key, found) in keys.iter().zip(&mut found) {
                 if let Some(entry) = self.past.restore(key) {
                     *found = entry;
@@ -98,7 +98,7 @@ impl<P: Past> View for PastView<P> {
         Ok(found)
     }
 
-    fn range(
+    fn scan(
         &self,
         range: &KeyRange,
         limit: usize,
@@ -106,20 +106,20 @@ impl<P: Past> View for PastView<P> {
     ) -> Result<Vec<KeyEntry>, EngineError> {
         let mut rest = range.clone();
         let mut found = Vec::new();
-        // One round, unless a group that is under way added entries that do not count yet.
+        // One iteration, unless the current group has added entries that are not published yet.
         while found.len() < limit && !rest.is_empty() {
             let wanted = limit - found.len();
             let page = self.read_page(&rest, wanted, direction)?;
             let last = page.last().map(|last| last.key.clone());
             match last.filter(|_| page.len() == wanted) {
                 None => {
-                    found.extend(self.at_past_state(page, &rest, direction));
+                    found.extend(self.restore_page(page, &rest, direction));
                     break;
                 }
                 Some(last) => {
-                    let (covered, behind) = split_behind(&rest, &last, direction);
-                    found.extend(self.at_past_state(page, &covered, direction));
-                    rest = behind;
+                    let (covered, remaining) = split_after(&rest, &last, direction);
+                    found.extend(self.restore_page(page, &covered, direction));
+                    rest = remaining;
                 }
             }
         }
@@ -132,8 +132,10 @@ impl<P: Past> View for PastView<P> {
     }
 }
 
-/// Splits a range behind `last` in the direction of a scan: the part covered by a page that ends with it, and the rest.
-fn split_behind(range: &KeyRange, last: &Key, direction: Direction) -> (KeyRange, KeyRange) {
+/// Splits a range after the last key of a page, in scan direction.
+///
+/// Returns the part that the page covers and the rest.
+fn split_after(range: &KeyRange, last: &Key, direction: Direction) -> (KeyRange, KeyRange) {
     match direction {
         Direction::Forward => (range.before(&last.successor()), range.after(last)),
         Direction::Reverse => {

@@ -1,21 +1,22 @@
-//! Stores of the first format, whose segments let sled write pages to files that it never syncs.
+//! Stores of the first format, whose small segments let sled write pages to unsynced files.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use knowledge_store::{Commit, Entry, Key, Store};
 use knowledge_storage_embedded::testing::support::{
-    committed, contents, directory, finished_check, key, open, options, put, run, value,
+    assert_committed, key, open, options, put, read_all, read_text, run, temp_directory,
+    wait_for_check,
 };
 use knowledge_storage_embedded::{store_kind, testing};
 use knowledge_storage_sled::{CheckState, Mode, OpenError, Sled, SledSettings, SledStore};
+use knowledge_store::{Commit, Entry, Key, Store};
 
 const MARK: &str = "knowledge-store.mark";
 const MARKER: &str = "knowledge-store.json";
 const SEGMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Opens sled's files behind the store's back. It may take sled a moment to let go of those of a closed store.
+/// Opens sled's files directly. After a store is closed, sled may release them late.
 fn open_sled(config: &sled::Config) -> sled::Db {
     let began = Instant::now();
     loop {
@@ -27,18 +28,20 @@ fn open_sled(config: &sled::Config) -> sled::Db {
     }
 }
 
-/// Writes a store as the crate did before format 2: the same entries and mark, sled's own size of segments, and a
-/// marker that does not name the engine.
+/// Writes a store of format 1.
+///
+/// It has the same entries and mark, sled's default segment size, and a marker that does not name
+/// the engine.
 async fn write_old_store(path: &Path) -> Vec<(Key, Entry)> {
-    let new = directory();
+    let new = temp_directory();
     let store = open::<Sled>(new.path());
     for group in 0..10 {
         let commit = (0..50).fold(Commit::builder(), |commit, i| {
             commit.put(key(&format!("n{group}{i:03}")), vec![7; 1_000])
         });
-        committed(store.commit(commit.build().unwrap()).await);
+        assert_committed(store.commit(commit.build().unwrap()).await);
     }
-    let contents = contents(&store).await.unwrap();
+    let contents = read_all(&store).await.unwrap();
     drop(store);
     let config = sled::Config::new().path(new.path());
     let from = open_sled(&config.segment_size(SEGMENT_BYTES));
@@ -55,9 +58,9 @@ async fn write_old_store(path: &Path) -> Vec<(Key, Entry)> {
 }
 
 #[test]
-fn old_format_is_refused_with_the_way_out() {
+fn old_format_is_rejected_with_the_command() {
     run(async {
-        let root = directory();
+        let root = temp_directory();
         let path = root.path().join("old");
         write_old_store(&path).await;
         let kind = store_kind(&path).unwrap().unwrap();
@@ -78,58 +81,58 @@ fn old_format_is_refused_with_the_way_out() {
 #[test]
 fn old_format_opens_on_request_and_is_checked() {
     run(async {
-        let root = directory();
+        let root = temp_directory();
         let path = root.path().join("old");
         let before = write_old_store(&path).await;
         for _ in 0..2 {
             let accepts = options::<Sled>().accept_old_formats(true);
             let store = SledStore::open(&path, accepts).unwrap();
-            let found = contents(&store).await.unwrap();
+            let found = read_all(&store).await.unwrap();
             assert!(found.into_iter().collect::<Vec<_>>() == before);
-            // Stores of the old format do not note how they ended.
-            assert_eq!(finished_check(&store).await, CheckState::Passed);
+            // Stores of the old format do not record how they were closed.
+            assert_eq!(wait_for_check(&store).await, CheckState::Passed);
         }
         let kind = store_kind(&path).unwrap().unwrap();
-        assert_eq!(kind.format, 1, "it stays what it is");
+        assert_eq!(kind.format, 1, "the format is unchanged");
     });
 }
 
 #[test]
-fn mode_may_change_between_openings() {
+fn mode_can_change_between_openings() {
     run(async {
-        let directory = directory();
+        let directory = temp_directory();
         let store = open::<Sled>(directory.path());
-        committed(store.commit(put("a", "1")).await);
+        assert_committed(store.commit(put("a", "1")).await);
         drop(store);
         let mode = Mode::LowSpace;
         let low_space = options::<Sled>().engine(SledSettings { mode });
         let store = SledStore::open(directory.path(), low_space).unwrap();
-        assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+        assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
     });
 }
 
-/// A database of sled's that is not a store is foreign.
+/// A sled database that is not a store is foreign.
 #[test]
-fn foreign_sled_is_left_alone() {
-    let directory = directory();
+fn foreign_sled_database_is_not_changed() {
+    let directory = temp_directory();
     let database = sled::open(directory.path()).unwrap();
     database.insert("k", "v").unwrap();
     drop(database);
-    let before = testing::support::files(directory.path());
+    let before = testing::support::list_files(directory.path());
     let error = SledStore::open(directory.path(), options::<Sled>()).unwrap_err();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
-    assert_eq!(testing::support::files(directory.path()), before);
+    assert_eq!(testing::support::list_files(directory.path()), before);
 }
 
-/// Entries that this crate does not write, with sled's checksums in order.
+/// Entries of unknown form, with valid checksums of sled.
 #[test]
-fn alien_entries_are_found() {
+fn unknown_entries_are_detected() {
     run(async {
         for (name, stored, is_read) in [("db", "x", true), ("dz", "x", true), ("x", "x", false)] {
-            let directory = directory();
+            let directory = temp_directory();
             let store = open::<Sled>(directory.path());
-            committed(store.commit(put("a", "1")).await);
-            committed(store.commit(put("b", "1")).await);
+            assert_committed(store.commit(put("a", "1")).await);
+            assert_committed(store.commit(put("b", "1")).await);
             drop(store);
             let config = sled::Config::new().path(directory.path());
             let database = open_sled(&config.segment_size(SEGMENT_BYTES));
@@ -137,8 +140,8 @@ fn alien_entries_are_found() {
             database.flush().unwrap();
             drop(database);
             let store = open::<Sled>(directory.path());
-            // What lies outside the entries is never read.
-            assert_eq!(contents(&store).await.is_err(), is_read, "{name}");
+            // Keys outside the entries are never read.
+            assert_eq!(read_all(&store).await.is_err(), is_read, "{name}");
             assert_eq!(store.check(|_, _| {}).is_err(), is_read, "{name}");
         }
     });

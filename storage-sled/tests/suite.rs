@@ -1,3 +1,3 @@
-//! The cases that every embedded engine has to pass.
+//! Test cases that every embedded engine must pass.
 
 knowledge_storage_embedded::embedded_tests!(knowledge_storage_sled::Sled);

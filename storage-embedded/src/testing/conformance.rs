@@ -1,4 +1,4 @@
-//! Every case of the conformance suite of `knowledge-core`.
+//! The conformance suite of `knowledge-core`.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -9,20 +9,20 @@ use async_trait::async_trait;
 use knowledge_store::Store;
 use knowledge_store::conformance::{self, Harness, Lifetime, Task};
 
-use super::support::{directory, open};
+use super::support::{open, temp_directory};
 use crate::Engine;
 
-/// Keeps every store in a directory of its own, and knows which is where by its address.
-struct Directories<E> {
+/// Harness with a directory for each store, found by the store's address.
+struct DirectoryHarness<E> {
     root: tempfile::TempDir,
     paths: Mutex<HashMap<usize, PathBuf>>,
     engine: PhantomData<fn() -> E>,
 }
 
-impl<E: Engine> Directories<E> {
+impl<E: Engine> DirectoryHarness<E> {
     fn new() -> Self {
         Self {
-            root: directory(),
+            root: temp_directory(),
             paths: Mutex::default(),
             engine: PhantomData,
         }
@@ -44,7 +44,7 @@ fn address(store: &Arc<dyn Store>) -> usize {
 }
 
 #[async_trait]
-impl<E: Engine> Harness for Directories<E> {
+impl<E: Engine> Harness for DirectoryHarness<E> {
     fn lifetime(&self) -> Lifetime {
         Lifetime::Durable
     }
@@ -77,24 +77,24 @@ impl<E: Engine> Harness for Directories<E> {
     }
 }
 
-/// Runs every case on several threads.
-pub async fn every_case_passes<E: Engine>() {
-    let report = conformance::run(&Directories::<E>::new()).await;
+/// All cases pass on several threads.
+pub async fn suite_passes<E: Engine>() {
+    let report = conformance::run(&DirectoryHarness::<E>::new()).await;
     let all: Vec<_> = conformance::case_names().collect();
     assert_eq!(report.passed, all);
 }
 
-/// Runs every case on a single thread, where a store that waits for another task to go on would never end.
-pub async fn every_case_passes_on_one_thread<E: Engine>() {
+/// All cases pass on a single thread, on which a store that blocks on another task would hang.
+pub async fn suite_passes_on_one_thread<E: Engine>() {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let harness = Directories::<E>::new();
+        let harness = DirectoryHarness::<E>::new();
         let run = conformance::run(&harness);
         runtime.expect("a runtime starts").block_on(run);
     };
-    let ended = tokio::task::spawn_blocking(move || std::thread::spawn(run).join());
-    let ended = ended.await.expect("a task ends");
-    ended.expect("the cases end without a panic");
+    let task = tokio::task::spawn_blocking(move || std::thread::spawn(run).join());
+    let result = task.await.expect("a task ends");
+    result.expect("the cases end without a panic");
 }

@@ -1,4 +1,4 @@
-//! Nothing is answered and nothing is read before it is on the disk, and nothing at all after a sync has failed.
+//! Commits are acknowledged and visible only once they are durable, and never after a failed sync.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,25 +13,27 @@ use knowledge_store::{
 };
 use tempfile::TempDir;
 
-use super::support::{TIME_MAX, committed, contents, directory, key, open, options, put, value};
+use super::support::{
+    TIME_MAX, assert_committed, key, open, options, put, read_all, read_text, temp_directory,
+};
 use crate::{Engine, EngineStore, StoreStats};
 
 /// Time for a commit to reach the commit thread.
-const HAND_OVER: Duration = Duration::from_millis(50);
+const SUBMIT_TIME: Duration = Duration::from_millis(50);
 
-type Answer = Result<CommitOutcome, StoreErrorKind>;
+type CommitResult = Result<CommitOutcome, StoreErrorKind>;
 
-/// A store whose syncs wait until they are told how to end.
-struct Gated<E: Engine> {
+/// A store whose syncs block until the test ends them.
+struct GatedStore<E: Engine> {
     store: Arc<EngineStore<E>>,
     began: Receiver<()>,
     ends: Sender<io::Result<()>>,
     _directory: TempDir,
 }
 
-impl<E: Engine> Gated<E> {
+impl<E: Engine> GatedStore<E> {
     fn open() -> Self {
-        let directory = directory();
+        let directory = temp_directory();
         let (begin, began) = channel();
         let (ends, end) = channel::<io::Result<()>>();
         let (begin, end) = (Mutex::new(begin), Mutex::new(end));
@@ -50,8 +52,8 @@ impl<E: Engine> Gated<E> {
         }
     }
 
-    /// Hands in a commit; its answer is awaited on a task.
-    fn commit(&self, commit: Commit) -> tokio::task::JoinHandle<Answer> {
+    /// Submits a commit from a task that awaits its result.
+    fn commit(&self, commit: Commit) -> tokio::task::JoinHandle<CommitResult> {
         let store = Arc::clone(&self.store);
         tokio::spawn(async move { store.commit(commit).await.map_err(|error| error.kind()) })
     }
@@ -60,24 +62,24 @@ impl<E: Engine> Gated<E> {
         tokio::task::block_in_place(|| self.began.recv_timeout(TIME_MAX).unwrap());
     }
 
-    fn end_sync(&self, how: io::Result<()>) {
-        self.ends.send(how).unwrap();
+    fn end_sync(&self, result: io::Result<()>) {
+        self.ends.send(result).unwrap();
     }
 
     async fn commit_now(&self, commit: Commit) -> Version {
-        let answer = self.commit(commit);
+        let reply = self.commit(commit);
         self.wait_for_sync();
         self.end_sync(Ok(()));
-        match answer.await.unwrap() {
+        match reply.await.unwrap() {
             Ok(CommitOutcome::Committed(version)) => version,
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// A group that is with the engine and not synced is neither answered nor read, and nobody waits for it.
+/// An applied but unsynced group is neither acknowledged nor visible, and blocks no reader.
 pub async fn changes_are_hidden_until_their_sync_returns<E: Engine>() {
-    let gated = Gated::<E>::open();
+    let gated = GatedStore::<E>::open();
     let store = &*gated.store;
     gated.commit_now(put("changed", "old")).await;
     gated.commit_now(put("deleted", "old")).await;
@@ -96,17 +98,17 @@ pub async fn changes_are_hidden_until_their_sync_returns<E: Engine>() {
         .delete(key("deleted"))
         .put(key("created"), "new")
         .add(key("counted"), 1);
-    let mut answer = gated.commit(change.build().unwrap());
+    let mut reply = gated.commit(change.build().unwrap());
     gated.wait_for_sync();
-    tokio::time::sleep(HAND_OVER).await;
+    tokio::time::sleep(SUBMIT_TIME).await;
     assert!(
-        (&mut answer).now_or_never().is_none(),
-        "answered before the sync"
+        (&mut reply).now_or_never().is_none(),
+        "acknowledged before the sync"
     );
-    assert_eq!(value(store, "changed").await.as_deref(), Some("old"));
-    assert_eq!(value(store, "deleted").await.as_deref(), Some("old"));
-    assert_eq!(value(store, "created").await, None);
-    assert_eq!(value(store, "counted").await, None);
+    assert_eq!(read_text(store, "changed").await.as_deref(), Some("old"));
+    assert_eq!(read_text(store, "deleted").await.as_deref(), Some("old"));
+    assert_eq!(read_text(store, "created").await, None);
+    assert_eq!(read_text(store, "counted").await, None);
     for limit in [1, 2, 3, 4, 5, usize::MAX] {
         let mut expected = before.clone();
         expected.truncate(limit);
@@ -120,17 +122,17 @@ pub async fn changes_are_hidden_until_their_sync_returns<E: Engine>() {
 
     gated.end_sync(Ok(()));
     assert!(matches!(
-        answer.await.unwrap(),
+        reply.await.unwrap(),
         Ok(CommitOutcome::Committed(_))
     ));
-    assert_eq!(value(store, "changed").await.as_deref(), Some("new"));
-    let names: Vec<_> = contents(store).await.unwrap().into_keys().collect();
+    assert_eq!(read_text(store, "changed").await.as_deref(), Some("new"));
+    let names: Vec<_> = read_all(store).await.unwrap().into_keys().collect();
     let expected = ["a", "changed", "counted", "created", "m", "z"].map(key);
     assert_eq!(names, expected);
 }
 
-/// Statistics once the files were measured, which is after the answer to a commit.
-async fn measured<E: Engine>(store: &EngineStore<E>) -> StoreStats {
+/// Returns the statistics after the first measurement of the files, which follows a commit.
+async fn wait_for_measurement<E: Engine>(store: &EngineStore<E>) -> StoreStats {
     let began = Instant::now();
     loop {
         let stats = store.stats();
@@ -141,9 +143,9 @@ async fn measured<E: Engine>(store: &EngineStore<E>) -> StoreStats {
     }
 }
 
-/// Commits that come during a sync make one group, and are counted as one.
+/// Commits submitted during a sync form one group, which is counted once.
 pub async fn waiting_commits_share_a_sync<E: Engine>() {
-    let gated = Gated::<E>::open();
+    let gated = GatedStore::<E>::open();
     let first = gated.commit(put("first", "1"));
     gated.wait_for_sync();
     let store = &gated.store;
@@ -154,33 +156,33 @@ pub async fn waiting_commits_share_a_sync<E: Engine>() {
         .check(key("first"), None)
         .put(key("x"), "1");
     let conflict = gated.commit(conflict.build().unwrap());
-    tokio::time::sleep(HAND_OVER).await;
+    tokio::time::sleep(SUBMIT_TIME).await;
     gated.end_sync(Ok(()));
     assert!(first.await.unwrap().is_ok());
 
     gated.wait_for_sync();
-    assert!(waiting.iter().all(|answer| !answer.is_finished()));
-    // A conflict reports what is stored, and waits until that is durable.
+    assert!(waiting.iter().all(|reply| !reply.is_finished()));
+    // A conflict reports stored data and waits until that is durable.
     assert!(
         !conflict.is_finished(),
-        "a conflict was answered before its group"
+        "a conflict was reported before its group was durable"
     );
     gated.end_sync(Ok(()));
-    for answer in waiting {
+    for reply in waiting {
         assert!(matches!(
-            answer.await.unwrap(),
+            reply.await.unwrap(),
             Ok(CommitOutcome::Committed(_))
         ));
     }
     assert_eq!(conflict.await.unwrap(), Ok(CommitOutcome::Conflict));
-    let stats = measured(store).await;
+    let stats = wait_for_measurement(store).await;
     assert_eq!((stats.groups, stats.commits, stats.conflicts), (2, 21, 1));
     let groups: Vec<_> = stats
         .group_commits
         .buckets()
         .map(|(_, count)| count)
         .collect();
-    // The first by itself, then the twenty that waited for it: a conflict is no commit.
+    // The first commit, then the twenty that waited for it: a conflict is not counted.
     assert_eq!(groups[..6], [1, 1, 1, 1, 1, 2]);
     assert_eq!(
         (stats.group_commits.count(), stats.group_commits.sum()),
@@ -193,9 +195,9 @@ pub async fn waiting_commits_share_a_sync<E: Engine>() {
     assert!(stats.sync_time_total > stats.sync_time_last);
 }
 
-/// After a failed sync the outcome of its group is unknown, and everything else is refused.
+/// After a failed sync the outcome of its group is unknown, and all other calls are rejected.
 pub async fn failed_sync_closes_the_store<E: Engine>() {
-    let gated = Gated::<E>::open();
+    let gated = GatedStore::<E>::open();
     let store = &*gated.store;
     let stale = gated.commit_now(put("a", "1")).await;
     gated.commit_now(put("a", "2")).await;
@@ -205,17 +207,17 @@ pub async fn failed_sync_closes_the_store<E: Engine>() {
     let check = Commit::builder()
         .check(key("a"), Some(stale))
         .put(key("b"), "1");
-    let behind = [
+    let later = [
         gated.commit(put("c", "1")),
         gated.commit(check.build().unwrap()),
     ];
-    tokio::time::sleep(HAND_OVER).await;
+    tokio::time::sleep(SUBMIT_TIME).await;
     gated.end_sync(Err(io::Error::other("the device is gone")));
 
     assert_eq!(first.await.unwrap(), Err(StoreErrorKind::Unknown));
-    for answer in behind {
-        // Certainly not applied: they came to the thread after the store was closed.
-        assert_eq!(answer.await.unwrap(), Err(StoreErrorKind::Unavailable));
+    for reply in later {
+        // They reached the thread after the store was closed, and so were not applied.
+        assert_eq!(reply.await.unwrap(), Err(StoreErrorKind::Unavailable));
     }
     let unavailable = Err(StoreErrorKind::Unavailable);
     let get = store.get(&[key("a")]).await.map(drop);
@@ -226,17 +228,17 @@ pub async fn failed_sync_closes_the_store<E: Engine>() {
     assert_eq!(commit.map_err(|error| error.kind()), unavailable);
     let check = store.check(|_, _| {});
     assert_eq!(check.map_err(|error| error.kind()), unavailable);
-    let reason = store.closed_because().unwrap();
+    let reason = store.close_reason().unwrap();
     assert!(reason.contains("the device is gone"), "{reason}");
-    // Those behind it were refused, and are no failures of the device.
+    // The rejected commits are no failures of the device.
     assert_eq!(store.stats().sync_failures, 1);
 }
 
-/// A store that closed itself has everything that was acknowledged when it is opened again, and is checked.
+/// A store that closed itself keeps all acknowledged commits when reopened, and is checked.
 pub async fn closed_store_opens_again<E: Engine>() {
-    let directory = directory();
+    let directory = temp_directory();
     let store = open::<E>(directory.path());
-    committed(store.commit(put("kept", "1")).await);
+    assert_committed(store.commit(put("kept", "1")).await);
     drop(store);
 
     let fails = Arc::new(AtomicBool::new(false));
@@ -252,18 +254,19 @@ pub async fn closed_store_opens_again<E: Engine>() {
     drop(store);
 
     let store = open::<E>(directory.path());
-    assert_eq!(value(&store, "kept").await.as_deref(), Some("1"));
-    // It was written, if not synced: here it is found, after a power cut it might not be.
-    assert_eq!(value(&store, "unknown").await.as_deref(), Some("1"));
-    committed(store.commit(put("more", "1")).await);
-    let checked = super::support::finished_check(&store).await;
+    assert_eq!(read_text(&store, "kept").await.as_deref(), Some("1"));
+    // It was written but not synced: it is found here, but may be lost in a power loss.
+    assert_eq!(read_text(&store, "unknown").await.as_deref(), Some("1"));
+    assert_committed(store.commit(put("more", "1")).await);
+    let checked = super::support::wait_for_check(&store).await;
     assert_eq!(checked, crate::CheckState::Passed);
 }
 
-/// A write that does not end closes the store, also if it ends after all: an engine may wait for ever after an error of
-/// the device.
-pub async fn endless_write_closes_the_store<E: Engine>() {
-    let directory = directory();
+/// A hung write closes the store, even if it completes later.
+///
+/// After a device error an engine may block for ever.
+pub async fn hung_write_closes_the_store<E: Engine>() {
+    let directory = temp_directory();
     let (hangs, hang) = channel::<()>();
     let (begin, began) = channel();
     let (hang, begin, syncs) = (Mutex::new(hang), Mutex::new(begin), AtomicU32::new(0));
@@ -280,17 +283,17 @@ pub async fn endless_write_closes_the_store<E: Engine>() {
     let waiting = tokio::spawn({
         let store = Arc::clone(&store);
         async move {
-            let answer = store.commit(put("a", "1")).await;
-            answer.map_err(|error| error.kind())
+            let reply = store.commit(put("a", "1")).await;
+            reply.map_err(|error| error.kind())
         }
     });
     tokio::task::block_in_place(|| began.recv_timeout(TIME_MAX).unwrap());
     let began = Instant::now();
-    while store.closed_because().is_none() {
-        assert!(began.elapsed() < TIME_MAX, "the store stays open");
+    while store.close_reason().is_none() {
+        assert!(began.elapsed() < TIME_MAX, "the store is still open");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(store.closed_because(), Some("a write timed out"));
+    assert_eq!(store.close_reason(), Some("a write timed out"));
     let late = store.commit(put("b", "1")).await.unwrap_err();
     assert_eq!(late.kind(), StoreErrorKind::Unavailable);
 
@@ -299,56 +302,56 @@ pub async fn endless_write_closes_the_store<E: Engine>() {
     assert!(store.get(&[key("a")]).await.is_err());
 }
 
-/// With too little space commits are refused, and reads are not.
-pub async fn full_disk_refuses_only_commits<E: Engine>() {
-    let directory = directory();
+/// Without enough free space, commits are rejected and reads are not.
+pub async fn full_disk_rejects_only_commits<E: Engine>() {
+    let directory = temp_directory();
     let store = open::<E>(directory.path());
-    committed(store.commit(put("a", "1")).await);
+    assert_committed(store.commit(put("a", "1")).await);
     drop(store);
 
     let options = options::<E>().free_bytes_min(u64::MAX);
     let store = EngineStore::<E>::open(directory.path(), options).unwrap();
     let error = store.commit(put("a", "2")).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Full);
-    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
-    assert_eq!(store.closed_because(), None);
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
+    assert_eq!(store.close_reason(), None);
     drop(store);
     let store = open::<E>(directory.path());
-    committed(store.commit(put("a", "2")).await);
+    assert_committed(store.commit(put("a", "2")).await);
 }
 
-/// Once there is space again commits are accepted, without a restart.
-pub async fn disk_with_room_again_takes_commits<E: Engine>() {
-    let directory = directory();
+/// Commits are accepted again once there is free space, without a restart.
+pub async fn freed_disk_accepts_commits<E: Engine>() {
+    let directory = temp_directory();
     let free = Arc::new(AtomicU64::new(1_000));
     let reported = Arc::clone(&free);
     let options = options::<E>()
         .free_bytes_min(1_000)
         .free_bytes_with(move |_| Ok(reported.load(Ordering::SeqCst)));
     let store = EngineStore::<E>::open(directory.path(), options).unwrap();
-    committed(store.commit(put("a", "1")).await);
+    assert_committed(store.commit(put("a", "1")).await);
     free.store(999, Ordering::SeqCst);
     assert_eq!(store.stats().disk_free_bytes, Some(999));
     let error = store.commit(put("a", "2")).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Full);
-    let shown = error.to_string();
+    let message = error.to_string();
     let path = directory.path().to_str().unwrap();
-    assert!(shown.contains(path), "{shown}");
-    let numbers = "999 bytes are free, 1000 have to stay free";
-    assert!(shown.contains(numbers), "{shown}");
-    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+    assert!(message.contains(path), "{message}");
+    let numbers = "999 bytes are free, 1000 are required";
+    assert!(message.contains(numbers), "{message}");
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
 
     free.store(1_000, Ordering::SeqCst);
-    committed(store.commit(put("a", "3")).await);
-    assert_eq!(value(&store, "a").await.as_deref(), Some("3"));
+    assert_committed(store.commit(put("a", "3")).await);
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("3"));
     drop(store);
     let store = open::<E>(directory.path());
-    assert_eq!(value(&store, "a").await.as_deref(), Some("3"));
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("3"));
 }
 
-/// A commit that was polled once is written, although its future is dropped and the store with it.
-pub async fn commit_is_written_although_nobody_waits<E: Engine>() {
-    let directory = directory();
+/// A commit that was polled once is written even if its future and then the store are dropped.
+pub async fn commit_is_written_if_its_future_is_dropped<E: Engine>() {
+    let directory = temp_directory();
     let store = open::<E>(directory.path());
     {
         let mut commit = std::pin::pin!(store.commit(put("a", "1")));
@@ -356,27 +359,27 @@ pub async fn commit_is_written_although_nobody_waits<E: Engine>() {
     }
     drop(store);
     let store = open::<E>(directory.path());
-    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
 }
 
-/// A snapshot that is taken during a sync does not hold the group that is being synced.
+/// A snapshot taken during a sync does not contain the group being synced.
 pub async fn snapshot_holds_only_synced_commits<E: Engine>() {
-    let gated = Gated::<E>::open();
+    let gated = GatedStore::<E>::open();
     gated.commit_now(put("a", "synced")).await;
-    let answer = gated.commit(put("a", "on its way"));
+    let reply = gated.commit(put("a", "pending"));
     gated.wait_for_sync();
     let during = gated.store.snapshot(1024 * 1024);
-    assert_eq!(value(&during, "a").await.as_deref(), Some("synced"));
+    assert_eq!(read_text(&during, "a").await.as_deref(), Some("synced"));
     gated.end_sync(Ok(()));
-    answer.await.unwrap().unwrap();
-    assert_eq!(value(&during, "a").await.as_deref(), Some("synced"));
+    reply.await.unwrap().unwrap();
+    assert_eq!(read_text(&during, "a").await.as_deref(), Some("synced"));
     let after = gated.store.snapshot(1024 * 1024);
-    assert_eq!(value(&after, "a").await.as_deref(), Some("on its way"));
+    assert_eq!(read_text(&after, "a").await.as_deref(), Some("pending"));
 }
 
-/// The largest commits and single entries, alone and many at once, are there when the store is opened again.
-pub async fn large_and_small_groups_are_kept<E: Engine>() {
-    let directory = directory();
+/// The largest commits and single entries, sequential and concurrent, survive reopening.
+pub async fn large_and_small_groups_are_durable<E: Engine>() {
+    let directory = temp_directory();
     let store = Arc::new(open::<E>(directory.path()));
     let bulk = |name: &str, value: &[u8], count: usize| {
         let commit = (0..count).fold(Commit::builder(), |commit, i| {
@@ -384,12 +387,12 @@ pub async fn large_and_small_groups_are_kept<E: Engine>() {
         });
         commit.build().unwrap()
     };
-    committed(
+    assert_committed(
         store
             .commit(bulk("many", b"value", COMMIT_MUTATIONS_MAX))
             .await,
     );
-    committed(
+    assert_committed(
         store
             .commit(bulk("large", &[7; VALUE_BYTES_MAX], 100))
             .await,
@@ -400,13 +403,13 @@ pub async fn large_and_small_groups_are_kept<E: Engine>() {
             0 => bulk(&format!("task{task}/"), &[1; 1_000], COMMIT_MUTATIONS_MAX),
             _ => put(&format!("small{task}"), "1"),
         };
-        tokio::spawn(async move { committed(store.commit(commit).await) })
+        tokio::spawn(async move { assert_committed(store.commit(commit).await) })
     });
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-    // Overwritten and deleted in bulk.
-    committed(
+    // Bulk overwrites and deletes.
+    assert_committed(
         store
             .commit(bulk("many", b"again", COMMIT_MUTATIONS_MAX))
             .await,
@@ -414,12 +417,12 @@ pub async fn large_and_small_groups_are_kept<E: Engine>() {
     let deleted = (0..COMMIT_MUTATIONS_MAX).fold(Commit::builder(), |commit, i| {
         commit.delete(key(&format!("task0/{i:06}")))
     });
-    committed(store.commit(deleted.build().unwrap()).await);
-    let before = contents(&*store).await.unwrap();
+    assert_committed(store.commit(deleted.build().unwrap()).await);
+    let before = read_all(&*store).await.unwrap();
     assert_eq!(before.len(), COMMIT_MUTATIONS_MAX * 10 + 100 + 30);
     store.check(|_, _| {}).unwrap();
     drop(store);
     let store = open::<E>(directory.path());
-    assert!(contents(&store).await.unwrap() == before);
+    assert!(read_all(&store).await.unwrap() == before);
     store.check(|_, _| {}).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What was acknowledged survives kill -9 at any moment.
+//! Acknowledged commits survive kill -9 at any time.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use knowledge_store::{Commit, CommitOutcome, Direction, KeyRange, Store, StoreExt};
 
 use super::support::{
-    child_directory, directory, finished_check, key, open, put, seeded, spawn_child,
+    child_directory, key, open, put, seeded_rng, spawn_child, temp_directory, wait_for_check,
 };
 use crate::{CheckState, Engine};
 
@@ -16,8 +16,9 @@ const ROUNDS: u64 = 10;
 const TASKS: usize = 4;
 const CHILD: &str = "killed_process::child_that_commits_until_it_is_killed";
 
-/// In a child process: commits without end, from several tasks, and prints the name of each commit once it is
-/// acknowledged. Elsewhere it does nothing.
+/// Commits from several tasks until it is killed, and prints the name of each acknowledged commit.
+///
+/// Does nothing outside a child process.
 pub async fn child_that_commits_until_it_is_killed<E: Engine>() {
     let Some(directory) = child_directory() else {
         return;
@@ -46,16 +47,16 @@ pub async fn child_that_commits_until_it_is_killed<E: Engine>() {
     }
 }
 
-/// After each kill every acknowledged commit is there, none in part, and a check in the background confirms it.
+/// After each kill all acknowledged commits are stored, none in part, and the check passes.
 pub async fn acknowledged_commits_survive_kill_9<E: Engine>() {
-    let directory = directory();
-    let mut rng = seeded();
+    let directory = temp_directory();
+    let mut rng = seeded_rng();
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
         let mut child = spawn_child(CHILD, directory.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let done = |line: &str| line.strip_prefix("done ").map(str::to_owned);
-        // The clock of the round begins with the first answer.
+        // The round is timed from the first reply.
         let first = lines.by_ref().find_map(|line| done(&line.unwrap()));
         let reader = std::thread::spawn(move || {
             let lines = lines.map_while(Result::ok);
@@ -78,7 +79,7 @@ pub async fn acknowledged_commits_survive_kill_9<E: Engine>() {
         for name in &acknowledged {
             assert!(
                 stored.contains(&key(name)),
-                "round {round}: {name} was acknowledged"
+                "round {round}: {name} was acknowledged and is lost"
             );
         }
         assert_eq!(copies.len(), found.len(), "round {round}: half a commit");
@@ -86,7 +87,7 @@ pub async fn acknowledged_commits_survive_kill_9<E: Engine>() {
         assert_eq!(total, found.len() as i64, "round {round}: the counter");
         let commit = put("round", &round.to_string());
         store.commit(commit).await.unwrap();
-        let checked = finished_check(&store).await;
+        let checked = wait_for_check(&store).await;
         assert_eq!(checked, CheckState::Passed, "round {round}");
     }
     assert!(acknowledged.len() as u64 > ROUNDS, "nothing was written");

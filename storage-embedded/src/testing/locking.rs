@@ -1,4 +1,4 @@
-//! Several names, processes and generations of a directory.
+//! Locks of directories with several names, processes and generations.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,22 +8,22 @@ use std::time::Duration;
 use knowledge_store::{Store, StoreErrorKind};
 
 use super::support::{
-    child_directory, committed, directory, open, options, put, spawn_child, value,
+    assert_committed, child_directory, open, options, put, read_text, spawn_child, temp_directory,
 };
 use crate::{DirectoryLock, Engine, EngineStore, OpenError, reinstate_directory};
 
 const CHILD: &str = "locking::child_that_holds_a_store";
 const LOCK: &str = "knowledge-store.lock";
-/// Time for another thread to begin waiting for a lock; it waits for a second.
+/// Time for another thread to start waiting for a lock, which takes at most a second.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-fn refusal<E: Engine>(path: &Path) -> OpenError {
-    EngineStore::<E>::open(path, options::<E>()).expect_err("the store must not open")
+fn open_error<E: Engine>(path: &Path) -> OpenError {
+    EngineStore::<E>::open(path, options::<E>()).expect_err("the store does not open")
 }
 
 #[track_caller]
 fn assert_in_use<E: Engine>(path: &Path) {
-    let error = refusal::<E>(path);
+    let error = open_error::<E>(path);
     let own = std::process::id();
     assert!(
         matches!(error, OpenError::InUse { holder: Some(pid), .. } if pid == own),
@@ -31,7 +31,7 @@ fn assert_in_use<E: Engine>(path: &Path) {
     );
 }
 
-/// In a child process: holds a store until its input ends. Elsewhere it does nothing.
+/// Holds a store until standard input ends. Does nothing outside a child process.
 pub async fn child_that_holds_a_store<E: Engine>() {
     let Some(directory) = child_directory() else {
         return;
@@ -42,14 +42,14 @@ pub async fn child_that_holds_a_store<E: Engine>() {
     let _ = std::io::stdin().lock().read_line(&mut String::new());
 }
 
-/// Another process is refused, and told which one has the store.
-pub async fn second_process_is_refused_with_the_holder<E: Engine>() {
-    let directory = directory();
+/// A second process is rejected with the id of the process that has the store.
+pub async fn second_process_is_rejected_with_the_holder<E: Engine>() {
+    let directory = temp_directory();
     let mut child = spawn_child(CHILD, directory.path());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "opened"));
 
-    let message = refusal::<E>(directory.path()).to_string();
+    let message = open_error::<E>(directory.path()).to_string();
     let expected = format!("is in use by process {}", child.id());
     assert!(message.ends_with(&expected), "{message}");
 
@@ -59,22 +59,22 @@ pub async fn second_process_is_refused_with_the_holder<E: Engine>() {
     drop(open::<E>(directory.path()));
 }
 
-/// A second store of the same process is refused, until the first is dropped.
-pub async fn second_store_of_the_process_is_refused<E: Engine>() {
-    let directory = directory();
+/// A second store of the same process is rejected until the first is dropped.
+pub async fn second_store_of_the_process_is_rejected<E: Engine>() {
+    let directory = temp_directory();
     let first = open::<E>(directory.path());
     assert_in_use::<E>(directory.path());
     drop(first);
     drop(open::<E>(directory.path()));
 }
 
-/// A lock in nobody's name is waited for: a process that is being started holds what its parent had open.
-pub async fn unnamed_lock_is_waited_for<E: Engine>() {
-    let directory = directory();
+/// A lock without a holder is retried: a starting child process holds its parent's open files.
+pub async fn lock_without_a_holder_is_retried<E: Engine>() {
+    let directory = temp_directory();
     drop(open::<E>(directory.path()));
     let lock = fs::File::open(directory.path().join(LOCK)).unwrap();
     lock.lock().unwrap();
-    let error = refusal::<E>(directory.path());
+    let error = open_error::<E>(directory.path());
     assert!(
         matches!(error, OpenError::InUse { holder: None, .. }),
         "{error}"
@@ -87,48 +87,48 @@ pub async fn unnamed_lock_is_waited_for<E: Engine>() {
     holding.join().unwrap();
 }
 
-/// A symbolic link to the directory leads to the same store.
-pub async fn two_names_are_one_store<E: Engine>() {
-    let root = directory();
+/// A symbolic link to the directory opens the same store.
+pub async fn symlink_opens_the_same_store<E: Engine>() {
+    let root = temp_directory();
     let (path, link) = (root.path().join("store"), root.path().join("link"));
     let store = open::<E>(&path);
-    committed(store.commit(put("a", "1")).await);
+    assert_committed(store.commit(put("a", "1")).await);
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_in_use::<E>(&link);
         drop(store);
         let store = open::<E>(&link);
-        assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+        assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
         assert_in_use::<E>(&path);
     }
 }
 
-/// A store whose directory is renamed while it is open is in use under its new name, and goes on.
+/// A store whose directory is renamed while it is open continues, and is in use at the new path.
 pub async fn renamed_store_stays_locked<E: Engine>() {
-    let root = directory();
+    let root = temp_directory();
     let (path, moved) = (root.path().join("store"), root.path().join("moved"));
     let store = open::<E>(&path);
-    committed(store.commit(put("a", "1")).await);
+    assert_committed(store.commit(put("a", "1")).await);
     fs::rename(&path, &moved).unwrap();
     assert_in_use::<E>(&moved);
-    // Another store in its old place is another store.
+    // The old path can hold another store.
     let other = open::<E>(&path);
-    assert_eq!(value(&other, "a").await, None);
+    assert_eq!(read_text(&other, "a").await, None);
     drop(store);
     let store = open::<E>(&moved);
-    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
 }
 
-/// Whoever waits for the lock of a directory that is replaced meanwhile gets the new one.
+/// An opening that waits for the lock of a replaced directory opens the new one.
 pub async fn replaced_directory_is_not_opened<E: Engine>() {
-    let root = directory();
+    let root = temp_directory();
     let path = root.path().join("store");
     let (old, new) = (root.path().join("old"), root.path().join("new"));
     for (path, value) in [(&path, "old"), (&new, "new")] {
-        committed(open::<E>(path).commit(put("a", value)).await);
+        assert_committed(open::<E>(path).commit(put("a", value)).await);
     }
-    // Without a name in it, as while its holder lets go.
+    // A lock without a holder, as while the previous holder releases it.
     let lock = fs::File::open(path.join(LOCK)).unwrap();
     lock.lock().unwrap();
     let waiting = std::thread::spawn({
@@ -140,46 +140,46 @@ pub async fn replaced_directory_is_not_opened<E: Engine>() {
     fs::rename(&new, &path).unwrap();
     drop(lock);
     let store = waiting.join().unwrap();
-    assert_eq!(value(&store, "a").await.as_deref(), Some("new"));
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("new"));
     let old = open::<E>(&old);
-    assert_eq!(value(&old, "a").await.as_deref(), Some("old"));
+    assert_eq!(read_text(&old, "a").await.as_deref(), Some("old"));
 }
 
-/// A directory that was retired is refused under each of its names, until it is reinstated.
-pub async fn retired_store_is_refused_under_any_name<E: Engine>() {
-    let root = directory();
+/// A retired directory is rejected under each of its names until it is reinstated.
+pub async fn retired_store_is_rejected_under_any_name<E: Engine>() {
+    let root = temp_directory();
     let (path, link) = (root.path().join("store"), root.path().join("link"));
     let moved = root.path().join("moved");
     let store = open::<E>(&path);
-    committed(store.commit(put("a", "1")).await);
+    assert_committed(store.commit(put("a", "1")).await);
     let mut lock = store.close().unwrap();
     lock.retire().unwrap();
     assert_in_use::<E>(&path);
     fs::rename(&path, &moved).unwrap();
-    lock.moved_to(&moved);
+    lock.set_path(&moved);
     assert_eq!(lock.path(), moved);
     drop(lock);
     #[cfg(unix)]
     std::os::unix::fs::symlink(&moved, &link).unwrap();
     for name in [&moved, &link] {
-        let error = refusal::<E>(name);
+        let error = open_error::<E>(name);
         assert!(matches!(error, OpenError::Replaced { .. }), "{error}");
     }
-    // Also a lock in the name of the refused is let go.
+    // The rejected openings have released the lock.
     reinstate_directory(&moved).unwrap();
     let store = open::<E>(&moved);
-    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
 }
 
-/// Between closing and what is done with the directory nobody else opens it.
-pub async fn closing_keeps_the_lock<E: Engine>() {
-    let directory = directory();
+/// After closing, the directory remains locked until the caller has moved or removed it.
+pub async fn close_keeps_the_lock<E: Engine>() {
+    let directory = temp_directory();
     let store = open::<E>(directory.path());
-    committed(store.commit(put("a", "1")).await);
+    assert_committed(store.commit(put("a", "1")).await);
     let lock = store.close().unwrap();
     assert_in_use::<E>(directory.path());
     let store = EngineStore::<E>::open_locked(lock, options::<E>()).unwrap();
-    assert_eq!(value(&store, "a").await.as_deref(), Some("1"));
+    assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
     let lock = store.close().unwrap();
     lock.remove_directory().unwrap();
     assert!(!directory.path().exists());
@@ -188,9 +188,9 @@ pub async fn closing_keeps_the_lock<E: Engine>() {
     assert!(!directory.path().exists());
 }
 
-/// Closing reports a store that had closed itself, and lets go of it.
-pub async fn failed_store_does_not_close_cleanly<E: Engine>() {
-    let directory = directory();
+/// Closing a store that had closed itself reports an error and releases the directory.
+pub async fn failed_store_cannot_be_closed_cleanly<E: Engine>() {
+    let directory = temp_directory();
     let is_open = std::sync::atomic::AtomicBool::new(false);
     let options = options::<E>().sync_hook(move || {
         match is_open.swap(true, std::sync::atomic::Ordering::Relaxed) {

@@ -1,5 +1,6 @@
-//! The service over an engine against the plain model. `PROPTEST_CASES` sets how much is tried, `PROPTEST_RNG_SEED`
-//! with what a run begins.
+//! The service over an engine, compared with its model.
+//!
+//! `PROPTEST_CASES` sets the number of cases, `PROPTEST_RNG_SEED` the seed.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,27 +9,27 @@ use knowledge_store::Store;
 use knowledge_store::conformance::Task;
 use knowledge_testing::simulation::{Config, check_callers, check_store};
 
-use super::support::{directory, open};
+use super::support::{open, temp_directory};
 use crate::Engine;
 
-/// The cases of one property, unless the environment sets another number.
+/// Number of cases per property, unless the environment sets another one.
 const CASES: u32 = 60;
 
-/// Gives each case a store in a directory of its own.
-struct Stores<E> {
+/// Creates a store in a new directory for each case.
+struct StoreFactory<E> {
     root: tempfile::TempDir,
     engine: PhantomData<fn() -> E>,
 }
 
-impl<E: Engine> Stores<E> {
+impl<E: Engine> StoreFactory<E> {
     fn new() -> Self {
         Self {
-            root: directory(),
+            root: temp_directory(),
             engine: PhantomData,
         }
     }
 
-    async fn make(&self) -> Arc<dyn Store> {
+    async fn create(&self) -> Arc<dyn Store> {
         let directory = tempfile::tempdir_in(&self.root).expect("a directory can be created");
         Arc::new(open::<E>(&directory.keep()))
     }
@@ -46,20 +47,20 @@ async fn run_on_threads(tasks: Vec<Task<'static>>) {
     }
 }
 
-/// Sequences of calls have the results of the model.
+/// Sequences of calls return the results of the model.
 pub async fn service_matches_the_model<E: Engine>() {
-    let stores = Stores::<E>::new();
-    check_store(&config(), || stores.make()).await;
+    let stores = StoreFactory::<E>::new();
+    check_store(&config(), || stores.create()).await;
 }
 
-/// So they have over a store that conflicts and fails.
+/// Sequences of calls over a store that conflicts and fails return the results of the model.
 pub async fn service_matches_the_model_over_a_failing_store<E: Engine>() {
-    let stores = Stores::<E>::new();
-    check_store(&config().with_faults(), || stores.make()).await;
+    let stores = StoreFactory::<E>::new();
+    check_store(&config().with_faults(), || stores.create()).await;
 }
 
-/// The results of concurrent callers are those of some order of their calls.
-pub async fn concurrent_callers_find_one_order<E: Engine>() {
-    let stores = Stores::<E>::new();
-    check_callers(&config(), || stores.make(), run_on_threads).await;
+/// Concurrent calls return the results of some serial order of the calls.
+pub async fn concurrent_calls_match_a_serial_order<E: Engine>() {
+    let stores = StoreFactory::<E>::new();
+    check_callers(&config(), || stores.create(), run_on_threads).await;
 }

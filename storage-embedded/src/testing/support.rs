@@ -1,4 +1,4 @@
-//! Helpers that the cases share.
+//! Helpers of the test cases.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use knowledge_store::{
 
 use crate::{CheckState, Engine, EngineOptions, EngineStore, StoreOptions};
 
-/// Long for anything that a case waits for, also on a busy machine.
+/// Time limit of a wait, long enough for a busy machine.
 pub const TIME_MAX: Duration = Duration::from_secs(60);
-/// A small cache, so that cases also read from the disk.
+/// Size of the cache in bytes, so small that cases also read from the disk.
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
-/// The variable that tells a child process its directory.
+/// Environment variable with the directory of a child process.
 const CHILD_DIRECTORY: &str = "STORE_TEST_DIRECTORY";
 
 /// Runs a case on several threads.
 ///
 /// # Panics
-/// If the case does.
+/// If the case panics.
 pub fn run(case: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
@@ -32,16 +32,16 @@ pub fn run(case: impl Future<Output = ()>) {
     runtime.expect("a runtime starts").block_on(case);
 }
 
-/// A directory that is removed with the answer.
+/// Creates a directory that is removed on drop.
 ///
 /// # Panics
 /// If it cannot be created.
 #[must_use]
-pub fn directory() -> tempfile::TempDir {
+pub fn temp_directory() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory can be created")
 }
 
-/// A key of this name.
+/// Returns a key of the given name.
 ///
 /// # Panics
 /// If it is too long.
@@ -50,7 +50,7 @@ pub fn key(name: &str) -> Key {
     Key::new(name.as_bytes().to_vec()).expect("a valid key")
 }
 
-/// A commit that puts one value.
+/// Returns a commit that puts one value.
 ///
 /// # Panics
 /// If the value is too long.
@@ -61,19 +61,19 @@ pub fn put(name: &str, value: &str) -> Commit {
     commit.expect("a valid commit")
 }
 
-/// The version of a commit that has to succeed.
+/// Asserts that a commit succeeded, and returns its version.
 ///
 /// # Panics
 /// If it did not.
 #[track_caller]
-pub fn committed(outcome: Result<CommitOutcome, StoreError>) -> Version {
+pub fn assert_committed(outcome: Result<CommitOutcome, StoreError>) -> Version {
     match outcome.expect("the store works") {
         CommitOutcome::Committed(version) => version,
         CommitOutcome::Conflict => panic!("a conflict"),
     }
 }
 
-/// The options of the cases.
+/// Returns the options of the test cases.
 #[must_use]
 pub fn options<E: Engine>() -> StoreOptions<E::Settings> {
     StoreOptions::default().cache_bytes(CACHE_BYTES)
@@ -89,7 +89,7 @@ pub fn open<E: Engine>(path: &Path) -> EngineStore<E> {
     EngineStore::open(path, options::<E>()).expect("the store opens")
 }
 
-/// Opens the engine of a store that is closed, behind the store's back.
+/// Opens the engine of a closed store, without the store.
 ///
 /// # Panics
 /// If it does not open.
@@ -104,28 +104,28 @@ pub fn open_engine<E: Engine>(path: &Path) -> E {
     loop {
         match E::open(path, &options) {
             Ok(engine) => return engine,
-            // An engine may take a moment to let go of its files.
+            // An engine may release its files late.
             Err(_) if began.elapsed() < TIME_MAX => std::thread::sleep(Duration::from_millis(5)),
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// The value of one key as text.
+/// Reads the value of one key as text.
 ///
 /// # Panics
 /// If it cannot be read.
-pub async fn value(store: &impl Store, name: &str) -> Option<String> {
+pub async fn read_text(store: &impl Store, name: &str) -> Option<String> {
     let found = store.get(&[key(name)]).await.expect("the store works");
     let found = found.into_iter().next().flatten();
     found.map(|entry| String::from_utf8(entry.value.to_vec()).expect("text"))
 }
 
-/// Everything in a store.
+/// Reads everything in a store.
 ///
 /// # Errors
-/// Those of the store.
-pub async fn contents(store: &impl Store) -> Result<BTreeMap<Key, Entry>, StoreError> {
+/// Errors of the store.
+pub async fn read_all(store: &impl Store) -> Result<BTreeMap<Key, Entry>, StoreError> {
     let found = store
         .scan(&KeyRange::all(), usize::MAX, Direction::Forward)
         .await?;
@@ -135,11 +135,11 @@ pub async fn contents(store: &impl Store) -> Result<BTreeMap<Key, Entry>, StoreE
         .collect())
 }
 
-/// Waits for the check in the background, and returns how it ended.
+/// Waits for the background check and returns its state.
 ///
 /// # Panics
-/// If it does not end.
-pub async fn finished_check<E: Engine>(store: &EngineStore<E>) -> CheckState {
+/// If it does not end in time.
+pub async fn wait_for_check<E: Engine>(store: &EngineStore<E>) -> CheckState {
     let began = Instant::now();
     loop {
         match store.stats().check {
@@ -152,12 +152,12 @@ pub async fn finished_check<E: Engine>(store: &EngineStore<E>) -> CheckState {
     }
 }
 
-/// Every file of a directory and below, relative to it.
+/// Lists all files in a directory and its subdirectories, by relative path.
 ///
 /// # Panics
 /// If they cannot be listed.
 #[must_use]
-pub fn files(path: &Path) -> Vec<PathBuf> {
+pub fn list_files(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![PathBuf::new()];
     while let Some(below) = waiting.pop() {
@@ -174,7 +174,7 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies a directory. Zeros at the end of a file become a hole, as they are in logs that are allocated ahead.
+/// Copies a directory. Trailing zeros of a file become a hole, as in preallocated logs.
 ///
 /// # Panics
 /// If it cannot be copied.
@@ -199,25 +199,25 @@ pub fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-/// A random number generator whose seed is printed; `STORE_TEST_SEED` repeats a run.
+/// Returns a random number generator and prints its seed; `STORE_TEST_SEED` repeats a run.
 ///
 /// # Panics
-/// If the variable is no number.
+/// If the variable is not a number.
 #[must_use]
-pub fn seeded() -> fastrand::Rng {
+pub fn seeded_rng() -> fastrand::Rng {
     let seed = std::env::var("STORE_TEST_SEED").ok();
     let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
     println!("STORE_TEST_SEED={seed}");
     fastrand::Rng::with_seed(seed)
 }
 
-/// The directory that a child process is told to work in; `None` in the test run itself.
+/// Returns the directory of this child process; `None` in the parent test process.
 #[must_use]
 pub fn child_directory() -> Option<PathBuf> {
     std::env::var_os(CHILD_DIRECTORY).map(Into::into)
 }
 
-/// Runs one test of this binary as a process of its own, in a directory.
+/// Runs one test of this binary as a child process, in a directory.
 ///
 /// # Panics
 /// If it does not start.
