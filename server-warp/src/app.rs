@@ -1,4 +1,4 @@
-//! The whole server over any store: core's service behind the network, and the work in its background.
+//! The whole server over any store: the service, the HTTP server, and background work.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -17,7 +17,7 @@
 //! let net = NetConfig { address: "127.0.0.1:0".parse()?, ..NetConfig::default() };
 //! let app = App::bind(service, net).await?;
 //! println!("listening on {}", app.base_url());
-//! app.run(async { /* until a signal comes */ }).await;
+//! app.run(async { /* until a signal arrives */ }).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -49,10 +49,10 @@ use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
 use crate::responder::ApiResponder;
 use crate::telemetry::RequestTracer;
 
-/// Time between two looks for what is due in the background.
+/// Default time between two maintenance runs.
 pub const MAINTENANCE_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 
-/// A service behind its network, bound and not yet accepting.
+/// Service with its HTTP server, bound and not yet accepting.
 #[derive(Debug)]
 pub struct App {
     service: KnowledgeService,
@@ -65,36 +65,38 @@ pub struct App {
     admin: Option<AdminSocket>,
 }
 
-/// Why a server does not start.
+/// Error of starting a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The service does not take the store.
+    /// The service cannot use the store.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The network does not take the address or the configuration.
+    /// The HTTP server cannot use the address or the configuration.
     #[error(transparent)]
     Bind(#[from] BindError),
 }
 
 impl App {
-    /// Binds the address of the configuration. Nothing is delivered to webhooks and subscriptions unless
-    /// [`deliver_with`](Self::deliver_with) says by what; events wait in the store until then. Origins that may call with credentials may write with a session cookie
-    /// too, which core refuses to other sites. From here on clients can connect; they are answered by
-    /// [`run`](Self::run).
+    /// Binds the configured address. From then on clients can connect; [`run`](Self::run) serves
+    /// them.
+    ///
+    /// Events stay in the store, undelivered, unless [`deliver_with`](Self::deliver_with) is
+    /// called. Pages of origins that may call with credentials may also write with a session
+    /// cookie, which core denies to other sites.
     ///
     /// # Errors
     /// Those of [`Server::bind`].
     pub async fn bind(service: KnowledgeService, config: NetConfig) -> Result<Self, BindError> {
-        Self::bind_measured(service, config, Metrics::new()).await
+        Self::bind_with_metrics(service, config, Metrics::new()).await
     }
 
-    /// The same, counted with these metrics. Those of the store are counted where the service was opened over a
-    /// [metered](Metrics::meter_store) one.
+    /// Binds like [`bind`](Self::bind) and records metrics. Metrics of the store also need a
+    /// service over a [metered](Metrics::meter_store) store.
     ///
     /// # Errors
     /// Those of [`Server::bind`].
-    pub async fn bind_measured(
+    pub async fn bind_with_metrics(
         service: KnowledgeService,
         config: NetConfig,
         metrics: Arc<Metrics>,
@@ -107,7 +109,7 @@ impl App {
         let api = Api::new(service.clone()).trust_origins(trusted_origins);
         let server = Server::bind(config, ApiResponder::new(api)).await?;
         Ok(Self {
-            server: server.measured_by(metrics.http().clone()),
+            server: server.with_metrics(metrics.http().clone()),
             metrics,
             service,
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
@@ -118,29 +120,29 @@ impl App {
         })
     }
 
-    /// Makes a span of each request from here on. Those of the store are made where the service was opened over a
-    /// [traced](crate::telemetry::Telemetry::trace_store) one.
+    /// Records a span for each request from now on. Spans of the store also need a service over a
+    /// [traced](crate::telemetry::Telemetry::trace_store) store.
     #[must_use]
-    pub fn traced_by(mut self, tracer: RequestTracer) -> Self {
-        self.server = self.server.traced_by(tracer);
+    pub fn with_tracer(mut self, tracer: RequestTracer) -> Self {
+        self.server = self.server.with_tracer(tracer);
         self
     }
 
-    /// Looks this often for what is due in the background; [`MAINTENANCE_INTERVAL_DEFAULT`] unless told.
+    /// Sets the time between two maintenance runs; [`MAINTENANCE_INTERVAL_DEFAULT`] by default.
     #[must_use]
     pub fn maintain_every(mut self, interval: Duration) -> Self {
         self.maintenance_interval = interval;
         self
     }
 
-    /// Delivers events to webhooks and citation subscriptions as long as clients are served.
+    /// Delivers events to webhooks and citation subscriptions while the server runs.
     #[must_use]
     pub fn deliver_with(mut self, deliveries: Deliveries) -> Self {
         self.deliveries = Some(deliveries);
         self
     }
 
-    /// Serves the operator on this socket too, as long as clients are served.
+    /// Serves the operator's API on this socket while the server runs.
     #[cfg(unix)]
     #[must_use]
     pub fn with_admin(mut self, socket: Option<AdminSocket>) -> Self {
@@ -148,17 +150,17 @@ impl App {
         self
     }
 
-    /// The address that the server listens on, with the port that it was given.
+    /// Returns the address that the server listens on, with the assigned port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
     }
 
-    /// Where clients on this machine find the server, without a slash at the end.
+    /// Returns the base URL for clients on this machine, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> String {
         let mut address = self.local_addr();
-        // An address that stands for all of the machine's is none to connect to.
+        // The unspecified address cannot be connected to.
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
@@ -171,22 +173,23 @@ impl App {
         format!("{scheme}://{address}")
     }
 
-    /// The certificate that is shown, where the server speaks TLS: for those who want it read again at once.
+    /// Returns the certificates, to reload them on demand; `None` if the server speaks plain HTTP.
     #[must_use]
     pub fn certificates(&self) -> Option<Arc<Certificates>> {
         self.server.certificates()
     }
 
-    /// The service behind the network.
+    /// Returns the service.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
         &self.service
     }
 
-    /// Serves until `shutdown` resolves, then finishes what is in work, see [`Server::run`]. Beside it the service is
-    /// maintained: what expired is swept and what time alone changes is announced. Where it
-    /// [delivers](Self::deliver_with), nothing more is sent from then on, and what is being sent has as long to end as a
-    /// request in work.
+    /// Serves until `shutdown` resolves, then shuts down as [`Server::run`] does.
+    ///
+    /// Meanwhile maintenance runs at intervals: it purges expired data and publishes changes that
+    /// depend only on time. If it [delivers](Self::deliver_with), no delivery starts after
+    /// `shutdown`, and those in flight have the same time to complete as requests.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
         let mut dispatching = JoinSet::new();
         let (stop_dispatching, stopped) = oneshot::channel();
@@ -212,24 +215,24 @@ impl App {
         {
             drop(stop_admin);
             if let Err(error) = admin.await {
-                tracing::error!(%error, "the admin socket ended");
+                tracing::error!(%error, "admin socket failed");
             }
         }
         if let Some(Err(error)) = dispatching.join_next().await {
-            tracing::error!(%error, "the dispatcher of deliveries ended");
+            tracing::error!(%error, "dispatcher failed");
         }
-        // Stopped between two steps or within one, which then counts as not done: each is one commit.
+        // Each maintenance step is one commit, so an interrupted step has no effect.
         background.shutdown().await;
         report
     }
 }
 
-/// Resolves when the other side is dropped.
+/// Resolves when the sender is dropped.
 async fn dropped(signal: oneshot::Receiver<()>) {
     let _ = signal.await;
 }
 
-/// Serves the operator until what is returned first is dropped.
+/// Serves the operator's API until the returned sender is dropped.
 #[cfg(unix)]
 fn spawn_admin(socket: Option<AdminSocket>) -> (oneshot::Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = oneshot::channel();
@@ -241,12 +244,12 @@ fn spawn_admin(socket: Option<AdminSocket>) -> (oneshot::Sender<()>, JoinHandle<
     (stop, serving)
 }
 
-/// Opens a service over the store and serves it until `shutdown` resolves. Nothing is delivered: that takes a client,
-/// and an [`App`] that [delivers](App::deliver_with).
+/// Opens a service over the store and serves it until `shutdown` resolves. Delivers no events: that
+/// needs a client and an [`App`] that [delivers](App::deliver_with).
 ///
 /// # Errors
-/// - [`StartError::Open`]: the service does not take the store.
-/// - [`StartError::Bind`]: the network does not take the address or the configuration.
+/// - [`StartError::Open`]: the service cannot use the store.
+/// - [`StartError::Bind`]: the HTTP server cannot use the address or the configuration.
 pub async fn serve(
     store: Arc<dyn Store>,
     env: Env,
@@ -258,24 +261,21 @@ pub async fn serve(
     Ok(App::bind(service, config).await?.run(shutdown).await)
 }
 
-/// Does what is due, now and at every interval, for ever.
+/// Runs maintenance now and at every interval; never returns.
 async fn maintain(service: KnowledgeService, interval: Duration, metrics: Arc<Metrics>) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let turn = maintain_until_done(&service, metrics.maintenance());
-        // A defect that panics ends the turn and no more.
-        let turn = AssertUnwindSafe(turn).catch_unwind().await;
-        let outcome = turn.unwrap_or_else(|_| Err(Error::internal("maintenance panicked")));
+        let run = maintain_until_done(&service, metrics.maintenance());
+        // A panic ends this run only.
+        let run = AssertUnwindSafe(run).catch_unwind().await;
+        let outcome = run.unwrap_or_else(|_| Err(Error::internal("maintenance panicked")));
         let now = service.env().now();
-        metrics.maintenance().ended(outcome.is_ok(), now);
+        metrics.maintenance().record_end(outcome.is_ok(), now);
         if let Err(error) = outcome {
             let detail = explain(&error);
-            tracing::warn!(
-                detail,
-                "maintenance stopped early; it goes on at the next turn"
-            );
+            tracing::warn!(detail, "maintenance failed; continuing in the next run");
         }
     }
 }
@@ -289,12 +289,12 @@ async fn maintain_until_done(
         let now = service.env().now();
         let done = service.maintain(now).await?;
         if std::mem::take(&mut is_first) {
-            metrics.began(now, done.oldest_due);
+            metrics.record_start(now, done.oldest_due);
         }
-        metrics.did(&done);
-        if done.swept > 0 || done.holders_rewritten > 0 {
+        metrics.record_progress(&done);
+        if done.purged > 0 || done.holders_rewritten > 0 {
             tracing::debug!(
-                swept = done.swept,
+                swept = done.purged,
                 holders_rewritten = done.holders_rewritten,
                 "maintained"
             );
@@ -302,7 +302,7 @@ async fn maintain_until_done(
         if !done.has_more {
             return Ok(());
         }
-        // Requests come first where there is much to do.
+        // Requests take precedence over a long run.
         tokio::task::yield_now().await;
     }
 }
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use crate::system::system_env;
 
-    /// A store of which one read of a range panics when a test wants it.
+    /// A store whose next range read panics on demand.
     #[derive(Default)]
     struct PanickingStore {
         store: MemoryStore,
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn maintenance_goes_on_after_a_panic() {
+    async fn maintenance_continues_after_a_panic() {
         let (env, store) = (system_env(), Arc::new(PanickingStore::default()));
         let options = Options::new(SealingKey::generate(&env));
         let service = KnowledgeService::open(store.clone(), env, options).await;

@@ -1,4 +1,4 @@
-//! The directory with the data: opened by one process at a time, together with the key that seals its secrets.
+//! Data directory: opened by one process at a time, together with the key that seals its secrets.
 
 use std::fs;
 use std::io;
@@ -9,52 +9,55 @@ use std::time::{Duration, Instant};
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
-use knowledge_core::internals::keys;
-use knowledge_core::store::{MemoryStore, Store, StoreError, StoreExt};
+use knowledge_core::store::{MemoryStore, Store, StoreError};
 use knowledge_storage_embedded::{
-    CACHE_BYTES_DEFAULT, DirectoryLock, Embedded, FREE_BYTES_MIN_DEFAULT, WRITE_TIME_MAX_DEFAULT,
-    store_kind,
+    CACHE_BYTES_DEFAULT, DirectoryLock, Embedded, FREE_BYTES_MIN_DEFAULT, StoreOptions,
+    WRITE_TIME_MAX_DEFAULT, store_kind,
 };
-use knowledge_storage_sled::Mode;
+use knowledge_storage_fjall::FjallStore;
+use knowledge_storage_sled::{Mode, SledSettings, SledStore};
 
-use crate::backup::switch::{Places, SwitchError};
+use crate::backup::switch::{SwapPaths, SwitchError};
 use crate::metrics::Metrics;
 use crate::private_file;
 use crate::sealing::{self, KeyFileError};
 use crate::store_address::{Engine, StoreAddress};
 use crate::system::system_env;
 
-/// Where the data is when nothing else is said.
+/// Default data directory.
 pub const DATA_DIR_DEFAULT: &str = "./knowledge-data";
 
-/// How long a server waits at its start for whoever has the directory.
-pub const HELD_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Time between two looks at a directory that another process has.
-const HELD_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time for which a starting server waits for another process to release the directory.
+pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Time between two attempts to lock a directory that another process holds.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The most attempts to lock a directory that a compaction replaces meanwhile.
+/// Maximum number of attempts to lock a directory that a compaction keeps replacing.
 const LOCK_ATTEMPTS_MAX: usize = 8;
 
-/// The store, its key, and the way it is kept.
+/// Configuration of the store and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataConfig {
-    /// The store. Without it, the one in [`directory`](Self::directory), of whichever engine; a new one is sled's.
+    /// Address of the store. Without one, the store in [`directory`](Self::directory) is used, with
+    /// its engine; a new store uses sled.
     pub store: Option<StoreAddress>,
-    /// The directory of the store, if [`store`](Self::store) does not tell; it belongs to the store alone.
+    /// Directory of the store if [`store`](Self::store) is not set; it must contain nothing else.
     pub directory: PathBuf,
-    /// The file of the sealing key. Without one it is [`sealing::default_path`], and made when the store is.
+    /// File of the sealing key. Without one, it is [`sealing::default_path`], created with the
+    /// store.
     pub sealing_key_file: Option<PathBuf>,
-    /// See [`StoreOptions::cache_bytes`](knowledge_storage_embedded::StoreOptions::cache_bytes).
+    /// Value of [`cache_bytes`](knowledge_storage_embedded::StoreOptions::cache_bytes).
     pub cache_bytes: u64,
-    /// See [`StoreOptions::free_bytes_min`](knowledge_storage_embedded::StoreOptions::free_bytes_min).
+    /// Value of [`free_bytes_min`](knowledge_storage_embedded::StoreOptions::free_bytes_min).
     pub free_bytes_min: u64,
-    /// See [`StoreOptions::write_time_max`](knowledge_storage_embedded::StoreOptions::write_time_max).
+    /// Value of [`write_time_max`](knowledge_storage_embedded::StoreOptions::write_time_max).
     pub write_timeout: Duration,
-    /// The balance of speed and space in sled.
+    /// Trade-off between speed and space in sled.
     pub mode: Mode,
-    /// See [`StoreOptions::verify_entries`](knowledge_storage_embedded::StoreOptions::verify_entries).
+    /// Value of [`verify_entries`](knowledge_storage_embedded::StoreOptions::verify_entries).
     pub verifies_entries: bool,
-    /// See [`StoreOptions::accept_old_formats`](knowledge_storage_embedded::StoreOptions::accept_old_formats).
+    /// Value of
+    /// [`accept_old_formats`](knowledge_storage_embedded::StoreOptions::accept_old_formats).
     pub accepts_old_formats: bool,
 }
 
@@ -74,67 +77,70 @@ impl Default for DataConfig {
     }
 }
 
-/// Why the data cannot be used.
+/// Error of opening the data.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// There is no store in the directory, and none was to be made.
+    /// The directory contains no store, and none is to be created.
     #[error(
-        "there is no store in {}: `knowledge init` makes one, `knowledge serve` too",
+        "there is no store in {}; create one with `knowledge init` or `knowledge serve`",
         path.display()
     )]
     Missing {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// The path names no directory that could have a file beside it, such as `/`.
+    /// The path has no name to append a suffix to, such as `/`.
     #[error("{} cannot be a data directory", path.display())]
     Unnamed {
         /// The path.
         path: PathBuf,
     },
     /// The directory is inside that of another store.
-    #[error("{} is inside the store {}: choose a directory of its own", path.display(), outer.display())]
+    #[error(
+        "{} is inside the store {}; choose a directory outside it",
+        path.display(), outer.display()
+    )]
     Nested {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The directory of the other store.
+        /// Path of the other store's directory.
         outer: PathBuf,
     },
-    /// A command was to open a store in memory, which nobody but its own process has.
+    /// A command cannot open a store in the memory of another process.
     #[error(
-        "a store in memory goes with its process: `knowledge serve` and `knowledge demo` can have one, and commands reach it \
-         over the server's admin socket"
+        "a store in memory exists only in the process of `knowledge serve` or `knowledge demo`; \
+         use the server's admin socket"
     )]
     InMemory,
-    /// The store does not open.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] knowledge_storage_embedded::OpenError),
-    /// The store opens and cannot be read.
+    /// The store was opened but cannot be read.
     #[error("the store cannot be read: {0}")]
     Read(#[from] StoreError),
-    /// The store is being compacted, or what an interrupted compaction left cannot be settled.
+    /// The store is being compacted, or an interrupted compaction cannot be recovered.
     #[error(transparent)]
     Switch(#[from] SwitchError),
-    /// There is no sealing key.
+    /// The sealing key cannot be read.
     #[error(transparent)]
     Key(#[from] KeyFileError),
-    /// The service does not take the store, for example because of another sealing key.
+    /// The service cannot use the store, for example because its sealing key is another one.
     #[error("{store}: {source}")]
     Service {
-        /// The store.
+        /// Name of the store.
         store: String,
-        /// Why.
+        /// The error of the service.
         source: OpenError,
     },
 }
 
-/// An open store.
+/// Open store.
 #[derive(Clone)]
 pub enum Backend {
-    /// In a directory.
+    /// Store in a directory.
     Embedded(Arc<dyn Embedded>),
-    /// In the memory of this process.
+    /// Store in the memory of this process.
     Memory(Arc<MemoryStore>),
 }
 
@@ -148,7 +154,7 @@ impl std::fmt::Debug for Backend {
 }
 
 impl Backend {
-    /// The store itself.
+    /// Returns the store itself.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
@@ -157,8 +163,8 @@ impl Backend {
         }
     }
 
-    /// The present state, which stays readable while others write. Old values kept for it take at most `bytes_max` bytes,
-    /// see [`Embedded::snapshot`].
+    /// Returns a snapshot, which stays readable during writes. Old values kept for it take at most
+    /// `bytes_max` bytes, see [`Embedded::snapshot`].
     #[must_use]
     pub fn snapshot(&self, bytes_max: usize) -> Arc<dyn Store> {
         match self {
@@ -167,7 +173,7 @@ impl Backend {
         }
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn entries(&self) -> u64 {
         match self {
@@ -177,7 +183,7 @@ impl Backend {
     }
 }
 
-/// An open store and its key.
+/// Open store with its key.
 pub struct Data {
     /// The store.
     pub store: Arc<dyn Store>,
@@ -197,7 +203,7 @@ impl std::fmt::Debug for Data {
 }
 
 impl DataConfig {
-    /// A directory, the key beside it, and everything else at its default.
+    /// Creates a configuration of a directory with its default key file and defaults for the rest.
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -206,7 +212,7 @@ impl DataConfig {
         }
     }
 
-    /// The store at this address, the key beside it, and everything else at its default.
+    /// Creates a configuration of a store with its default key file and defaults for the rest.
     #[must_use]
     pub fn of(store: StoreAddress) -> Self {
         Self {
@@ -215,7 +221,7 @@ impl DataConfig {
         }
     }
 
-    /// The directory of the store as it was given; `None` for a store in memory.
+    /// Returns the directory of the store as configured; `None` for a store in memory.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         match &self.store {
@@ -224,7 +230,7 @@ impl DataConfig {
         }
     }
 
-    /// The store as it was given, for messages.
+    /// Returns the store as configured, for messages.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.store {
@@ -233,7 +239,7 @@ impl DataConfig {
         }
     }
 
-    /// The path beside the directory that has its name with `suffix` behind it.
+    /// Returns the path of a sibling of the directory: its name with `suffix` appended.
     ///
     /// # Errors
     /// [`DataError::InMemory`], [`DataError::Unnamed`].
@@ -244,7 +250,7 @@ impl DataConfig {
     /// Opens the store, and creates it if the directory is missing or empty.
     ///
     /// # Errors
-    /// [`DataError`], one by one, but for [`DataError::Missing`] and [`DataError::Service`].
+    /// See [`DataError`], except for [`DataError::Missing`] and [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
         let backend = match self.store {
             Some(StoreAddress::Memory) => Backend::Memory(Arc::default()),
@@ -260,24 +266,25 @@ impl DataConfig {
         })
     }
 
-    /// The same for a server, which may start while another process still has the directory: a command, or the server
-    /// before it. That process is waited for, up to [`HELD_WAIT_MAX`].
+    /// Opens the store like [`open`](Self::open), but waits for another process to release it.
+    ///
+    /// It waits up to [`LOCK_WAIT_MAX`] for a command or the previous server.
     ///
     /// # Errors
-    /// As [`DataConfig::open`].
+    /// Those of [`DataConfig::open`].
     pub async fn open_when_free(&self) -> Result<Data, DataError> {
-        let deadline = Instant::now() + HELD_WAIT_MAX;
-        let mut is_told = false;
+        let deadline = Instant::now() + LOCK_WAIT_MAX;
+        let mut is_logged = false;
         loop {
             match self.open().await {
                 Err(
                     held @ DataError::Store(knowledge_storage_embedded::OpenError::InUse { .. }),
                 ) if Instant::now() < deadline => {
-                    if !is_told {
-                        tracing::info!("waiting: {held}");
-                        is_told = true;
+                    if !is_logged {
+                        tracing::info!("waiting for the data directory: {held}");
+                        is_logged = true;
                     }
-                    tokio::time::sleep(HELD_INTERVAL).await;
+                    tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
                 }
                 opened => return opened,
             }
@@ -287,34 +294,35 @@ impl DataConfig {
     /// Opens an existing store.
     ///
     /// # Errors
-    /// [`DataError`], one by one, but for [`DataError::Service`].
+    /// See [`DataError`], except for [`DataError::Service`].
     pub async fn open_existing(&self) -> Result<Data, DataError> {
-        self.refuse_missing()?;
+        self.require_store()?;
         self.open().await
     }
 
-    /// Opens an existing store without its key: to look at the entries, not to serve them.
+    /// Opens an existing store without its key, to read its entries rather than to serve them.
     ///
     /// # Errors
-    /// [`DataError::Missing`], [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`],
-    /// [`DataError::Switch`].
+    /// [`DataError::Missing`], [`DataError::InMemory`], [`DataError::Unnamed`],
+    /// [`DataError::Store`], [`DataError::Switch`].
     pub fn open_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
-        self.refuse_missing()?;
+        self.require_store()?;
         self.make_store()
     }
 
     /// Opens the store without its key, and creates it if the directory is missing or empty.
     ///
     /// # Errors
-    /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`], [`DataError::Switch`].
+    /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`],
+    /// [`DataError::Switch`].
     pub fn make_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
         let path = self.path()?;
         let lock = lock(&path)?;
-        // Asked under the lock: only then is the store that is found the one that is opened.
-        Ok(self.engine_at(&path)?.open(lock, self)?)
+        // Detected under the lock, so that the engine is that of the store that is opened.
+        Ok(open_store(self.engine_at(&path)?, lock, self)?)
     }
 
-    /// The directory, resolved: two names of one directory give the same path.
+    /// Returns the resolved directory, so that two names of one directory give the same path.
     ///
     /// # Errors
     /// [`DataError::InMemory`], [`DataError::Unnamed`].
@@ -322,11 +330,13 @@ impl DataConfig {
         resolved(self.directory().ok_or(DataError::InMemory)?)
     }
 
-    /// The same configuration with the store's resolved path and engine, so that a link which is changed meanwhile leads
-    /// nobody elsewhere. The entries are not checked in the background: for commands that check them first.
+    /// Returns this configuration with the store's resolved path and engine.
+    ///
+    /// Later changes of a symlink have no effect on it. Background verification is off: for
+    /// commands that verify the store first.
     ///
     /// # Errors
-    /// As [`DataConfig::engine`].
+    /// Those of [`DataConfig::engine`].
     pub fn resolved(&self) -> Result<Self, DataError> {
         let (path, engine) = (self.path()?, self.engine()?);
         Ok(Self {
@@ -336,7 +346,7 @@ impl DataConfig {
         })
     }
 
-    /// The engine of the store, or that of a new one.
+    /// Returns the engine of the store, or the default for a new one.
     ///
     /// # Errors
     /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`].
@@ -352,10 +362,10 @@ impl DataConfig {
         }
     }
 
-    /// The place of the sealing key, whether it is there or not.
+    /// Returns the path of the sealing key file, which need not exist.
     ///
     /// # Errors
-    /// [`DataError::InMemory`] for a store in memory whose key is in memory too, [`DataError::Unnamed`].
+    /// [`DataError::InMemory`] for a store in memory without a key file, [`DataError::Unnamed`].
     pub fn sealing_key_path(&self) -> Result<PathBuf, DataError> {
         match &self.sealing_key_file {
             Some(file) => Ok(file.clone()),
@@ -363,9 +373,9 @@ impl DataConfig {
         }
     }
 
-    fn refuse_missing(&self) -> Result<(), DataError> {
+    fn require_store(&self) -> Result<(), DataError> {
         let path = self.path()?;
-        Places::of(&path).settle()?;
+        SwapPaths::of(&path).recover()?;
         if is_missing_or_empty(&path) {
             return Err(DataError::Missing {
                 path: self.directory().unwrap_or(&path).to_owned(),
@@ -374,7 +384,8 @@ impl DataConfig {
         Ok(())
     }
 
-    /// The key. A new one is made only if nothing can be sealed yet: never beside a store whose key is missing.
+    /// Returns the key. A new one is created only if nothing can be sealed yet, never for a store
+    /// whose key is missing.
     async fn key(&self, store: &Arc<dyn Store>) -> Result<SealingKey, DataError> {
         if let Some(file) = &self.sealing_key_file {
             return Ok(sealing::read(file)?);
@@ -383,54 +394,53 @@ impl DataConfig {
             return Ok(SealingKey::generate(&system_env()));
         }
         let file = sealing::default_path(&self.path()?);
-        let is_new = store
-            .get(&[keys::meta()])
-            .await?
-            .iter()
-            .all(Option::is_none);
+        let is_new = KnowledgeService::is_new(store.as_ref()).await?;
         Ok(if is_new {
-            sealing::read_or_make(&file, &system_env())?
+            sealing::read_or_create(&file, &system_env())?
         } else {
             sealing::read(&file)?
         })
     }
 }
 
-/// Locks a directory that is ready to be opened: a compaction that was interrupted is finished or undone, and none is
-/// under way. That is settled before the lock is taken, and again under it, because a compaction may have begun meanwhile.
+/// Locks a directory without an interrupted or running compaction.
+///
+/// An interrupted one is completed or rolled back. This is checked before and again under the lock,
+/// because a compaction may have begun in between.
 fn lock(path: &Path) -> Result<DirectoryLock, DataError> {
-    let places = Places::of(path);
+    let paths = SwapPaths::of(path);
     for _ in 0..LOCK_ATTEMPTS_MAX {
-        places.settle()?;
+        paths.recover()?;
         let lock = DirectoryLock::acquire(path)?;
-        if places.is_settled()? {
+        if paths.is_idle()? {
             return Ok(lock);
         }
         lock.abandon();
     }
-    places.settle()?;
-    Err(SwitchError::UnderWay {
+    paths.recover()?;
+    Err(SwitchError::InProgress {
         path: path.to_owned(),
     }
     .into())
 }
 
 impl Data {
-    /// Measures the store from here on: its calls, and its own statistics. Once for these metrics.
+    /// Records metrics of the store from now on: its calls and its own statistics. At most once per
+    /// `metrics`.
     pub fn measure(&mut self, metrics: &Metrics) {
         self.store = metrics.meter_store(Arc::clone(&self.store));
         if let Backend::Embedded(store) = &self.backend {
-            metrics.show_embedded(store);
+            metrics.register_embedded(store);
         }
     }
 
-    /// The store itself, for its snapshots.
+    /// Returns the store itself, for its snapshots.
     #[must_use]
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// The service over the store.
+    /// Opens the service over the store.
     ///
     /// # Errors
     /// [`DataError::Service`].
@@ -443,7 +453,7 @@ impl Data {
             })
     }
 
-    /// The options of a service over the store: the key, the limits, and defaults.
+    /// Returns the options of a service over the store: the key, the limits, and defaults.
     #[must_use]
     pub fn options(&self, limits: Limits) -> Options {
         Options {
@@ -453,11 +463,12 @@ impl Data {
     }
 }
 
-/// The most links on the way to a directory that is not there.
+/// Maximum number of symlinks on the way to a directory that does not exist.
 const LINKS_MAX: usize = 16;
 
-/// The directory under its own name, without links: the part of the path that exists is resolved, and a link that leads
-/// to a missing directory is followed, because a compaction may be between two renames of it.
+/// Resolves a directory to its path without symlinks. The part of the path that exists is resolved,
+/// and a link to a missing directory is followed, because a compaction may be between its two
+/// renames.
 fn resolved(directory: &Path) -> Result<PathBuf, DataError> {
     let unnamed = || DataError::Unnamed {
         path: directory.to_owned(),
@@ -470,7 +481,7 @@ fn resolved(directory: &Path) -> Result<PathBuf, DataError> {
         }
         if let Ok(mut path) = existing.canonicalize() {
             path.extend(missing.iter().rev());
-            refuse_nested(&path)?;
+            reject_nested(&path)?;
             return path
                 .file_name()
                 .is_some()
@@ -492,8 +503,8 @@ fn resolved(directory: &Path) -> Result<PathBuf, DataError> {
     }
 }
 
-/// A store inside the directory of another one would be lost with it.
-fn refuse_nested(path: &Path) -> Result<(), DataError> {
+/// Rejects a store inside the directory of another one, with which it would be lost.
+fn reject_nested(path: &Path) -> Result<(), DataError> {
     let outer = path.ancestors().skip(1);
     for outer in outer {
         if matches!(store_kind(outer), Ok(Some(_))) {
@@ -509,41 +520,35 @@ fn refuse_nested(path: &Path) -> Result<(), DataError> {
 fn is_missing_or_empty(directory: &Path) -> bool {
     match fs::read_dir(directory) {
         Ok(mut entries) => entries.next().is_none(),
-        // Whatever else is wrong, opening says it better.
+        // Other errors are reported by opening the store.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_names_of_a_directory_are_one_path() {
-        let scratch = tempfile::tempdir().unwrap();
-        let root = scratch.path().canonicalize().unwrap();
-        fs::create_dir(root.join("data")).unwrap();
-        let resolved_of = |path: &Path| resolved(path).unwrap();
-        assert_eq!(resolved_of(&root.join("data/")), root.join("data"));
-        assert_eq!(resolved_of(&root.join("data/../data")), root.join("data"));
-        assert_eq!(resolved_of(&root.join("new/deep")), root.join("new/deep"));
-        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
-        assert_eq!(resolved_of(Path::new(".")), here);
-        assert_eq!(resolved_of(Path::new("new")), here.join("new"));
-        assert!(matches!(
-            resolved(Path::new("/")),
-            Err(DataError::Unnamed { .. })
-        ));
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::symlink;
-
-            symlink("data", root.join("link")).unwrap();
-            assert_eq!(resolved_of(&root.join("link")), root.join("data"));
-            symlink("nowhere", root.join("broken")).unwrap();
-            assert_eq!(resolved_of(&root.join("broken")), root.join("nowhere"));
-            symlink("endless", root.join("endless")).unwrap();
-            assert!(resolved(&root.join("endless")).is_err());
+/// Opens the store of an engine in a directory, or creates one if it is empty.
+pub(crate) fn open_store(
+    engine: Engine,
+    lock: DirectoryLock,
+    config: &DataConfig,
+) -> Result<Arc<dyn Embedded>, knowledge_storage_embedded::OpenError> {
+    Ok(match engine {
+        Engine::Sled => {
+            let settings = SledSettings { mode: config.mode };
+            let options = options(config).engine(settings);
+            Arc::new(SledStore::open_locked(lock, options)?)
         }
-    }
+        Engine::Fjall => Arc::new(FjallStore::open_locked(lock, options(config))?),
+    })
 }
+
+fn options<S: Default>(config: &DataConfig) -> StoreOptions<S> {
+    StoreOptions::default()
+        .cache_bytes(config.cache_bytes)
+        .free_bytes_min(config.free_bytes_min)
+        .write_time_max(config.write_timeout)
+        .verify_entries(config.verifies_entries)
+        .accept_old_formats(config.accepts_old_formats)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! Errors of the service for operators.
+//! Errors of the service, explained to operators.
 
 use knowledge_core::Error;
 
-/// An error of the service with everything that an operator may know, which is more than a client may.
+/// Describes an error with its details, which operators may see and clients may not.
 pub(crate) fn explain(error: &Error) -> String {
     match error {
         Error::InvalidRequest { fields } => {

@@ -1,4 +1,4 @@
-//! A client for the few requests that the server makes itself: one exchange, on a connection of its own.
+//! HTTP client for the few requests that the server sends itself, each on its own connection.
 
 use std::error::Error;
 use std::path::Path;
@@ -20,19 +20,19 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Where Debian, Alpine and most images have the certificates of the authorities that everybody trusts.
+/// Path of the CA certificates on Debian, Alpine and most container images.
 pub(crate) const CA_FILE_DEFAULT: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Why there was no answer.
-pub(crate) type Failed = Box<dyn Error + Send + Sync>;
+/// Error of a request without a response.
+pub(crate) type RequestError = Box<dyn Error + Send + Sync>;
 
-/// The answer to a request for an absolute URL, up to this length. Redirects are not followed. An `https` one needs
-/// `tls`. The caller bounds the time.
+/// Sends a request for an absolute URL and returns the response, whose body has a maximum length.
+/// Redirects are not followed; `https` needs `tls`. The caller sets the timeout.
 pub(crate) async fn exchange(
     request: Request<Bytes>,
     tls: Option<TlsConnector>,
-    answer_bytes_max: usize,
-) -> Result<Response<Bytes>, Failed> {
+    response_bytes_max: usize,
+) -> Result<Response<Bytes>, RequestError> {
     let uri = request.uri();
     let authority = uri.authority().ok_or("a URL without a host")?.clone();
     let host = authority.host().trim_matches(['[', ']']).to_owned();
@@ -42,19 +42,19 @@ pub(crate) async fn exchange(
         .unwrap_or(if is_tls { 443 } else { 80 });
     let stream = TcpStream::connect((host.as_str(), port)).await?;
     if !is_tls {
-        return send(stream, request, authority.as_str(), answer_bytes_max).await;
+        return send(stream, request, authority.as_str(), response_bytes_max).await;
     }
-    let tls = tls.ok_or("nothing vouches for who answers")?;
+    let tls = tls.ok_or("https needs CA certificates")?;
     let stream = tls.connect(ServerName::try_from(host)?, stream).await?;
-    send(stream, request, authority.as_str(), answer_bytes_max).await
+    send(stream, request, authority.as_str(), response_bytes_max).await
 }
 
 async fn send<IO>(
     stream: IO,
     mut request: Request<Bytes>,
     host: &str,
-    answer_bytes_max: usize,
-) -> Result<Response<Bytes>, Failed>
+    response_bytes_max: usize,
+) -> Result<Response<Bytes>, RequestError>
 where
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -63,52 +63,52 @@ where
     let host = HeaderValue::try_from(host)?;
     request.headers_mut().insert(HOST, host);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ends with this function, whatever the other side does.
+    // Ends with this function, whatever the server does.
     let mut background = JoinSet::new();
     background.spawn(connection);
     let response = sender.send_request(request.map(Full::new)).await?;
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, answer_bytes_max).collect().await?;
+    let body = Limited::new(body, response_bytes_max).collect().await?;
     Ok(Response::from_parts(parts, body.to_bytes()))
 }
 
-/// TLS that trusts those for whom the authorities of this file, as PEM, vouch.
+/// Returns a TLS connector that trusts the CA certificates in a PEM file.
 ///
 /// # Errors
-/// What is wrong with the file.
-pub(crate) fn trusting(authorities: &Path) -> Result<TlsConnector, String> {
-    let config = tls_config(roots_of(authorities)?)?;
+/// The error in the file.
+pub(crate) fn tls_connector(authorities: &Path) -> Result<TlsConnector, String> {
+    let config = tls_config(read_roots(authorities)?)?;
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The authorities of a file.
+/// Reads the CA certificates in a PEM file.
 ///
 /// # Errors
-/// What is wrong with the file.
-pub(crate) fn roots_of(authorities: &Path) -> Result<RootCertStore, String> {
+/// The error in the file.
+pub(crate) fn read_roots(authorities: &Path) -> Result<RootCertStore, String> {
     let certificates = CertificateDer::pem_file_iter(authorities)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
-    // One that cannot be used does not make the others unusable.
+    // An unusable certificate does not invalidate the others.
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        return Err("no certificate of an authority is in it".to_owned());
+        return Err("no CA certificate found".to_owned());
     }
     Ok(roots)
 }
 
-/// The authorities that the operating system trusts, if it trusts any. Reads files.
-pub(crate) fn roots_of_the_system() -> RootCertStore {
+/// Reads the CA certificates that the operating system trusts; may be empty.
+pub(crate) fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 }
 
-/// How TLS is spoken as a client, trusting these.
+/// Returns a client's TLS configuration that trusts these CA certificates.
 ///
 /// # Errors
-/// What rustls says.
+/// The error of rustls.
 pub(crate) fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

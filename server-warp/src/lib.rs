@@ -1,21 +1,24 @@
 //! The workspace knowledge service as an HTTP server, and its command line.
 //!
-//! What the service means is in `knowledge-core`; this crate owns what a network server owns:
+//! `knowledge-core` defines the behaviour of the service; this crate has the parts of a network
+//! server:
 //!
-//! - [`admin`]: the socket for the operator, and how commands reach it.
+//! - [`admin`]: the operator's API on a socket, and its client.
 //! - [`app`]: the whole server over any store, for the command line and for tests.
-//! - [`net`]: connections, time-outs, limits, load shedding, health and graceful shutdown, around a
-//!   [`Responder`](net::Responder) that answers the requests; [`responder`]: core as that responder.
-//! - [`config`]: what the server is told, by flags, variables and a file, and where each value came from.
-//! - [`backup`]: whole stores as files and directories: dumps, backups of a running server, compaction.
-//! - [`data`], [`store_address`], [`sealing`]: the store, its address and the file of its key; [`private_file`]: files that their
-//!   owner alone may read.
-//! - [`deliveries`]: events leave, for webhooks and citation subscriptions.
-//! - [`reference`](mod@reference): what the server says of its own interface, at `/openapi.json` and `/docs`.
-//! - [`metrics`]: numbers for Prometheus; [`telemetry`]: traces for OpenTelemetry.
-//! - [`logging`]: where the log lines go and how they look.
-//! - [`system`]: the clock and the randomness of the operating system, for core.
-//! - [`cli`]: the command line `knowledge`; [`demo`]: what `knowledge demo` shows.
+//! - [`net`]: connections, timeouts, limits, load shedding, health and graceful shutdown, around a
+//!   [`Responder`](net::Responder) that handles requests; [`responder`]: core as that responder.
+//! - [`config`]: settings from flags, environment variables and a file, with the origin of each
+//!   value.
+//! - [`backup`]: whole stores as files and directories: dumps, backups of a running server,
+//!   compaction.
+//! - [`data`], [`store_address`], [`sealing`]: the store, its address and its key file;
+//!   [`private_file`]: files that only their owner may read.
+//! - [`deliveries`]: the dispatcher of events to webhooks and citation subscriptions.
+//! - [`reference`](mod@reference): the API reference at `/openapi.json` and `/docs`.
+//! - [`metrics`]: metrics for Prometheus; [`telemetry`]: traces for OpenTelemetry.
+//! - [`logging`]: destination, level and format of the log.
+//! - [`system`]: clock and randomness of the operating system, for core.
+//! - [`cli`]: the command line `knowledge`; [`demo`]: the data of `knowledge demo`.
 
 pub mod admin;
 pub mod app;

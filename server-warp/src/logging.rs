@@ -1,4 +1,4 @@
-//! Where the log lines go and how they look: to standard error, as text for people and as JSON for machines.
+//! Logging to standard error, as text for people or as JSON for machines.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
@@ -7,28 +7,30 @@ use std::panic::PanicHookInfo;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
-/// What is logged when nothing else is said.
+/// Default log level.
 pub const LOG_LEVEL_DEFAULT: &str = "info";
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// [`Text`](Self::Text) where standard error is a terminal, else [`Json`](Self::Json).
+    /// [`Text`](Self::Text) if standard error is a terminal, otherwise [`Json`](Self::Json).
     #[default]
     Auto,
     /// One line for people, coloured on a terminal.
     Text,
-    /// One JSON object a line, the fields beside `timestamp`, `level`, `target` and `message`.
+    /// JSON object per line, with the fields beside `timestamp`, `level`, `target` and `message`.
     Json,
 }
 
-/// What is logged, and how.
+/// Configuration of logging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// A level (`error`, `warn`, `info`, `debug`, `trace`, `off`), or directives by target such as
+    /// Level or directives by target.
+    ///
+    /// Levels are `error`, `warn`, `info`, `debug`, `trace` and `off`; directives look like
     /// `info,knowledge_server::access=warn`.
     pub level: String,
-    /// How lines look.
+    /// Format of log lines.
     pub format: LogFormat,
 }
 
@@ -41,24 +43,24 @@ impl Default for LogConfig {
     }
 }
 
-/// Why logging could not be set up.
+/// Error of setting up logging.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// The level is neither a level nor a list of directives.
-    #[error("not a log level: {level:?}: {reason}")]
+    #[error("invalid log level {level:?}: {reason}")]
     Level {
-        /// What was given.
+        /// The invalid level.
         level: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The process logs elsewhere already.
-    #[error("logging is set up already")]
+    /// The process already has a logger.
+    #[error("logging is already set up")]
     AlreadySetUp,
 }
 
-/// Tells whether the level can be read.
+/// Checks that the level is valid.
 ///
 /// # Errors
 /// [`LogError::Level`].
@@ -73,7 +75,7 @@ fn filter(config: &LogConfig) -> Result<EnvFilter, LogError> {
     })
 }
 
-/// Changes what is logged while the process runs.
+/// Handle that changes the log level while the process runs.
 pub struct LogControl(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
 
 impl std::fmt::Debug for LogControl {
@@ -83,10 +85,10 @@ impl std::fmt::Debug for LogControl {
 }
 
 impl LogControl {
-    /// Logs what the level of this configuration says from here on; how lines look stays as it is.
+    /// Applies the level of this configuration; the format is unchanged.
     ///
     /// # Errors
-    /// [`LogError::Level`]: the level cannot be read. What was in force stays so.
+    /// [`LogError::Level`]: the level is invalid. The previous one stays in effect.
     pub fn set_level(&self, config: &LogConfig) -> Result<(), LogError> {
         (self.0)(filter(config)?).map_err(|error| LogError::Level {
             level: config.level.clone(),
@@ -95,11 +97,11 @@ impl LogControl {
     }
 }
 
-/// Sends the log of this process to standard error, panics included.
+/// Sends the log of this process to standard error, including panics.
 ///
 /// # Errors
-/// - [`LogError::Level`]: the level of the configuration cannot be read.
-/// - [`LogError::AlreadySetUp`]: called twice, or after another library has taken the log.
+/// - [`LogError::Level`]: the configured level is invalid.
+/// - [`LogError::AlreadySetUp`]: called twice, or another library has set up a logger.
 pub fn init(config: &LogConfig) -> Result<LogControl, LogError> {
     let filter = filter(config)?;
     let terminal = std::io::stderr().is_terminal();
@@ -116,7 +118,7 @@ pub fn init(config: &LogConfig) -> Result<LogControl, LogError> {
         let lines = lines
             .json()
             .flatten_event(true)
-            // The one span that there is, that of the request: a list of it would say it twice.
+            // The only span is that of the request; a list would repeat it.
             .with_span_list(false)
             .with_filter_reloading();
         let handle = lines.reload_handle();
@@ -134,17 +136,17 @@ pub fn init(config: &LogConfig) -> Result<LogControl, LogError> {
         if tracing::enabled!(tracing::Level::ERROR) {
             log_panic(panic);
         } else {
-            print_panic(panic); // A log that is switched off does not hide why the process dies.
+            print_panic(panic); // A disabled log must not hide the cause of a crash.
         }
     }));
     Ok(control)
 }
 
-/// One line like every other, where the standard library would write several of its own.
+/// Logs a panic as one line instead of the standard library's several.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let location = panic.location().map(ToString::to_string);
-    let message = panic.payload_as_str().unwrap_or("not a text");
-    // Captured only where RUST_BACKTRACE asks for it.
+    let message = panic.payload_as_str().unwrap_or("no message");
+    // Captured only if `RUST_BACKTRACE` enables it.
     let backtrace = Backtrace::capture();
     let backtrace =
         (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());

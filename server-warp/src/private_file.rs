@@ -1,42 +1,42 @@
-//! Small files that their owner alone may read: keys and tokens.
+//! Small files that only their owner may read: keys and tokens.
 //!
-//! On Unix they are made with mode 0600, and one that others may read is refused; one of root's that is handed to this
-//! process, as credentials of systemd are, may be read by its group too. Elsewhere the permissions of the
-//! directory decide.
+//! On Unix they are created with mode 0600, and a file that other users may read is rejected. A
+//! file of root that is passed to this process, such as a credential of systemd, may be readable by
+//! its group. On other platforms the permissions of the directory decide.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The largest such file that is read, in bytes.
+/// Maximum size of such a file.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why such a file cannot be used.
+/// Error of accessing such a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrivateFileError {
-    /// Others may read it than its owner, or than this process where it is root's.
+    /// Users other than the owner may read the file, or those other than this one if root owns it.
     #[error(
-        "{} may be read by others than its owner (mode {mode:04o}): chmod 600 {}",
+        "{} may be read by other users than its owner (mode {mode:04o}); run chmod 600 {}",
         path.display(), path.display()
     )]
     Exposed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or its directory.
+        /// Path of the file or its directory.
         path: PathBuf,
-        /// Its error.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// For `map_err`: an error of the operating system about `path`.
+/// Returns a function for `map_err` that adds the path to an error of the operating system.
 fn at(path: &Path) -> impl FnOnce(io::Error) -> PrivateFileError {
     move |source| PrivateFileError::Io {
         path: path.to_owned(),
@@ -44,18 +44,18 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> PrivateFileError {
     }
 }
 
-/// Reads the file; `None` where there is none.
+/// Reads the file; `None` if it does not exist.
 ///
 /// # Errors
-/// [`PrivateFileError::Exposed`] where others may read it; [`PrivateFileError::Io`], also for one of over 1 MiB or
-/// one that is not text.
+/// [`PrivateFileError::Exposed`] if other users may read it; [`PrivateFileError::Io`], also if it
+/// is larger than 1 MiB or not UTF-8.
 pub fn read(path: &Path) -> Result<Option<String>, PrivateFileError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(at(path)(error)),
     };
-    refuse_exposed(&file, path)?;
+    reject_exposed(&file, path)?;
     let mut text = String::new();
     let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
     let length = read.map_err(at(path))?;
@@ -66,10 +66,10 @@ pub fn read(path: &Path) -> Result<Option<String>, PrivateFileError> {
     Ok(Some(text))
 }
 
-/// Makes the file, whole or not at all; one that is there stays as it is. It is on the disk when this returns.
+/// Creates the file atomically and durably; an existing file is not changed.
 ///
 /// # Errors
-/// [`PrivateFileError::Io`], also where the file is there.
+/// [`PrivateFileError::Io`], also if the file exists.
 pub fn create(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     if path.exists() {
         return Err(at(path)(io::ErrorKind::AlreadyExists.into()));
@@ -77,7 +77,7 @@ pub fn create(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     replace(path, text)
 }
 
-/// Writes a new file, which a crash may leave cut off.
+/// Writes a new file, which a crash may truncate.
 fn write_new(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     let written = private(OpenOptions::new().write(true).create_new(true))
         .open(path)
@@ -89,14 +89,13 @@ fn write_new(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     sync_parent(path)
 }
 
-/// Puts the text in place of what the file has, at once: readers find the one or the other. It is on the disk when
-/// this returns.
+/// Replaces the contents of the file atomically and durably.
 ///
 /// # Errors
 /// [`PrivateFileError::Io`].
 pub fn replace(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     let new = with_suffix(path, ".new");
-    // One that was left by a crash may have other permissions.
+    // A file left by a crash may have other permissions.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&new)(error)),
         _ => {}
@@ -106,7 +105,7 @@ pub fn replace(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     sync_parent(path)
 }
 
-/// The path with something behind its last name: `data` and `.key` make `data.key`.
+/// Appends a suffix to the last component of a path: `data` and `.key` give `data.key`.
 #[must_use]
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -114,7 +113,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes what these options make readable for its owner alone.
+/// Restricts a new file to its owner.
 #[cfg(unix)]
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
@@ -126,7 +125,7 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 #[cfg(unix)]
-fn refuse_exposed(file: &File, path: &Path) -> Result<(), PrivateFileError> {
+fn reject_exposed(file: &File, path: &Path) -> Result<(), PrivateFileError> {
     use std::os::unix::fs::MetadataExt;
 
     let metadata = file.metadata().map_err(at(path))?;
@@ -141,26 +140,26 @@ fn refuse_exposed(file: &File, path: &Path) -> Result<(), PrivateFileError> {
     })
 }
 
-/// Whether others may read a file than those who own it. One that the system hands to this process is root's, and the
-/// process reads it through its group or an access list, which shows as the group's permission: so systemd and
-/// Kubernetes pass secrets on.
+/// True if users other than the intended ones may read a file. A file that the system passes to
+/// this process is owned by root and readable through its group or an access list, which shows as
+/// the group's permission: this is how systemd and Kubernetes pass secrets.
 #[cfg(unix)]
 fn is_exposed(mode: u32, owner: u32, user: u32) -> bool {
     const ROOT: u32 = 0;
-    let is_handed_over = owner == ROOT && user != ROOT;
-    let forbidden = if is_handed_over { 0o037 } else { 0o077 };
+    let is_passed_by_root = owner == ROOT && user != ROOT;
+    let forbidden = if is_passed_by_root { 0o037 } else { 0o077 };
     mode & forbidden != 0
 }
 
 #[cfg(not(unix))]
-fn refuse_exposed(_file: &File, _path: &Path) -> Result<(), PrivateFileError> {
+fn reject_exposed(_file: &File, _path: &Path) -> Result<(), PrivateFileError> {
     Ok(())
 }
 
-/// Makes the name of a file as durable as the file.
+/// Makes the directory entry of a file durable.
 pub(crate) fn sync_parent(path: &Path) -> Result<(), PrivateFileError> {
     if cfg!(not(unix)) {
-        return Ok(()); // Elsewhere a directory is no file; the system orders the names itself.
+        return Ok(()); // Other platforms cannot sync a directory and order its changes themselves.
     }
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_belongs_to_its_owner() {
+    fn private_file_round_trips_and_is_never_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
         assert_eq!(read(&path).unwrap(), None);
@@ -190,7 +189,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_others_may_read_is_refused() {
+    fn private_file_readable_by_others_is_rejected() {
         use std::os::unix::fs::PermissionsExt;
 
         let directory = tempfile::tempdir().unwrap();
@@ -204,7 +203,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_what_root_hands_over_may_be_read_by_a_group() {
+    fn private_file_of_root_may_be_group_readable() {
         let (root, user) = (0, 1_000);
         for (mode, owner, expected) in [
             (0o600, user, false),
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suffix_stands_behind_the_last_name() {
+    fn suffix_is_appended_to_last_path_component() {
         assert_eq!(
             with_suffix(Path::new("a/data"), ".key"),
             Path::new("a/data.key")

@@ -1,4 +1,4 @@
-//! Progress of long work on standard error: a bar on a terminal, plain lines elsewhere.
+//! Progress of long operations on standard error: a bar on a terminal, plain lines otherwise.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Shows how far some work on memories, or on other things that are counted, is: on its way to an end that is counted in
-/// them or, where they are read from a file, in bytes. What is shown goes with it.
+/// Progress display of an operation on memories or other items. Its total is counted in items or,
+/// if they are read from a file, in bytes. Dropping it removes the display.
 pub(crate) struct Progress {
     what: &'static str,
     unit: &'static str,
@@ -26,12 +26,12 @@ enum Shown {
 }
 
 impl Progress {
-    /// Begins to show work that ends at `total`, or at an unknown point.
+    /// Starts to display an operation that ends at `total`, if that is known.
     pub(crate) fn begin(what: &'static str, total: Option<u64>) -> Self {
         Self::counting("memories", what, total)
     }
 
-    /// The same for work on other things than memories.
+    /// Starts to display an operation on items other than memories.
     pub(crate) fn counting(unit: &'static str, what: &'static str, total: Option<u64>) -> Self {
         let began = Instant::now();
         let shown = if std::io::stderr().is_terminal() {
@@ -54,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// Shows that the work is at `position` of the total, with this many memories behind it.
+    /// Sets the position and the number of completed items.
     pub(crate) fn advance(&mut self, position: u64, memories: u64) {
         (self.position, self.memories) = (position, memories);
         let (rate, line, unit) = (self.rate(), self.line(), self.unit);
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Writes a line about the work without disturbing the bar.
+    /// Prints a line without disturbing the bar.
     pub(crate) fn note(&self, line: &str) {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(|| eprintln!("{line}")),
@@ -79,7 +79,7 @@ impl Progress {
         }
     }
 
-    /// Ends the showing.
+    /// Ends the display.
     pub(crate) fn end(self) {
         match &self.shown {
             Shown::Bar(bar) => bar.finish_and_clear(),
@@ -95,7 +95,7 @@ impl Progress {
         )
     }
 
-    /// `importing: 12,000 memories, 4,000 a second, 37 %, 6s left`
+    /// Formats a line such as `importing: 12,000 memories, 4,000 a second, 37 %, 6s left`.
     fn line(&self) -> String {
         let (what, unit, rate) = (self.what, self.unit, self.rate());
         let line = format!("{what}: {} {unit}, {rate}", grouped(self.memories));
@@ -124,7 +124,7 @@ fn style(has_end: bool) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// A number with commas between its thousands.
+/// Formats a number with commas between its thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_style_has_a_template_that_is_one() {
+    fn progress_style_templates_are_valid() {
         for has_end in [false, true] {
             let _ = style(has_end);
         }
     }
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn numbers_have_thousands_separators() {
         for (number, text) in [
             (0, "0"),
             (999, "999"),

@@ -1,4 +1,4 @@
-//! Core's HTTP interface as what answers the server's requests.
+//! Core's HTTP API as the responder of the server.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
@@ -7,10 +7,11 @@ use knowledge_core::{Error, ProblemCode};
 use uuid::Uuid;
 
 use crate::explain::explain;
-use crate::net::{Refusal, Responder};
+use crate::net::{Rejection, Responder};
 use crate::reference::Reference;
 
-/// Hands requests to [`Api`], answers those for the [`Reference`], and gives what the server refuses the shape that the operation at its path has.
+/// Responder that passes requests to [`Api`] and serves the [`Reference`]. The server's rejections
+/// get the error format of the operation at the requested path.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     api: Api,
@@ -18,7 +19,7 @@ pub struct ApiResponder {
 }
 
 impl ApiResponder {
-    /// Answers with this interface.
+    /// Creates a responder over this API.
     #[must_use]
     pub fn new(api: Api) -> Self {
         let reference = Reference::new(api.service().limits());
@@ -28,17 +29,17 @@ impl ApiResponder {
 
 impl Responder for ApiResponder {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        match self.reference.answer(&request) {
+        match self.reference.respond(&request) {
             Some(response) => response,
             None => self.api.handle(request).await,
         }
     }
 
-    fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes> {
-        self.api.refuse(method, uri, &error(refusal))
+    fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes> {
+        self.api.reject(method, uri, &error(rejection))
     }
 
-    /// The member behind the credential: all its tokens and sessions share one quota.
+    /// Returns the member behind the credential: all its tokens and sessions share one quota.
     async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Option<Uuid> {
         let member = self.api.caller(uri.path(), headers).await?;
         Some(member.0)
@@ -50,32 +51,30 @@ impl Responder for ApiResponder {
     }
 }
 
-/// What a refusal of the server is in the words of the service.
-fn error(refusal: &Refusal) -> Error {
+/// Converts a rejection of the server to an error of the service.
+fn error(rejection: &Rejection) -> Error {
     let unavailable = |retry_after, detail: &str| Error::Unavailable {
         retry_after,
         detail: detail.to_owned(),
     };
-    match *refusal {
-        Refusal::BodyTooLarge { limit_bytes } => Error::PayloadTooLarge {
+    match *rejection {
+        Rejection::BodyTooLarge { limit_bytes } => Error::PayloadTooLarge {
             bytes_max: limit_bytes,
         },
-        Refusal::BodyUnreadable => Error::invalid(
+        Rejection::BodyUnreadable => Error::invalid(
             "body",
             ProblemCode::InvalidValue,
-            "must be sent as its header announces it; it ends early or has a broken chunk",
+            "must match its header; it ends early or has a broken chunk",
         ),
-        Refusal::BodyTimedOut { retry_after } => {
+        Rejection::BodyTimedOut { retry_after } => {
             unavailable(retry_after, "the body did not arrive in time")
         }
-        Refusal::RateLimited { retry_after } => Error::RateLimited { retry_after },
-        Refusal::BodyMemoryFull { retry_after } | Refusal::Overloaded { retry_after } => {
-            unavailable(retry_after, "as much is in work as the server takes on")
+        Rejection::RateLimited { retry_after } => Error::RateLimited { retry_after },
+        Rejection::BodyMemoryFull { retry_after } | Rejection::Overloaded { retry_after } => {
+            unavailable(retry_after, "the server is at capacity")
         }
-        Refusal::TimedOut { retry_after } => {
-            unavailable(retry_after, "the answer was not found in time")
-        }
-        Refusal::Panicked => Error::internal("answering panicked"),
+        Rejection::TimedOut { retry_after } => unavailable(retry_after, "the request timed out"),
+        Rejection::Panicked => Error::internal("request handler panicked"),
     }
 }
 
@@ -88,20 +87,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_keeps_its_status() {
+    fn error_response_keeps_its_status() {
         let retry_after = Duration::from_secs(1);
-        for refusal in [
-            Refusal::BodyTooLarge { limit_bytes: 1 },
-            Refusal::BodyUnreadable,
-            Refusal::BodyTimedOut { retry_after },
-            Refusal::RateLimited { retry_after },
-            Refusal::BodyMemoryFull { retry_after },
-            Refusal::Overloaded { retry_after },
-            Refusal::TimedOut { retry_after },
-            Refusal::Panicked,
+        for rejection in [
+            Rejection::BodyTooLarge { limit_bytes: 1 },
+            Rejection::BodyUnreadable,
+            Rejection::BodyTimedOut { retry_after },
+            Rejection::RateLimited { retry_after },
+            Rejection::BodyMemoryFull { retry_after },
+            Rejection::Overloaded { retry_after },
+            Rejection::TimedOut { retry_after },
+            Rejection::Panicked,
         ] {
-            assert_eq!(status(&error(&refusal)), refusal.status(), "{refusal:?}");
-            assert!(Refusal::REASONS.contains(&refusal.reason()), "{refusal:?}");
+            assert_eq!(
+                status(&error(&rejection)),
+                rejection.status(),
+                "{rejection:?}"
+            );
+            assert!(
+                Rejection::REASONS.contains(&rejection.reason()),
+                "{rejection:?}"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The file of the key that seals stored secrets.
+//! File of the key that seals stored secrets.
 //!
-//! The file has 32 bytes as base64 or as hexadecimal digits, and belongs to its owner alone (mode 0600). It stands
-//! outside the directory of the store, so that a copy of the one is worth nothing without the other: by default beside
-//! it, under the same name with `.key` behind it.
+//! The file has 32 bytes as base64 or as hexadecimal digits, and only its owner may read it (mode
+//! 0600). It is outside the directory of the store, so that a copy of one is worthless without the
+//! other: by default it is beside the directory, under the same name with `.key` appended.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use knowledge_core::service::SealingKey;
 
 use crate::private_file::{self, PrivateFileError};
 
-/// How many bytes the key has.
+/// Length of the key in bytes.
 const KEY_BYTES: usize = 32;
 
 const LENIENT: GeneralPurposeConfig =
@@ -23,34 +23,34 @@ const LENIENT: GeneralPurposeConfig =
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// Why there is no key.
+/// Error of reading the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// The file is not there.
+    /// The file does not exist.
     #[error(
-        "the sealing key file {} is missing: put it back, or name the right one with --sealing-key-file",
+        "the sealing key file {} is missing; restore it, or set --sealing-key-file to the right one",
         path.display()
     )]
     Missing {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file has something else in it.
+    /// The file does not contain a key.
     #[error(
-        "{} does not have a sealing key: it must have {KEY_BYTES} bytes, as base64 or as {} hexadecimal digits",
+        "{} contains no sealing key; it must have {KEY_BYTES} bytes, as base64 or as {} hexadecimal digits",
         path.display(), 2 * KEY_BYTES
     )]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file cannot be read or written, or others may read it.
+    /// The file cannot be read or written, or other users may read it.
     #[error("sealing key: {0}")]
     File(#[from] PrivateFileError),
 }
 
-/// Where the key of a store is when nothing else is said: beside its directory.
+/// Returns the default path of a store's key: beside its directory.
 #[must_use]
 pub fn default_path(data_dir: &Path) -> PathBuf {
     private_file::with_suffix(data_dir, ".key")
@@ -59,7 +59,7 @@ pub fn default_path(data_dir: &Path) -> PathBuf {
 /// Reads the key.
 ///
 /// # Errors
-/// [`KeyFileError`], one by one.
+/// See [`KeyFileError`].
 pub fn read(path: &Path) -> Result<SealingKey, KeyFileError> {
     let path = path.to_owned();
     let Some(text) = private_file::read(&path)? else {
@@ -68,17 +68,17 @@ pub fn read(path: &Path) -> Result<SealingKey, KeyFileError> {
     parse(text.trim()).ok_or(KeyFileError::Malformed { path })
 }
 
-/// Reads the key, and makes one where there is no file. The caller knows that nothing is sealed with another one yet,
-/// and that no other process does the same.
+/// Reads the key, and creates it if there is no file. The caller ensures that nothing is sealed
+/// with another key yet, and that no other process does the same.
 ///
 /// # Errors
-/// [`KeyFileError`], one by one, but for a missing file.
-pub fn read_or_make(path: &Path, env: &Env) -> Result<SealingKey, KeyFileError> {
+/// See [`KeyFileError`], except for a missing file.
+pub fn read_or_create(path: &Path, env: &Env) -> Result<SealingKey, KeyFileError> {
     match read(path) {
         Err(KeyFileError::Missing { .. }) => {
             let key = SealingKey::generate(env);
             private_file::create(path, &format!("{}\n", STANDARD.encode(key.expose())))?;
-            tracing::info!(path = %path.display(), "made a sealing key");
+            tracing::info!(path = %path.display(), "sealing key created");
             Ok(key)
         }
         read => read,
@@ -111,7 +111,7 @@ mod tests {
     use crate::system::system_env;
 
     #[test]
-    fn a_key_is_read_in_every_form() {
+    fn sealing_key_is_read_in_every_encoding() {
         let key = SealingKey::new([0xfb; KEY_BYTES]);
         let standard = STANDARD.encode(key.expose());
         let url_safe = URL_SAFE.encode(key.expose());
@@ -136,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_made_is_found_again() {
+    fn sealing_key_is_generated_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = default_path(&directory.path().join("data"));
         assert!(matches!(read(&path), Err(KeyFileError::Missing { .. })));
-        let made = read_or_make(&path, &system_env()).unwrap();
+        let made = read_or_create(&path, &system_env()).unwrap();
         assert_eq!(read(&path).unwrap(), made);
-        assert_eq!(read_or_make(&path, &system_env()).unwrap(), made);
+        assert_eq!(read_or_create(&path, &system_env()).unwrap(), made);
     }
 }

@@ -1,19 +1,16 @@
-//! The address of a store: an engine and a directory, or the memory of the process.
+//! Address of a store: an engine and a directory, or the memory of the process.
 
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
-use knowledge_storage_embedded::{DirectoryLock, Embedded, OpenError, StoreOptions, store_kind};
-use knowledge_storage_fjall::{Fjall, FjallStore};
-use knowledge_storage_sled::{Sled, SledSettings, SledStore};
+use knowledge_storage_embedded::{OpenError, store_kind};
+use knowledge_storage_fjall::Fjall;
+use knowledge_storage_sled::Sled;
 
-use crate::data::DataConfig;
-
-/// The engine of a store in a directory.
+/// Engine of a store in a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// sled, the default.
@@ -26,7 +23,7 @@ pub enum Engine {
 impl Engine {
     const ALL: [Self; 2] = [Self::Sled, Self::Fjall];
 
-    /// The name in addresses.
+    /// Returns the name in addresses.
     #[must_use]
     pub fn name(self) -> &'static str {
         use knowledge_storage_embedded::Engine as _;
@@ -41,7 +38,7 @@ impl Engine {
         Self::ALL.into_iter().find(|engine| engine.name() == name)
     }
 
-    /// The engine of the store that is in a directory, if one is and it is known.
+    /// Returns the engine of the store in a directory, if there is one with a known engine.
     ///
     /// # Errors
     /// Those of [`store_kind`].
@@ -49,26 +46,7 @@ impl Engine {
         Ok(store_kind(path)?.and_then(|kind| Self::named(&kind.engine)))
     }
 
-    /// Opens the store of this engine in a directory, or creates one if it is empty.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn open(
-        self,
-        lock: DirectoryLock,
-        config: &DataConfig,
-    ) -> Result<Arc<dyn Embedded>, OpenError> {
-        Ok(match self {
-            Self::Sled => {
-                let settings = SledSettings { mode: config.mode };
-                let options = options(config).engine(settings);
-                Arc::new(SledStore::open_locked(lock, options)?)
-            }
-            Self::Fjall => Arc::new(FjallStore::open_locked(lock, options(config))?),
-        })
-    }
-
-    /// The name of a file in the directory of a store of this engine that is not the store's, if there is one.
+    /// Returns the name of a file in a store's directory that is not the store's, if there is one.
     ///
     /// # Errors
     /// Those of reading the directory.
@@ -89,8 +67,10 @@ impl Engine {
         Ok(None)
     }
 
-    /// The most bytes of a new store that a byte of keys and values makes, for the check of the free space: measured were
-    /// 2.7 with sled and 0.4 with fjall. If it is exceeded, the new store is refused as full.
+    /// Returns the estimated bytes on disk per byte of keys and values in a new store.
+    ///
+    /// It is for the check of free space; 2.7 were measured with sled and 0.4 with fjall. If it is
+    /// exceeded, the new store fails as full.
     #[must_use]
     pub fn bytes_per_content_byte(self) -> u64 {
         match self {
@@ -100,38 +80,29 @@ impl Engine {
     }
 }
 
-fn options<S: Default>(config: &DataConfig) -> StoreOptions<S> {
-    StoreOptions::default()
-        .cache_bytes(config.cache_bytes)
-        .free_bytes_min(config.free_bytes_min)
-        .write_time_max(config.write_timeout)
-        .verify_entries(config.verifies_entries)
-        .accept_old_formats(config.accepts_old_formats)
-}
-
-/// The stores to choose from, with figures of 1,000,000 memories of 300 bytes on 2 cores.
+/// Help text on the available stores, with figures for 1,000,000 memories of 300 bytes on 2 cores.
 pub(crate) const STORES_FOR_HELP: &str = "\
 Stores, with figures of 1,000,000 memories of 300 bytes:
-  sled:DIR   the default: 5.2 kB on disk a memory, opens in 1 to 20 s
-  fjall:DIR  for large stores: 0.5 kB on disk a memory, opens in less than 1 s
-  memory:    for trials: gone when the process ends";
+  sled:DIR   the default: 5.2 kB on disk per memory, opens in 1 to 20 s
+  fjall:DIR  for large stores: 0.5 kB on disk per memory, opens in less than 1 s
+  memory:    for trials: lost when the process ends";
 
-/// The address of a store, written `sled:DIR`, `fjall:DIR` or `memory:`.
+/// Address of a store, written `sled:DIR`, `fjall:DIR` or `memory:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAddress {
-    /// A directory, which belongs to the store alone.
+    /// Directory that contains only the store.
     Directory {
-        /// The engine of the store.
+        /// Engine of the store.
         engine: Engine,
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// The memory of the process: the store goes with it.
+    /// Memory of the process, which ends with it.
     Memory,
 }
 
 impl StoreAddress {
-    /// The directory, if there is one.
+    /// Returns the directory, if there is one.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         match self {
@@ -141,13 +112,13 @@ impl StoreAddress {
     }
 }
 
-/// Text that is no address of a store.
+/// Error of parsing a store address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be {}", StoreAddress::NOTATION)]
 pub struct InvalidAddress;
 
 impl StoreAddress {
-    /// The notation of addresses, for messages.
+    /// Notation of addresses, for messages.
     pub const NOTATION: &'static str = "sled:DIR, fjall:DIR or memory:";
 }
 
@@ -182,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_is_read_as_it_is_written() {
+    fn store_address_round_trips() {
         for text in [
             "sled:./data",
             "fjall:/var/lib/knowledge",

@@ -1,6 +1,7 @@
-//! The clock and the randomness of the operating system.
+//! Clock and randomness of the operating system.
 //!
-//! Core takes both from outside (see [`knowledge_core::env`]). This is the only place of the server that reads them.
+//! Core takes both as parameters (see [`knowledge_core::env`]). Only this module of the server
+//! reads them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,9 +9,10 @@ use async_trait::async_trait;
 use knowledge_core::env::{Clock, Env, Randomness};
 use knowledge_core::model::Timestamp;
 
-/// The clock of the operating system; it waits with tokio's timer.
+/// Clock of the operating system; it sleeps with tokio's timer.
 ///
-/// [`sleep`](Clock::sleep) must be called within a tokio runtime whose timer is enabled, and panics elsewhere.
+/// [`sleep`](Clock::sleep) must be called within a tokio runtime whose timer is enabled; otherwise
+/// it panics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -25,7 +27,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Milliseconds since the Unix epoch, rounded down, negative before it.
+/// Returns milliseconds since the Unix epoch, rounded down, negative before it.
 fn unix_millis(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
@@ -36,22 +38,22 @@ fn unix_millis(time: SystemTime) -> i64 {
     }
 }
 
-/// The random bytes of the operating system.
+/// Random number generator of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsRandomness;
 
 impl Randomness for OsRandomness {
     /// # Panics
-    /// When the operating system has no random bytes to give. Tokens, secrets and identifiers are made of them, so
-    /// that there is nothing safe to go on with.
+    /// If the operating system provides no random bytes. Tokens, secrets and identifiers depend on
+    /// them, so there is no safe way to continue.
     fn fill(&self, buffer: &mut [u8]) {
         if let Err(error) = getrandom::fill(buffer) {
-            panic!("the operating system gives no random bytes: {error}");
+            panic!("the operating system provides no random bytes: {error}");
         }
     }
 }
 
-/// The environment of a service that runs on this machine: [`SystemClock`] and [`OsRandomness`].
+/// Returns the environment of a service on this machine: [`SystemClock`] and [`OsRandomness`].
 #[must_use]
 pub fn system_env() -> Env {
     Env::new(SystemClock, OsRandomness)
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milliseconds_are_rounded_down_on_both_sides_of_the_epoch() {
+    fn unix_milliseconds_round_down_before_and_after_the_epoch() {
         let micros = Duration::from_micros;
         assert_eq!(unix_millis(UNIX_EPOCH), 0);
         assert_eq!(unix_millis(UNIX_EPOCH + micros(1_999)), 1);
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_has_a_present_and_makes_distinct_identifiers() {
+    fn system_env_has_current_time_and_unique_identifiers() {
         let env = system_env();
         let year_2020 = Timestamp::from_millis(1_577_836_800_000);
         assert!(env.now() > year_2020, "{}", env.now());
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_clock_waits_at_least_as_long_as_it_was_told() {
+    async fn system_env_sleeps_at_least_as_long_as_requested() {
         let before = tokio::time::Instant::now();
         system_env().sleep(Duration::from_millis(20)).await;
         assert!(before.elapsed() >= Duration::from_millis(20));

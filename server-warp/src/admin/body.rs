@@ -1,4 +1,4 @@
-//! The bodies of answers on the admin socket: whole, or written while they are read.
+//! Response bodies on the admin socket: complete, or streamed while the client reads.
 
 use std::io;
 use std::pin::Pin;
@@ -8,89 +8,89 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// How many pieces wait for a slow client before their writer does.
-const PIECES_WAITING_MAX: usize = 4;
+/// Chunks queued for a slow client before the writer has to wait.
+const CHUNKS_QUEUED_MAX: usize = 4;
 
-/// The body of an answer.
+/// Body of a response.
 #[derive(Debug)]
 pub struct AdminBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Whole(Option<Bytes>),
-    Written(mpsc::Receiver<Piece>),
-    /// Nothing more is to come.
-    Over,
+    Complete(Option<Bytes>),
+    Streamed(mpsc::Receiver<Chunk>),
+    /// The body has ended.
+    Ended,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum Chunk {
     Data(Bytes),
     Failed(io::Error),
     End,
 }
 
-/// Writes a body while it is read. Dropped before [`finish`](Self::finish), it breaks the answer off.
+/// Writer of a streamed body. Dropping it before [`finish`](Self::finish) aborts the response.
 #[derive(Debug)]
-pub struct BodyWriter(mpsc::Sender<Piece>);
+pub struct BodyWriter(mpsc::Sender<Chunk>);
 
-/// The client went away before it had the whole answer.
+/// The client disconnected before it had the complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the client went away")]
+#[error("the client disconnected")]
 pub struct ClientGone;
 
 impl AdminBody {
-    /// A body, and what writes it.
+    /// Creates a streamed body and its writer.
     #[must_use]
     pub fn channel() -> (BodyWriter, Self) {
-        let (writer, pieces) = mpsc::channel(PIECES_WAITING_MAX);
-        (BodyWriter(writer), Self(Kind::Written(pieces)))
+        let (writer, chunks) = mpsc::channel(CHUNKS_QUEUED_MAX);
+        (BodyWriter(writer), Self(Kind::Streamed(chunks)))
     }
 }
 
 impl From<Bytes> for AdminBody {
     fn from(bytes: Bytes) -> Self {
-        Self(Kind::Whole(Some(bytes)))
+        Self(Kind::Complete(Some(bytes)))
     }
 }
 
 impl BodyWriter {
-    /// Hands a piece on, and waits while the client has enough to read.
+    /// Sends a chunk, after waiting for space in the queue.
     ///
     /// # Errors
-    /// [`ClientGone`]: nobody wants the rest.
-    pub async fn write(&self, piece: Bytes) -> Result<(), ClientGone> {
-        self.hand_on(Piece::Data(piece)).await
+    /// [`ClientGone`]: the rest is not needed.
+    pub async fn write(&self, chunk: Bytes) -> Result<(), ClientGone> {
+        self.send(Chunk::Data(chunk)).await
     }
 
-    /// The same from a thread that may block.
+    /// Sends a chunk from a thread that may block.
     ///
     /// # Errors
-    /// [`ClientGone`]: nobody wants the rest.
+    /// [`ClientGone`]: the rest is not needed.
     ///
     /// # Panics
     /// In an asynchronous context.
-    pub fn write_blocking(&self, piece: Bytes) -> Result<(), ClientGone> {
-        let sent = self.0.blocking_send(Piece::Data(piece));
+    pub fn write_blocking(&self, chunk: Bytes) -> Result<(), ClientGone> {
+        let sent = self.0.blocking_send(Chunk::Data(chunk));
         sent.map_err(|_| ClientGone)
     }
 
-    /// Ends the body: all of it was written.
+    /// Ends a complete body.
     ///
     /// # Errors
     /// [`ClientGone`]: the client may not have all of it.
     pub async fn finish(self) -> Result<(), ClientGone> {
-        self.hand_on(Piece::End).await
+        self.send(Chunk::End).await
     }
 
-    /// Breaks the answer off, as dropping the writer does, and says why in the log.
+    /// Aborts the response, as dropping the writer does, and logs the reason.
     pub async fn fail(self, error: io::Error) {
-        // A client that is gone does not have to be told.
-        let _ = self.hand_on(Piece::Failed(error)).await;
+        // A client that has disconnected needs no notice.
+        let _ = self.send(Chunk::Failed(error)).await;
     }
 
-    async fn hand_on(&self, piece: Piece) -> Result<(), ClientGone> {
-        self.0.send(piece).await.map_err(|_| ClientGone)
+    async fn send(&self, chunk: Chunk) -> Result<(), ClientGone> {
+        self.0.send(chunk).await.map_err(|_| ClientGone)
     }
 }
 
@@ -102,23 +102,23 @@ impl Body for AdminBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let piece = match &mut self.0 {
-            Kind::Whole(bytes) => bytes.take().map_or(Piece::End, Piece::Data),
-            Kind::Written(pieces) => ready!(pieces.poll_recv(context)).unwrap_or_else(|| {
-                let ended = io::Error::other("what wrote the answer ended before its end");
-                Piece::Failed(ended)
+        let chunk = match &mut self.0 {
+            Kind::Complete(bytes) => bytes.take().map_or(Chunk::End, Chunk::Data),
+            Kind::Streamed(chunks) => ready!(chunks.poll_recv(context)).unwrap_or_else(|| {
+                let ended = io::Error::other("the body's writer stopped early");
+                Chunk::Failed(ended)
             }),
-            Kind::Over => Piece::End,
+            Kind::Ended => Chunk::End,
         };
-        Poll::Ready(match piece {
-            Piece::Data(bytes) => Some(Ok(Frame::data(bytes))),
-            Piece::Failed(error) => {
-                self.0 = Kind::Over;
-                tracing::warn!(%error, "an answer on the admin socket is broken off");
+        Poll::Ready(match chunk {
+            Chunk::Data(bytes) => Some(Ok(Frame::data(bytes))),
+            Chunk::Failed(error) => {
+                self.0 = Kind::Ended;
+                tracing::warn!(%error, "admin response aborted");
                 Some(Err(error))
             }
-            Piece::End => {
-                self.0 = Kind::Over;
+            Chunk::End => {
+                self.0 = Kind::Ended;
                 None
             }
         })
@@ -126,11 +126,11 @@ impl Body for AdminBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => {
+            Kind::Complete(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Kind::Written(_) => SizeHint::default(),
-            Kind::Over => SizeHint::with_exact(0),
+            Kind::Streamed(_) => SizeHint::default(),
+            Kind::Ended => SizeHint::with_exact(0),
         }
     }
 }
@@ -142,15 +142,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_finished_is_whole_and_nothing_else() {
+    async fn admin_body_is_complete_only_if_finished() {
         let whole = AdminBody::from(Bytes::from_static(b"whole"));
         assert_eq!(whole.size_hint().exact(), Some(5));
         assert_eq!(whole.collect().await.unwrap().to_bytes(), "whole");
         for is_finished in [true, false] {
             let (writer, body) = AdminBody::channel();
             let writing = tokio::spawn(async move {
-                for piece in ["one ", "two ", "three ", "four ", "five ", "six"] {
-                    writer.write(Bytes::from_static(piece.as_bytes())).await?;
+                for chunk in ["one ", "two ", "three ", "four ", "five ", "six"] {
+                    writer.write(Bytes::from_static(chunk.as_bytes())).await?;
                 }
                 if is_finished {
                     writer.finish().await?;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_learns_that_its_client_is_gone() {
+    async fn admin_body_writer_is_notified_when_client_is_gone() {
         let (writer, body) = AdminBody::channel();
         drop(body);
         let written = writer.write(Bytes::from_static(b"one")).await;

@@ -1,4 +1,4 @@
-//! A command's end of the admin socket.
+//! Client of the admin socket, for commands.
 
 use std::fs;
 use std::io;
@@ -16,65 +16,63 @@ use tokio::net::UnixStream;
 
 use super::path::SocketPath;
 
-/// The user who may do everything.
+/// UID of the superuser.
 const ROOT: u32 = 0;
 
-/// Reaches the server behind an admin socket.
+/// Client of the server behind an admin socket.
 #[derive(Clone, Debug)]
 pub struct AdminClient {
     path: PathBuf,
-    /// The users who may listen there. Whoever else does is to learn no secret.
+    /// UIDs that may run the server. Requests contain secrets, so others receive nothing.
     trusted: Vec<u32>,
 }
 
-/// Why there is no answer.
+/// Reason for a missing response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No server is reached: nothing was done.
-    #[error("no server is reached on the admin socket {}: {source}", path.display())]
+    /// No server is reachable; nothing was sent.
+    #[error("cannot connect to the admin socket {}: {source}", path.display())]
     Unreachable {
         /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody listens who is not to be told anything: nothing was sent.
+    /// An untrusted user listens on the socket; nothing was sent.
     #[error(
-        "who listens on the admin socket {} is the user with the number {user}, and neither root, nor the user of \
-         this command, nor the owner of the data directory: nothing was sent", path.display()
+        "the admin socket {} is served by UID {user}, which is neither root, nor the user of this command, \
+         nor the owner of the data directory; nothing was sent", path.display()
     )]
-    Stranger {
+    UntrustedPeer {
         /// The path of the socket.
         path: PathBuf,
-        /// The user who listens.
+        /// UID of the listening process.
         user: u32,
     },
-    /// The server was reached and has not answered whole. Whether it did what was asked is not known.
-    #[error(
-        "the server went away before it had answered; whether it did what it was asked is not known: {0}"
-    )]
+    /// The connection failed before the response was complete; the outcome is unknown.
+    #[error("the connection to the server failed; the outcome of the request is unknown: {0}")]
     Broken(#[source] hyper::Error),
 }
 
-/// An answer, piece by piece.
+/// Body of a response, chunk by chunk.
 #[derive(Debug)]
-pub struct Pieces(Incoming);
+pub struct BodyStream(Incoming);
 
 impl AdminClient {
-    /// The client of a server that listens there now, as root or as the user of this process.
+    /// Connects to a server that runs as root or as the user of this process.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`]; [`ClientError::Stranger`].
+    /// [`ClientError::Unreachable`]; [`ClientError::UntrustedPeer`].
     pub async fn connect(path: &Path) -> Result<Self, ClientError> {
         let own = rustix::process::geteuid().as_raw();
         Self::connect_to(path, vec![own, ROOT]).await
     }
 
-    /// The same for the server of a data directory, which may also run as the owner of that.
+    /// Connects to the server of a data directory, which may also run as the directory's owner.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`]; [`ClientError::Stranger`].
+    /// [`ClientError::Unreachable`]; [`ClientError::UntrustedPeer`].
     pub async fn connect_of(
         path: &Path,
         data_directory: Option<&Path>,
@@ -96,33 +94,33 @@ impl AdminClient {
         Ok(client)
     }
 
-    /// The answer to a request, whole.
+    /// Sends a request and returns the complete response.
     ///
     /// # Errors
-    /// [`ClientError`], one by one.
+    /// [`ClientError`].
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
-        let (head, pieces) = self.stream(request).await?.into_parts();
-        let body = pieces.0.collect().await.map_err(ClientError::Broken)?;
+        let (head, stream) = self.stream(request).await?.into_parts();
+        let body = stream.0.collect().await.map_err(ClientError::Broken)?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }
 
-    /// The answer to a request, as it comes.
+    /// Sends a request and returns the response with its body as a stream.
     ///
     /// # Errors
-    /// [`ClientError`], one by one.
+    /// [`ClientError`].
     pub async fn stream(
         &self,
         mut request: Request<Bytes>,
-    ) -> Result<Response<Pieces>, ClientError> {
+    ) -> Result<Response<BodyStream>, ClientError> {
         let io = TokioIo::new(self.dial().await?);
         let handshake = http1::handshake(io).await;
         let (mut sender, connection) = handshake.map_err(ClientError::Broken)?;
-        // Ends with the answer.
+        // The task ends with the response.
         tokio::spawn(connection);
         let host = HeaderValue::from_static("admin.localhost");
         request.headers_mut().insert(HOST, host);
         let sent = sender.send_request(request.map(Full::new)).await;
-        Ok(sent.map_err(ClientError::Broken)?.map(Pieces))
+        Ok(sent.map_err(ClientError::Broken)?.map(BodyStream))
     }
 
     async fn dial(&self) -> Result<UnixStream, ClientError> {
@@ -136,7 +134,7 @@ impl AdminClient {
             .map_err(unreachable)?;
         let user = stream.peer_cred().map_err(unreachable)?.uid();
         if !self.trusted.contains(&user) {
-            return Err(ClientError::Stranger {
+            return Err(ClientError::UntrustedPeer {
                 path: self.path.clone(),
                 user,
             });
@@ -145,11 +143,11 @@ impl AdminClient {
     }
 }
 
-impl Pieces {
-    /// The next piece; `None` behind the last one of an answer that came whole.
+impl BodyStream {
+    /// Returns the next chunk; `None` after the last one of a complete response.
     ///
     /// # Errors
-    /// [`ClientError::Broken`]: the rest will not come.
+    /// [`ClientError::Broken`]: the rest is lost.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         while !self.0.is_end_stream() {
             match self.0.frame().await {
@@ -165,7 +163,7 @@ impl Pieces {
         Ok(None)
     }
 
-    /// All that is still to come.
+    /// Returns the rest of the body.
     ///
     /// # Errors
     /// [`ClientError::Broken`].
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stranger_who_listens_is_told_nothing() {
+    async fn admin_client_sends_nothing_to_foreign_listener() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("data.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -190,19 +188,19 @@ mod tests {
         let refused = AdminClient::connect_to(&path, vec![own + 1]).await;
         let error = refused.unwrap_err();
         assert!(
-            matches!(error, ClientError::Stranger { user, .. } if user == own),
+            matches!(error, ClientError::UntrustedPeer { user, .. } if user == own),
             "{error}"
         );
         let client = AdminClient::connect_of(&path, Some(scratch.path()))
             .await
             .unwrap();
-        // Each request is on a connection of its own, to whoever listens then.
+        // Each request opens its own connection, and the listener may have changed.
         let later = AdminClient {
             trusted: vec![own + 1],
             ..client
         };
         let sent = later.send(Request::new(Bytes::new())).await;
-        assert!(matches!(sent, Err(ClientError::Stranger { .. })));
+        assert!(matches!(sent, Err(ClientError::UntrustedPeer { .. })));
         drop(listener);
     }
 }

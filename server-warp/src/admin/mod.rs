@@ -1,25 +1,28 @@
-//! The admin socket: the operator's side of a running server, and how commands reach it.
+//! The admin socket: the operator's interface of a running server, and its use by commands.
 //!
-//! A server listens on a Unix domain socket beside its data directory (`DIR.sock`, mode 0600) and speaks HTTP/1 there,
-//! unless [`SocketPlace`] says otherwise.
-//! What can be asked is core's [`AdminApi`](knowledge_core::api::AdminApi), whose paths are unknown on the public
-//! address. Who can open the socket is the operator: the permissions of the file decide, and the server looks at the
-//! user behind each connection too (its own user and root are let in). A command builds its requests for the same
-//! interface and sends them through a [`Transport`]: over the socket where a server holds the directory, else to the
-//! interface over the store that it opens itself. So there is one way, with and without a server.
+//! A server listens on a Unix domain socket beside its data directory (`DIR.sock`, mode 0600) and
+//! speaks HTTP/1 there, unless [`SocketPlace`] says otherwise. It serves core's
+//! [`AdminApi`](knowledge_core::api::AdminApi), whose paths do not exist on the public address.
+//! Access is controlled by the permissions of the file and by the UID of each connection: only the
+//! server's own user and root are accepted.
 //!
-//! # Long answers
+//! A command builds a request and sends it through a [`Transport`]: over the socket if a server
+//! holds the directory, otherwise to the same interface over the store that the command opens
+//! itself. Commands therefore behave the same with and without a server.
 //!
-//! What is too long for one piece of memory, a backup for one, is a [`LongOperation`]: it has a path of its own on the
-//! socket and answers with an [`AdminBody`] that it writes while the client reads.
+//! # Long responses
 //!
-//! - On the server: [`AdminSocket::with`] adds it. [`AdminBody::channel`] gives the two ends of a body. The writer waits
-//!   while the client is slow; it learns by an error that the client is gone, or has taken nothing for
-//!   [`WRITE_STALL_TIMEOUT`]; and what it does not [`finish`](BodyWriter::finish) reaches the client as a broken
-//!   answer, never as a shorter one.
-//! - In a command: [`Transport::server`] is the [`AdminClient`] where a server holds the directory, whose
-//!   [`stream`](AdminClient::stream) gives the answer piece by piece. Where it is `None`, [`Transport::store`] has the
-//!   store that was opened instead.
+//! A response that is too large for memory, such as a backup, comes from a [`LongOperation`]: it
+//! has its own path on the socket and responds with an [`AdminBody`] that it writes while the
+//! client reads.
+//!
+//! - Server: [`AdminSocket::with`] adds it. [`AdminBody::channel`] returns both ends of a body. The
+//!   writer waits for a slow client, and gets an error once the client has disconnected or has read
+//!   nothing for [`WRITE_STALL_TIMEOUT`]. A body without [`finish`](BodyWriter::finish) reaches the
+//!   client as an aborted response, never as a shorter one.
+//! - Command: [`Transport::server`] is the [`AdminClient`] if a server holds the directory; its
+//!   [`stream`](AdminClient::stream) returns the response chunk by chunk. Otherwise
+//!   [`Transport::store`] is the store that was opened.
 
 mod body;
 #[cfg(unix)]
@@ -34,7 +37,7 @@ mod transport;
 
 pub use body::{AdminBody, BodyWriter, ClientGone};
 #[cfg(unix)]
-pub use client::{AdminClient, ClientError, Pieces};
+pub use client::{AdminClient, BodyStream, ClientError};
 #[cfg(unix)]
 pub use socket::{AdminSocket, LongOperation, SocketError, WRITE_STALL_TIMEOUT};
 pub use transport::{OpenedStore, Transport, TransportError};
@@ -43,23 +46,23 @@ use std::path::PathBuf;
 
 use crate::data::{DataConfig, DataError};
 
-/// Where the admin socket of a data directory is.
+/// Location of a data directory's admin socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SocketPlace {
-    /// Beside the directory, under its name with `.sock` behind it.
+    /// Beside the directory, with `.sock` appended to its name.
     #[default]
     Beside,
-    /// There.
+    /// This path.
     At(PathBuf),
-    /// Nowhere: there is none.
+    /// No socket.
     Off,
 }
 
 impl SocketPlace {
-    /// The path of the socket, if there is one.
+    /// Returns the path of the socket, if there is one.
     ///
     /// # Errors
-    /// [`DataError::Unnamed`] for a directory that nothing can stand beside.
+    /// [`DataError::Unnamed`] for a directory that cannot have a sibling.
     pub fn path(&self, data: &DataConfig) -> Result<Option<PathBuf>, DataError> {
         match self {
             Self::Beside if data.directory().is_none() => Ok(None),

@@ -1,14 +1,14 @@
-//! Paths of sockets, which systems take up to a length far below that of other paths.
+//! Socket paths, for which systems have a much lower length limit than for other paths.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The longest path that a socket's address has room for, in bytes, without the zero behind it.
+/// Maximum length of a socket's path in bytes, without the terminating zero.
 const PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
-/// A path as the system takes it for a socket. What it rests on stays open with it.
+/// A path short enough for a socket, and the open directory that it may refer to.
 #[derive(Debug)]
 pub(super) struct SocketPath {
     path: PathBuf,
@@ -16,10 +16,10 @@ pub(super) struct SocketPath {
 }
 
 impl SocketPath {
-    /// A path of any length where the system has a way to name it shortly.
+    /// Returns the path, shortened if it is too long and the system has a way to do so.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidFilename`] for one that is too long; those of opening its directory.
+    /// [`io::ErrorKind::InvalidFilename`] if it is still too long; those of opening its directory.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         if is_short(path) {
             return Ok(Self {
@@ -39,7 +39,7 @@ fn is_short(path: &Path) -> bool {
     path.as_os_str().as_bytes().len() <= PATH_BYTES_MAX
 }
 
-/// Through the open directory: however deep it is, its number is short.
+/// Refers to the directory by its open descriptor, whose path is short.
 #[cfg(target_os = "linux")]
 fn shortened(path: &Path) -> io::Result<SocketPath> {
     use std::os::fd::AsRawFd;

@@ -26,30 +26,30 @@ use super::body::AdminBody;
 use super::path::SocketPath;
 use crate::net::{REQUEST_ID, StallGuard};
 
-/// Connections served at once; further ones wait.
+/// Concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
 /// Connections that may wait.
 const BACKLOG: u32 = 128;
-/// Time for the header and for the body of a request to arrive.
+/// Timeout for the headers and for the body of a request.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of its answer before it counts as gone.
+/// Time without progress in reading a response after which a client is disconnected.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the requests in work to finish when the server is stopped; long answers are broken off then.
+/// Grace period for requests in flight at shutdown; long responses are aborted after it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long accepting rests after the process has run out of files.
-const ACCEPT_REST: Duration = Duration::from_millis(100);
+/// Pause of accepting after an error, such as too many open files.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// An operation of the socket that core does not have, whose answer may be long.
+/// An operation that only the socket has, and whose response may be long.
 #[async_trait]
 pub trait LongOperation: Send + Sync + 'static {
     /// Its path, such as `/admin/v1/backup`.
     fn path(&self) -> &'static str;
 
-    /// Answers a request for its path, of any method.
-    async fn answer(&self, request: Request<Bytes>) -> Response<AdminBody>;
+    /// Responds to a request for its path, with any method.
+    async fn respond(&self, request: Request<Bytes>) -> Response<AdminBody>;
 }
 
-/// The admin socket of a server, bound and not yet accepting. The file goes with it.
+/// The admin socket of a server, bound and not yet accepting. Dropping it removes the file.
 pub struct AdminSocket {
     listener: UnixListener,
     path: PathBuf,
@@ -57,40 +57,40 @@ pub struct AdminSocket {
     handler: Handler,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Handler {
     api: AdminApi,
     long: Vec<Arc<dyn LongOperation>>,
 }
 
-/// Why there is no admin socket.
+/// Reason for a missing admin socket.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// Another server listens there.
+    /// Another server listens on the path.
     #[error("another server listens on the admin socket {}", path.display())]
     InUse {
         /// The path.
         path: PathBuf,
     },
-    /// Something else has that name, which is not for a server to remove.
-    #[error("{} is there and is no socket: remove it, or choose another admin socket", path.display())]
+    /// The path is a file of another kind, which the server must not remove.
+    #[error("{} exists and is not a socket; remove it or choose another admin socket", path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// The system takes no socket of that path.
-    #[error("the path of the admin socket {} is too long for a socket: choose a shorter one", path.display())]
+    /// The path is too long for a socket.
+    #[error("the path of the admin socket {} is too long; choose a shorter one", path.display())]
     PathTooLong {
         /// The path.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot listen on the admin socket {}: {source}", path.display())]
     Io {
         /// The path.
         path: PathBuf,
-        /// Its error.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -104,11 +104,12 @@ impl std::fmt::Debug for AdminSocket {
 }
 
 impl AdminSocket {
-    /// Listens at this path for requests to `api`. What a server left there that was killed is replaced. The caller
-    /// holds the data directory, so that no other server of it is about to do the same.
+    /// Listens on a path for requests to `api`, replacing the socket of a server that was killed.
+    ///
+    /// The caller holds the data directory, so that no other server of it does the same.
     ///
     /// # Errors
-    /// [`SocketError`], one by one.
+    /// [`SocketError`].
     pub async fn bind(path: &Path, api: AdminApi) -> Result<Self, SocketError> {
         let failed = |source: io::Error| SocketError::Io {
             path: path.to_owned(),
@@ -120,10 +121,10 @@ impl AdminSocket {
             },
             _ => failed(error),
         })?;
-        clear_the_way(path, &address).await?;
+        remove_stale(path, &address).await?;
         let bound = UnixSocket::new_stream().and_then(|socket| {
             socket.bind(address.as_path())?;
-            // Nobody can connect before it listens, so that nobody comes before the permissions are right.
+            // Set before it listens, so that no connection precedes the permissions.
             fs::set_permissions(path, Permissions::from_mode(0o600))?;
             let identity = identity(&fs::symlink_metadata(path)?);
             Ok((socket.listen(BACKLOG)?, identity))
@@ -147,13 +148,15 @@ impl AdminSocket {
         self
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Serves until `shutdown` resolves; then removes the file, and finishes the requests in work, for some seconds.
+    /// Serves until `shutdown` resolves, then removes the file and completes requests in flight.
+    ///
+    /// The completion is limited to a few seconds.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let (stop, stopped) = watch::channel(false);
@@ -178,7 +181,7 @@ impl AdminSocket {
             () = accepting => {}
             () = shutdown => {}
         }
-        // Who comes now is to hear at once that nobody listens.
+        // New clients fail immediately instead of waiting.
         drop(self);
         stop.send_replace(true);
         let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
@@ -188,7 +191,7 @@ impl AdminSocket {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        // Another server may have a socket of the same name by now: that one stays.
+        // Another server may have created a socket of the same name since, which stays.
         let is_ours =
             fs::symlink_metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity);
         if is_ours {
@@ -197,13 +200,13 @@ impl Drop for AdminSocket {
     }
 }
 
-/// What tells a file from another one of the same name.
+/// Returns the identity of a file, which tells it from others of the same name.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Removes the socket of a server that is no more.
-async fn clear_the_way(path: &Path, address: &SocketPath) -> Result<(), SocketError> {
+/// Removes the socket of a server that has ended.
+async fn remove_stale(path: &Path, address: &SocketPath) -> Result<(), SocketError> {
     let path_buf = || path.to_owned();
     let failed = |source| SocketError::Io {
         path: path_buf(),
@@ -232,7 +235,7 @@ async fn accept(listener: &UnixListener) -> UnixStream {
             Ok((stream, _)) => return stream,
             Err(error) => {
                 tracing::error!(%error, "cannot accept connections on the admin socket");
-                tokio::time::sleep(ACCEPT_REST).await;
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         }
     }
@@ -246,7 +249,7 @@ async fn serve(handler: Arc<Handler>, stream: UnixStream, mut stopped: watch::Re
         .header_read_timeout(READ_TIMEOUT);
     let service = service_fn(move |request| {
         let handler = Arc::clone(&handler);
-        async move { Ok::<_, Infallible>(handler.answer(peer, request).await) }
+        async move { Ok::<_, Infallible>(handler.handle(peer, request).await) }
     });
     let io = TokioIo::new(StallGuard::new(stream, WRITE_STALL_TIMEOUT));
     let mut connection = std::pin::pin!(protocol.serve_connection(io, service));
@@ -255,19 +258,19 @@ async fn serve(handler: Arc<Handler>, stream: UnixStream, mut stopped: watch::Re
         _ = stopped.wait_for(|stopped| *stopped) => {}
     }
     connection.as_mut().graceful_shutdown();
-    // Whatever breaks the connection is its client's.
+    // Errors of a connection concern only its client.
     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
 }
 
 impl Handler {
-    async fn answer(&self, peer: Option<u32>, request: Request<Incoming>) -> Response<AdminBody> {
+    async fn handle(&self, peer: Option<u32>, request: Request<Incoming>) -> Response<AdminBody> {
         let (began, method) = (Instant::now(), request.method().clone());
         let path = request.uri().path().to_owned();
         let response = if is_operator(peer) {
             self.respond(request).await
         } else {
-            let reason = "the admin socket is for the user that the server runs as, and for root";
-            self.refuse(Error::forbidden(reason))
+            let reason = "only the server's user and root may use the admin socket";
+            self.reject(Error::forbidden(reason))
         };
         let request_id = response.headers().get(REQUEST_ID);
         tracing::info!(
@@ -288,29 +291,29 @@ impl Handler {
         let body = match tokio::time::timeout(READ_TIMEOUT, reading).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return self.refuse(Error::PayloadTooLarge { bytes_max });
+                return self.reject(Error::PayloadTooLarge { bytes_max });
             }
             _ => {
-                let message = "must arrive whole, and in time";
+                let message = "must arrive completely and in time";
                 let error = Error::invalid("body", ProblemCode::InvalidValue, message);
-                return self.refuse(error);
+                return self.reject(error);
             }
         };
         let request = Request::from_parts(head, body);
         let path = request.uri().path();
         match self.long.iter().find(|operation| operation.path() == path) {
-            Some(operation) => operation.answer(request).await,
+            Some(operation) => operation.respond(request).await,
             None => self.api.handle(request).await.map(AdminBody::from),
         }
     }
 
-    fn refuse(&self, error: Error) -> Response<AdminBody> {
-        self.api.refuse(error).map(AdminBody::from)
+    fn reject(&self, error: Error) -> Response<AdminBody> {
+        self.api.reject(error).map(AdminBody::from)
     }
 }
 
-/// Whether a connection of this user is the operator's. Whoever changed the permissions of the file did not ask for
-/// more than to look at it.
+/// True if a connection of this user is the operator's. Relaxed file permissions do not extend
+/// this.
 fn is_operator(peer: Option<u32>) -> bool {
     let own = rustix::process::geteuid().as_raw();
     peer.is_some_and(|peer| peer == own || peer == 0)
@@ -321,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operator_is_the_own_user_or_root() {
+    fn operator_is_process_user_or_root() {
         let own = rustix::process::geteuid().as_raw();
         assert!(is_operator(Some(own)) && is_operator(Some(0)));
         assert!(!is_operator(Some(own + 1)) && !is_operator(None));

@@ -1,4 +1,4 @@
-//! The socket, from both ends.
+//! Tests of the admin socket, from both ends.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ async fn bind(path: &Path) -> Result<AdminSocket, SocketError> {
     AdminSocket::bind(path, api().await).await
 }
 
-/// Serves until what is returned first is dropped.
+/// Serves until the returned sender is dropped.
 fn run(socket: AdminSocket) -> (oneshot::Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async {
@@ -43,7 +43,7 @@ fn get(path: &str) -> Request<Bytes> {
 }
 
 #[tokio::test]
-async fn it_answers_its_owner_alone_and_goes_with_its_server() {
+async fn admin_socket_serves_only_its_owner_and_goes_with_server() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("data.sock");
     let (stop, running) = run(bind(&path).await.unwrap());
@@ -64,7 +64,7 @@ async fn it_answers_its_owner_alone_and_goes_with_its_server() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn admin_socket_rejects_oversized_request() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("data.sock");
     let (_stop, _running) = run(bind(&path).await.unwrap());
@@ -76,10 +76,10 @@ async fn what_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_dead_socket_is_replaced_and_nothing_else_is() {
+async fn admin_socket_replaces_only_a_dead_socket() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("data.sock");
-    // The file of a process that was killed: nobody listens behind it.
+    // The file of a killed process, without a listener.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let first = bind(&path).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_dead_socket_is_replaced_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn the_socket_of_another_server_is_not_taken_along() {
+async fn admin_socket_keeps_file_of_another_server() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("data.sock");
     let first = bind(&path).await.unwrap();
@@ -105,7 +105,7 @@ async fn the_socket_of_another_server_is_not_taken_along() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_directory_may_be_deeper_than_sockets_reach() {
+async fn admin_socket_path_may_exceed_socket_address_length() {
     let scratch = tempfile::tempdir().unwrap();
     let deep = scratch.path().join("d".repeat(200)).join("e".repeat(200));
     fs::create_dir_all(&deep).unwrap();
@@ -121,7 +121,7 @@ async fn a_directory_may_be_deeper_than_sockets_reach() {
     assert!(matches!(long, SocketError::PathTooLong { .. }), "{long}");
 }
 
-/// Counts, for as long as somebody listens, or to a number that the query names, or breaks off there.
+/// A counter: without end until its client goes, up to a number in the query, or broken off there.
 struct Counting(std::sync::Mutex<Option<oneshot::Sender<ClientGone>>>);
 
 #[async_trait]
@@ -130,17 +130,17 @@ impl LongOperation for Counting {
         "/admin/v1/counting"
     }
 
-    async fn answer(&self, request: Request<Bytes>) -> Response<AdminBody> {
+    async fn respond(&self, request: Request<Bytes>) -> Response<AdminBody> {
         let (writer, body) = AdminBody::channel();
         let query = request.uri().query().unwrap_or_default().to_owned();
         let is_broken = query.starts_with("broken");
         let end = query.split('=').nth(1).and_then(|end| end.parse().ok());
-        let told = self.0.lock().unwrap().take();
+        let gone_notice = self.0.lock().unwrap().take();
         tokio::spawn(async move {
             for number in 0..end.unwrap_or(u64::MAX) {
                 let line = format!("{number:>65535}\n");
                 if let Err(gone) = writer.write(line.into()).await {
-                    told.map(|told| told.send(gone));
+                    gone_notice.map(|gone_notice| gone_notice.send(gone));
                     return;
                 }
             }
@@ -155,22 +155,22 @@ impl LongOperation for Counting {
 }
 
 #[tokio::test]
-async fn a_long_answer_comes_whole_or_is_seen_to_be_broken() {
+async fn admin_response_is_complete_or_reported_as_broken() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("data.sock");
-    let (tell, told) = oneshot::channel();
+    let (tell, gone_notice) = oneshot::channel();
     let counting = Counting(std::sync::Mutex::new(Some(tell)));
     let socket = bind(&path).await.unwrap().with(Arc::new(counting));
     let (_stop, _running) = run(socket);
     let client = AdminClient::connect(&path).await.unwrap();
 
-    // For ever, to a client that goes away: the writer learns it.
+    // The counting never ends; the client goes away, and the writer is notified.
     let answer = client.stream(get("/admin/v1/counting")).await.unwrap();
     let mut pieces = answer.into_body();
     let first = pieces.next().await.unwrap().unwrap();
     assert!(!first.is_empty());
     drop(pieces);
-    assert_eq!(told.await.unwrap(), ClientGone);
+    assert_eq!(gone_notice.await.unwrap(), ClientGone);
 
     let answer = client
         .stream(get("/admin/v1/counting?whole=100"))
@@ -191,7 +191,7 @@ async fn a_long_answer_comes_whole_or_is_seen_to_be_broken() {
     assert!(matches!(broken, ClientError::Broken(_)), "{broken}");
 }
 
-/// Says that it was asked, and answers when it is let.
+/// A service that reports each request, and responds on demand.
 struct Waiting(std::sync::Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>);
 
 #[async_trait]
@@ -200,7 +200,7 @@ impl LongOperation for Waiting {
         "/admin/v1/waiting"
     }
 
-    async fn answer(&self, _request: Request<Bytes>) -> Response<AdminBody> {
+    async fn respond(&self, _request: Request<Bytes>) -> Response<AdminBody> {
         let (asked, go) = self.0.lock().unwrap().take().unwrap();
         asked.send(()).unwrap();
         let _ = go.await;
@@ -211,7 +211,7 @@ impl LongOperation for Waiting {
 }
 
 #[tokio::test]
-async fn nobody_is_let_wait_by_a_server_that_finishes_what_is_in_work() {
+async fn admin_server_accepts_no_requests_while_draining() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("data.sock");
     let (tell, asked) = oneshot::channel();
@@ -219,7 +219,7 @@ async fn nobody_is_let_wait_by_a_server_that_finishes_what_is_in_work() {
     let waiting = Waiting(std::sync::Mutex::new(Some((tell, go))));
     let (stop, running) = run(bind(&path).await.unwrap().with(Arc::new(waiting)));
     let client = AdminClient::connect(&path).await.unwrap();
-    let in_work = tokio::spawn(async move { client.send(get("/admin/v1/waiting")).await });
+    let in_flight = tokio::spawn(async move { client.send(get("/admin/v1/waiting")).await });
     asked.await.unwrap();
     drop(stop);
     while path.exists() {
@@ -228,7 +228,7 @@ async fn nobody_is_let_wait_by_a_server_that_finishes_what_is_in_work() {
     let late = AdminClient::connect(&path).await;
     assert!(matches!(late, Err(ClientError::Unreachable { .. })));
     let_go.send(()).unwrap();
-    let answer = in_work.await.unwrap().unwrap();
+    let answer = in_flight.await.unwrap().unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
     running.await.unwrap();
 }

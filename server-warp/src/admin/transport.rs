@@ -1,4 +1,4 @@
-//! One way to the operator's interface, with and without a server.
+//! Access to the operator's interface, with and without a server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,90 +14,94 @@ use crate::config::Config;
 use crate::data::{Data, DataError};
 use crate::system::system_env;
 
-/// How often a directory that is held without a socket is looked at again: its server may be about to listen.
+/// Attempts to reach a directory that is held without a socket: its server may be starting.
 const ATTEMPTS_MAX: u32 = 20;
-/// Time between two looks.
+/// Interval between two attempts.
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(150);
 
-/// Carries requests to the operator's interface of a data directory.
+/// Carrier of requests to the operator's interface of a data directory.
 #[derive(Debug)]
 pub enum Transport {
-    /// To the server that holds the directory.
+    /// The server that holds the directory.
     #[cfg(unix)]
     Server(AdminClient),
-    /// To the store, which no other process has now.
+    /// The store, opened by this process.
     Store(Box<OpenedStore>),
 }
 
-/// A store that this process opened, and the operator's interface to it.
+/// A store that this process opened, with the operator's interface to it.
 #[derive(Debug)]
 pub struct OpenedStore {
     /// The store and its key.
     pub data: Data,
-    /// The interface.
+    /// The operator's interface.
     pub api: AdminApi,
 }
 
-/// Why a request does not come to the operator's interface.
+/// Reason why a request does not reach the operator's interface.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// No server listens, and the store does not open.
+    /// No server listens, and the store cannot be opened.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The directory is another user's. What this process makes in it the server could not read.
+    /// The directory belongs to another user.
+    ///
+    /// The user's server could not read files that this process creates.
     #[error(
-        "{} belongs to the user with the number {owner}: start its server, or run this command as that user, \
-         for example with sudo -u '#{owner}'", path.display()
+        "{} is owned by UID {owner}; start its server, or run this command as its owner, for example with \
+         sudo -u '#{owner}'", path.display()
     )]
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// The user that it belongs to.
+        /// UID of the owner.
         owner: u32,
     },
-    /// Another process holds the directory, and no server is reached on its admin socket.
+    /// Another process holds the directory, and its admin socket is unreachable.
     #[error("{held}, and {}", describe(.socket, .why))]
     Held {
-        /// Who holds it.
+        /// The error of opening the store, which names the process.
         held: Box<DataError>,
         /// The path of the socket.
         socket: PathBuf,
-        /// Why nobody is reached there.
+        /// The error of the socket.
         why: std::io::Error,
     },
-    /// The server gave no answer.
+    /// The server did not respond.
     #[cfg(unix)]
     #[error(transparent)]
     Server(#[from] ClientError),
 }
 
-/// What hinders, and what can be done.
+/// Describes the obstacle and its remedy.
 fn describe(socket: &Path, why: &std::io::Error) -> String {
     let socket = socket.display();
     match why.kind() {
         std::io::ErrorKind::PermissionDenied => format!(
-            "its admin socket {socket} is another user's: run this command as the user that the server runs as, or as root"
+            "its admin socket {socket} belongs to another user; run this command as the server's user or as root"
         ),
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => format!(
-            "no server listens on the admin socket {socket}: if that process is a server with another admin socket, \
-             name it with --admin-socket; else wait until it ends"
+            "no server listens on the admin socket {socket}; if that process is a server with another admin \
+             socket, pass its path with --admin-socket, otherwise wait until it ends"
         ),
-        _ => format!("no server is reached on the admin socket {socket} ({why})"),
+        _ => format!("its admin socket {socket} cannot be reached ({why})"),
     }
 }
 
 impl Transport {
-    /// Finds the way to the operator's interface of a directory: the socket where a server holds it, else the store.
-    /// A store is made only where `may_make` says so.
+    /// Reaches the operator's interface: over the socket if a server holds the directory, else the
+    /// store.
+    ///
+    /// A missing store is created only if `may_create` is true.
     ///
     /// # Errors
-    /// [`TransportError::Data`]; [`TransportError::Held`].
+    /// [`TransportError`].
     #[cfg(unix)]
-    pub async fn open(config: &Config, may_make: bool) -> Result<Self, TransportError> {
+    pub async fn open(config: &Config, may_create: bool) -> Result<Self, TransportError> {
         let Some(socket) = config.admin_socket.path(&config.data)? else {
-            refuse_foreign(config.data.directory(), own_user())?;
-            return Ok(Self::Store(Box::new(open_store(config, may_make).await?)));
+            reject_foreign(config.data.directory(), own_user())?;
+            return Ok(Self::Store(Box::new(open_store(config, may_create).await?)));
         };
         for attempt in 1.. {
             let why = match AdminClient::connect_of(&socket, config.data.directory()).await {
@@ -105,12 +109,12 @@ impl Transport {
                 Err(ClientError::Unreachable { source, .. }) => source,
                 Err(error) => return Err(error.into()),
             };
-            refuse_foreign(config.data.directory(), own_user())?;
-            let held = match open_store(config, may_make).await {
+            reject_foreign(config.data.directory(), own_user())?;
+            let held = match open_store(config, may_create).await {
                 Err(error @ DataError::Store(OpenError::InUse { .. })) => error,
                 opened => return Ok(Self::Store(Box::new(opened?))),
             };
-            // One who starts, or ends, has the directory without the socket for a moment.
+            // A server that starts or stops holds the directory without the socket for a moment.
             if attempt == ATTEMPTS_MAX || why.kind() == std::io::ErrorKind::PermissionDenied {
                 return Err(TransportError::Held {
                     held: Box::new(held),
@@ -123,16 +127,16 @@ impl Transport {
         unreachable!("the last attempt returns")
     }
 
-    /// Finds the way to the operator's interface of a directory: the store, there being no sockets here.
+    /// Reaches the operator's interface through the store; there are no Unix sockets here.
     ///
     /// # Errors
     /// [`TransportError::Data`].
     #[cfg(not(unix))]
-    pub async fn open(config: &Config, may_make: bool) -> Result<Self, TransportError> {
-        Ok(Self::Store(Box::new(open_store(config, may_make).await?)))
+    pub async fn open(config: &Config, may_create: bool) -> Result<Self, TransportError> {
+        Ok(Self::Store(Box::new(open_store(config, may_create).await?)))
     }
 
-    /// The answer to a request.
+    /// Sends a request and returns the response.
     ///
     /// # Errors
     /// [`TransportError::Server`].
@@ -144,7 +148,7 @@ impl Transport {
         }
     }
 
-    /// The server that holds the directory, if one does.
+    /// Returns the server that holds the directory, if one does.
     #[cfg(unix)]
     #[must_use]
     pub fn server(&self) -> Option<&AdminClient> {
@@ -154,7 +158,7 @@ impl Transport {
         }
     }
 
-    /// The store that was opened, where no server holds the directory.
+    /// Returns the opened store, if no server holds the directory.
     #[must_use]
     pub fn store(&self) -> Option<&OpenedStore> {
         match self {
@@ -170,9 +174,9 @@ fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Refuses to write into the directory of another user, as root could: its owner would be locked out of what is made.
+/// Rejects the directory of another user, who could not read the files that root creates in it.
 #[cfg(unix)]
-fn refuse_foreign(directory: Option<&Path>, user: u32) -> Result<(), TransportError> {
+fn reject_foreign(directory: Option<&Path>, user: u32) -> Result<(), TransportError> {
     use std::os::unix::fs::MetadataExt;
 
     let Some(directory) = directory else {
@@ -183,15 +187,15 @@ fn refuse_foreign(directory: Option<&Path>, user: u32) -> Result<(), TransportEr
             path: directory.to_owned(),
             owner: found.uid(),
         }),
-        // Whatever else is wrong, opening says it better.
+        // Opening the store reports other problems better.
         _ => Ok(()),
     }
 }
 
-async fn open_store(config: &Config, may_make: bool) -> Result<OpenedStore, DataError> {
-    // What is made in the memory of a command would go with it.
+async fn open_store(config: &Config, may_create: bool) -> Result<OpenedStore, DataError> {
+    // A store in memory would be lost when the command ends.
     config.data.path()?;
-    let data = if may_make {
+    let data = if may_create {
         config.data.open().await?
     } else {
         config.data.open_existing().await?
@@ -209,15 +213,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_directory_of_another_user_is_left_alone() {
+    fn admin_transport_rejects_directory_of_another_user() {
         let scratch = tempfile::tempdir().unwrap();
-        assert!(refuse_foreign(Some(scratch.path()), own_user()).is_ok());
-        assert!(refuse_foreign(Some(&scratch.path().join("none")), own_user() + 1).is_ok());
-        let error = refuse_foreign(Some(scratch.path()), own_user() + 1).unwrap_err();
+        assert!(reject_foreign(Some(scratch.path()), own_user()).is_ok());
+        assert!(reject_foreign(Some(&scratch.path().join("none")), own_user() + 1).is_ok());
+        let error = reject_foreign(Some(scratch.path()), own_user() + 1).unwrap_err();
         let owner = own_user();
         let expected = format!(
-            "{} belongs to the user with the number {owner}: start its server, or run this command as that user, for \
-             example with sudo -u '#{owner}'",
+            "{} is owned by UID {owner}; start its server, or run this command as its owner, for example with \
+             sudo -u '#{owner}'",
             scratch.path().display()
         );
         assert_eq!(error.to_string(), expected);

@@ -1,7 +1,8 @@
-//! Compaction: a new store with the same contents takes the place of the old one, because sled does not shrink its file.
+//! Compaction: replaces a store by a new one with the same contents.
 //!
-//! The old directory stays locked until it is gone, and is retired before it gets another name: a server that comes
-//! meanwhile, by whatever name of the directory, is refused.
+//! sled never shrinks its file. The old directory stays locked until it is removed, and is marked
+//! as retired before it is renamed: a server that opens it in the meantime is refused, whichever of
+//! the names it uses.
 
 use std::fs;
 use std::io;
@@ -12,124 +13,129 @@ use knowledge_core::dump::Summary;
 use knowledge_core::store::{Direction, KeyRange, Store, StoreExt};
 use knowledge_storage_embedded::{DirectoryLock, remove_directory};
 
-use super::switch::{Places, SwitchError};
+use super::switch::{SwapPaths, SwitchError};
 use super::{BackupError, compare, copy_store};
-use crate::data::{DataConfig, DataError};
+use crate::data::{DataConfig, DataError, open_store};
 
-/// How many entries are read at once where their sizes are summed up.
+/// Entries per read while sizes are summed.
 const PAGE_ENTRIES: usize = 1_024;
 
-/// What a compaction is doing.
+/// Phase of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It compares the entries of the old store with its own account of them.
+    /// Compares the entries of the old store with its ledger.
     Checking,
-    /// It sums up what the store holds.
+    /// Sums the sizes of the entries.
     Measuring,
-    /// It writes the new store.
+    /// Writes the new store.
     Copying,
-    /// It reads the new store again.
+    /// Reads the new store back.
     Comparing,
 }
 
-/// What a compaction has just done: where a crash can come in between.
+/// Completed step of a compaction, after which a crash may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A part of the new store is written.
+    /// Part of the new store is written.
     HalfCopied,
-    /// The new store is whole and on the disk.
+    /// The new store is complete and on the disk.
     Copied,
-    /// The old store has another name, the new one not its own yet.
-    MovedAway,
-    /// The new store has its name.
-    MovedIn,
+    /// The old store is renamed, the new one not yet.
+    OldRenamed,
+    /// The new store has the directory's name.
+    NewRenamed,
     /// The old store is removed.
     Removed,
 }
 
-/// What a compaction came to.
+/// Result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compacted {
-    /// How many entries the store has, and their checksum.
+pub struct CompactionReport {
+    /// Number of entries and their checksum.
     pub summary: Summary,
-    /// The size of the old store, in bytes.
+    /// Size of the old store in bytes.
     pub bytes_before: u64,
-    /// The size of the new store, in bytes.
+    /// Size of the new store in bytes.
     pub bytes_after: u64,
-    /// Where the old store is, if it was kept.
+    /// Location of the old store if it was kept.
     pub kept: Option<PathBuf>,
 }
 
-/// Why a store is not compacted. The old one is as it was.
+/// Reason for a failed compaction; the old store is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompactionError {
-    /// The store cannot be opened, for example because a server has it.
+    /// The store cannot be opened, for example because a server uses it.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The store cannot be read, or the new one not be written.
+    /// The store cannot be read, or the new one cannot be written.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// The directories cannot be exchanged.
+    /// The directories cannot be swapped.
     #[error(transparent)]
     Switch(#[from] SwitchError),
-    /// The directory cannot be renamed.
+    /// The directory cannot be replaced.
     #[error("{} cannot be compacted: {reason}", path.display())]
-    Fixed {
+    NotReplaceable {
         /// The directory.
         path: PathBuf,
-        /// What is in the way.
+        /// The obstacle.
         reason: String,
     },
-    /// There is not enough room for both stores.
-    #[error("{free} bytes are free beside {}, about {needed} are needed while both stores are there", path.display())]
-    NoRoom {
+    /// The disk has no space for both stores.
+    #[error(
+        "not enough disk space to compact {}: {free} bytes are free, about {needed} are needed \
+         while both stores exist", path.display()
+    )]
+    InsufficientSpace {
         /// The directory.
         path: PathBuf,
-        /// What is free.
+        /// Free bytes.
         free: u64,
-        /// What is needed.
+        /// Required bytes.
         needed: u64,
     },
-    /// The one who watches the steps ended it there.
-    #[error("ended at a step")]
-    Ended,
+    /// The watcher stopped the compaction after a step.
+    #[error("stopped after a step")]
+    Stopped,
 }
 
-/// Watches a compaction.
+/// Observer of a compaction.
 pub trait Watcher: Send {
-    /// So many entries are dealt with, of about so many.
+    /// Reports the entries processed so far, of approximately `of`.
     fn progress(&mut self, phase: Phase, entries: u64, of: u64);
 
-    /// A step is done. An error ends the compaction as a crash would: nothing is cleaned up.
+    /// Reports a completed step. An error stops the compaction as a crash would: without cleanup.
     ///
     /// # Errors
-    /// [`CompactionError::Ended`], for tests.
+    /// [`CompactionError::Stopped`], in tests.
     fn step(&mut self, step: Step) -> Result<(), CompactionError> {
         let _ = step;
         Ok(())
     }
 }
 
-/// Compacts the store of a directory that nobody has open. With `keeps` the old one stays beside it, as `DIR.old`.
+/// Compacts the store of a directory that no process has open.
+///
+/// With `keeps` the old store is kept as `DIR.old`. If the compaction fails or the process crashes,
+/// the next process that opens the directory finds either the old or the new store, complete.
 ///
 /// # Errors
-/// [`CompactionError`], one by one. Whenever it ends early, also by a crash, the next one who opens the directory finds the
-/// old store or the new one, whole.
+/// [`CompactionError`].
 pub async fn compact(
     config: &DataConfig,
     keeps: bool,
     watcher: &mut dyn Watcher,
-) -> Result<Compacted, CompactionError> {
-    // Settles what another one left, and finds out whether a server has the directory.
+) -> Result<CompactionReport, CompactionError> {
+    // Recovers from an interrupted compaction, and fails if a server uses the directory.
     let config = &config.resolved()?;
     let old = config.open_store()?;
-    let places = Places::of(&config.path()?);
-    refuse_fixed(config, &places, keeps)?;
-    let mut journal = places.claim()?;
+    let paths = SwapPaths::of(&config.path()?);
+    reject_irreplaceable(config, &paths, keeps)?;
+    let mut journal = paths.claim()?;
     let stats = old.stats();
     let (bytes_before, entries, free) = (old.disk_bytes(), stats.entries, stats.disk_free_bytes);
-    // What is missing would be missing in the new store too, and nothing would tell any more.
+    // Entries lost here would be missing from the new store too, where nothing could detect it.
     let checked = old.check(&mut |read, of| watcher.progress(Phase::Checking, read, of));
     checked.map_err(BackupError::from)?;
     let engine = config.engine()?;
@@ -138,17 +144,17 @@ pub async fn compact(
     if let Some(free) = free {
         let needed = content_bytes * engine.bytes_per_content_byte() + config.free_bytes_min;
         if free < needed {
-            let path = places.directory;
-            return Err(CompactionError::NoRoom { path, free, needed });
+            let path = paths.directory;
+            return Err(CompactionError::InsufficientSpace { path, free, needed });
         }
     }
     journal.copying()?;
-    let copied = copy(config, &places, &contents, total, watcher).await;
+    let copied = copy(config, &paths, &contents, total, watcher).await;
     let (summary, bytes_after) = match copied {
-        Err(CompactionError::Ended) => return Err(CompactionError::Ended),
+        Err(CompactionError::Stopped) => return Err(CompactionError::Stopped),
         Err(error) => {
-            // The next one who opens the directory would remove it too.
-            if remove_directory(&places.new).is_ok() {
+            // Otherwise the next process that opens the directory removes it.
+            if remove_directory(&paths.new).is_ok() {
                 let _ = journal.ended();
             }
             return Err(error);
@@ -160,45 +166,44 @@ pub async fn compact(
     drop(contents);
     let mut lock = old.close().map_err(BackupError::from)?;
     let retired = lock.retire();
-    retired.map_err(BackupError::io(&places.directory))?;
-    places.move_away(keeps)?;
-    lock.moved_to(places.away(keeps));
-    watcher.step(Step::MovedAway)?;
-    places.move_in()?;
-    watcher.step(Step::MovedIn)?;
-    let away = lock.path().to_owned();
+    retired.map_err(BackupError::io(&paths.directory))?;
+    paths.rename_old(keeps)?;
+    lock.set_path(paths.old_path(keeps));
+    watcher.step(Step::OldRenamed)?;
+    paths.rename_new()?;
+    watcher.step(Step::NewRenamed)?;
+    let old_path = lock.path().to_owned();
     if !keeps {
-        lock.remove_directory().map_err(BackupError::io(&away))?;
+        lock.remove_directory()
+            .map_err(BackupError::io(&old_path))?;
     }
     watcher.step(Step::Removed)?;
     journal.ended()?;
-    Ok(Compacted {
+    Ok(CompactionReport {
         summary,
         bytes_before,
         bytes_after,
-        kept: keeps.then(|| places.kept.clone()),
+        kept: keeps.then(|| paths.kept.clone()),
     })
 }
 
-/// Writes the new store, and reads it again. It is closed when this returns.
+/// Writes the new store and reads it back. The store is closed on return.
 async fn copy(
     config: &DataConfig,
-    places: &Places,
+    paths: &SwapPaths,
     old: &Arc<dyn Store>,
     total: u64,
     watcher: &mut dyn Watcher,
 ) -> Result<(Summary, u64), CompactionError> {
-    let io = |error| BackupError::io(&places.new)(error);
-    fs::create_dir(&places.new).map_err(io)?;
-    let permissions = fs::metadata(&places.directory).map(|found| found.permissions());
+    let io = |error| BackupError::io(&paths.new)(error);
+    fs::create_dir(&paths.new).map_err(io)?;
+    let permissions = fs::metadata(&paths.directory).map(|found| found.permissions());
     permissions
-        .and_then(|permissions| fs::set_permissions(&places.new, permissions))
+        .and_then(|permissions| fs::set_permissions(&paths.new, permissions))
         .map_err(io)?;
     let open = || {
-        config
-            .engine()?
-            .open(DirectoryLock::acquire(&places.new)?, config)
-            .map_err(DataError::from)
+        let lock = DirectoryLock::acquire(&paths.new)?;
+        open_store(config.engine()?, lock, config).map_err(DataError::from)
     };
     let new = open()?;
     let store: Arc<dyn Store> = new.clone();
@@ -217,7 +222,7 @@ async fn copy(
     Ok((summary, bytes))
 }
 
-/// How many entries there are, and how many bytes their keys and values have.
+/// Returns the number of entries and the total size of their keys and values.
 async fn measure(
     store: &Arc<dyn Store>,
     about: u64,
@@ -239,10 +244,14 @@ async fn measure(
     }
 }
 
-/// A directory that cannot get another name, or whose new one would not be its owner's.
-fn refuse_fixed(config: &DataConfig, places: &Places, keeps: bool) -> Result<(), CompactionError> {
-    let path = &places.directory;
-    let fixed = |reason: String| CompactionError::Fixed {
+/// Rejects directories that cannot be renamed or whose replacement would have another owner.
+fn reject_irreplaceable(
+    config: &DataConfig,
+    paths: &SwapPaths,
+    keeps: bool,
+) -> Result<(), CompactionError> {
+    let path = &paths.directory;
+    let obstacle = |reason: String| CompactionError::NotReplaceable {
         path: path.clone(),
         reason,
     };
@@ -252,22 +261,22 @@ fn refuse_fixed(config: &DataConfig, places: &Places, keeps: bool) -> Result<(),
         .foreign_file(path)
         .map_err(BackupError::io(path))?
     {
-        return Err(fixed(format!(
-            "{} in it is not the store's, and would be removed with the old one: move it elsewhere",
+        return Err(obstacle(format!(
+            "it contains {}, which does not belong to the store and would be removed with it; move the file elsewhere",
             name.display()
         )));
     }
-    if let Some(place) = places.in_the_way(keeps)? {
+    if let Some(place) = paths.occupied_path(keeps)? {
         let place = place.display();
-        return Err(fixed(format!(
-            "{place} is there, and no compaction made it: give it another name, or remove it"
+        return Err(obstacle(format!(
+            "{place} exists and was not created by a compaction; rename or remove it"
         )));
     }
-    refuse_foreign(path, &found).map_err(fixed)
+    reject_foreign(path, &found).map_err(obstacle)
 }
 
 #[cfg(unix)]
-fn refuse_foreign(path: &Path, found: &fs::Metadata) -> Result<(), String> {
+fn reject_foreign(path: &Path, found: &fs::Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
 
     let parent = match path.parent() {
@@ -276,12 +285,12 @@ fn refuse_foreign(path: &Path, found: &fs::Metadata) -> Result<(), String> {
     };
     let parent = fs::metadata(parent).map_err(|error: io::Error| error.to_string())?;
     if parent.dev() != found.dev() {
-        return Err("it is a mount point: keep the store in a directory below it".to_owned());
+        return Err("it is a mount point; keep the store in a directory below it".to_owned());
     }
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own {
         return Err(format!(
-            "it belongs to the user {}, and the new one would belong to {own}: run this as that user",
+            "it is owned by UID {} but the new store would be owned by UID {own}; run this command as its owner",
             found.uid()
         ));
     }
@@ -289,6 +298,6 @@ fn refuse_foreign(path: &Path, found: &fs::Metadata) -> Result<(), String> {
 }
 
 #[cfg(not(unix))]
-fn refuse_foreign(_path: &Path, _found: &fs::Metadata) -> Result<(), String> {
+fn reject_foreign(_path: &Path, _found: &fs::Metadata) -> Result<(), String> {
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Copies of whole stores, from any engine to any other.
+//! Copies of whole stores between any two engines.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use knowledge_core::store::Store;
 
 use super::BackupError;
 
-/// Reads a whole store: the number of its entries and their checksum. `progress` is told how many entries were read.
+/// Reads a whole store and returns its entry count and checksum.
+///
+/// `progress` receives the number of entries read.
 ///
 /// # Errors
 /// [`BackupError::Export`], [`BackupError::Store`].
@@ -25,12 +27,14 @@ pub async fn summarize(
     Ok(export.summary())
 }
 
-/// Copies every entry into an empty store. With the summary of the source, from [`summarize`], an interrupted copy of the
-/// same contents goes on where it was. `step` is told how many entries were dealt with, after each part that was
-/// written; an error of it ends the copy.
+/// Copies every entry into an empty store.
+///
+/// With the summary of the source, from [`summarize`], an interrupted copy of the same contents is
+/// resumed. `step` receives the number of entries processed after each part is written; its error
+/// ends the copy.
 ///
 /// # Errors
-/// [`BackupError`], one by one, and those of `step`.
+/// [`BackupError`] and those of `step`.
 pub async fn copy_store<E: From<BackupError>>(
     source: &Arc<dyn Store>,
     target: &Arc<dyn Store>,
@@ -53,7 +57,7 @@ pub async fn copy_store<E: From<BackupError>>(
     Ok(restore.finish().await.map_err(BackupError::from)?)
 }
 
-/// Reads a whole store and compares it with the summary of another one.
+/// Reads a whole store and compares it with an expected summary.
 ///
 /// # Errors
 /// [`BackupError::Differs`] and those of the store.

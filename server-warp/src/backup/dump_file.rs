@@ -1,4 +1,4 @@
-//! The file of a dump: written under another name, and given its own once it is whole.
+//! The file of a dump: written under a temporary name, renamed once complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -8,19 +8,19 @@ use knowledge_core::dump::{Decoder, Line};
 use serde::{Deserialize, Serialize};
 
 use super::BackupError;
-use super::lines::{Checked, DumpLines, check};
+use super::lines::{CheckedDump, DumpLines, check};
 use crate::private_file::{self, sync_parent, with_suffix};
 
-/// What a dump was made of, for going on after an interruption: the same directory in the same state.
+/// Source of a dump: a resumed dump requires the same directory in the same state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The directory of the store.
+    /// Directory of the store.
     pub directory: String,
-    /// The state of the store, see [`Embedded::revision`](knowledge_storage_embedded::Embedded::revision).
+    /// Revision of the store, see [`revision`](knowledge_storage_embedded::Embedded::revision).
     pub revision: String,
 }
 
-/// A dump that is being written, to `FILE.partial`. It can be read by its owner alone.
+/// A dump being written to `FILE.partial`, which only its owner can read.
 #[derive(Debug)]
 pub struct DumpFile {
     path: PathBuf,
@@ -31,7 +31,7 @@ fn partial_of(path: &Path) -> PathBuf {
     with_suffix(path, ".partial")
 }
 
-/// Beside the dump that is being written stands what it is made of.
+/// Returns the path of the note beside a partial dump that identifies its source.
 fn origin_of(path: &Path) -> PathBuf {
     with_suffix(path, ".partial.origin")
 }
@@ -44,7 +44,7 @@ fn remove(path: &Path) -> Result<(), BackupError> {
 }
 
 impl DumpFile {
-    /// Begins anew. With an origin the dump can go on after an interruption.
+    /// Starts a new dump. With an origin it can be resumed after an interruption.
     ///
     /// # Errors
     /// [`BackupError::Io`].
@@ -68,8 +68,10 @@ impl DumpFile {
         })
     }
 
-    /// Goes on with a dump of the same origin that was interrupted: what it has, up to its last whole line, and how far
-    /// that is. `None` where there is none to go on with.
+    /// Resumes an interrupted dump of the same origin.
+    ///
+    /// Returns the dump and a decoder at the end of its last complete line; `None` if there is no
+    /// such dump.
     ///
     /// # Errors
     /// [`BackupError::Io`].
@@ -86,7 +88,7 @@ impl DumpFile {
             let mut ahead = decoder.clone();
             match ahead.read(line) {
                 Ok(Line::Header(_) | Line::Entry(..)) => decoder = ahead,
-                // The last line is written again, and so is what a crash left half written.
+                // The summary is written again, and so is a line that a crash truncated.
                 Ok(Line::Summary(_)) | Err(_) => break,
             }
             whole_bytes = lines.bytes();
@@ -114,11 +116,11 @@ impl DumpFile {
         written.map_err(BackupError::io(&partial_of(&self.path)))
     }
 
-    /// Brings the dump to the disk, reads it from there once more, and gives it its name: readers find it whole.
+    /// Syncs the dump to the disk, verifies it by reading it back, and renames it.
     ///
     /// # Errors
-    /// [`BackupError`], one by one; the file does not have its name then.
-    pub fn finish(self, progress: impl FnMut(u64, u64)) -> Result<Checked, BackupError> {
+    /// [`BackupError`]; the file then keeps its temporary name.
+    pub fn finish(self, progress: impl FnMut(u64, u64)) -> Result<CheckedDump, BackupError> {
         let (path, partial) = (&self.path, partial_of(&self.path));
         let file = self.file.into_inner().map_err(|error| error.into_error());
         file.and_then(|file| file.sync_all())

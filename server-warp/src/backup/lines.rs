@@ -1,4 +1,4 @@
-//! The lines of a dump from a file or another stream: one is in memory at a time, and none without end.
+//! Lines of a dump, from a file or another stream, one in memory at a time and of limited length.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use knowledge_core::dump::{Decoder, DumpError, Header, LINE_BYTES_MAX, Summary};
 
 use super::BackupError;
 
-/// Reads lines, each with its line feed.
+/// Reader of lines, each with its line feed.
 pub struct DumpLines {
     input: Box<dyn BufRead + Send>,
     path: PathBuf,
@@ -27,7 +27,7 @@ impl std::fmt::Debug for DumpLines {
 }
 
 impl DumpLines {
-    /// The lines of a file.
+    /// Opens a file.
     ///
     /// # Errors
     /// [`BackupError::Io`].
@@ -48,7 +48,7 @@ impl DumpLines {
         })
     }
 
-    /// The lines of a stream, which is called by this name.
+    /// Reads a stream; `name` identifies it in errors.
     pub fn of(input: impl Read + Send + 'static, name: impl Into<PathBuf>) -> Self {
         Self {
             input: Box::new(BufReader::with_capacity(256 * 1024, input)),
@@ -59,7 +59,8 @@ impl DumpLines {
         }
     }
 
-    /// The next line; `None` at the end. One that is too long is cut behind the limit.
+    /// Returns the next line; `None` at the end. A line that is too long is cut just after the
+    /// limit.
     ///
     /// # Errors
     /// [`BackupError::Io`].
@@ -75,36 +76,36 @@ impl DumpLines {
         Ok((!self.line.is_empty()).then_some(&*self.line))
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many there are, where that is known.
+    /// Returns the total number of bytes, if known.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.length
     }
 }
 
-/// What a whole dump says of itself.
+/// Header and summary of a verified dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
-    /// The first line.
+pub struct CheckedDump {
+    /// First line.
     pub header: Header,
-    /// The last line, which agrees with the others.
+    /// Last line; it matches the entries.
     pub summary: Summary,
 }
 
-/// Reads a dump to its end. `progress` is told how many bytes and entries were read.
+/// Reads a dump to its end. `progress` receives the number of bytes and entries read.
 ///
 /// # Errors
-/// [`BackupError::Dump`] tells the line, [`BackupError::Io`].
+/// [`BackupError::Dump`] with the line, [`BackupError::Io`].
 pub fn check(
     mut lines: DumpLines,
     mut progress: impl FnMut(u64, u64),
-) -> Result<Checked, BackupError> {
+) -> Result<CheckedDump, BackupError> {
     let mut decoder = Decoder::new();
     let path = lines.path.clone();
     let wrong = |source: DumpError| BackupError::Dump {
@@ -117,6 +118,6 @@ pub fn check(
     }
     let summary = decoder.finish().map_err(&wrong)?;
     let header = decoder.header().cloned();
-    let header = header.expect("a dump that came to its end has a first line");
-    Ok(Checked { header, summary })
+    let header = header.expect("a complete dump has a header");
+    Ok(CheckedDump { header, summary })
 }

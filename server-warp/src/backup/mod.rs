@@ -1,6 +1,6 @@
-//! Whole stores as files and directories: dumps, what is read back from them, and compaction.
+//! Whole stores as files and directories: dump, restore and compaction.
 //!
-//! What a dump is, line by line, is in [`knowledge_core::dump`]; here is where the lines go to and come from.
+//! The format of a dump is defined in [`knowledge_core::dump`].
 
 pub mod compaction;
 mod copying;
@@ -19,51 +19,51 @@ use knowledge_core::store::{Store, StoreError};
 
 pub use self::copying::{compare, copy_store, summarize};
 pub use self::dump_file::{DumpFile, Origin};
-pub use self::lines::{Checked, DumpLines, check};
+pub use self::lines::{CheckedDump, DumpLines, check};
 #[cfg(unix)]
 pub use self::operation::{BACKUP_PATH, Backup, ENTRIES_HEADER};
 
-/// Why a store was not dumped, restored or compacted.
+/// Reason for a failed dump, restore or compaction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Its error.
+        /// The system's error.
         source: io::Error,
     },
-    /// A dump is not whole, or was altered.
+    /// A dump is incomplete or corrupt.
     #[error("{}: {source}", path.display())]
     Dump {
         /// The file.
         path: PathBuf,
-        /// What is wrong with which line.
+        /// The problem and its line.
         source: DumpError,
     },
-    /// The store that is to be dumped is not whole, or failed.
+    /// The store to dump is corrupt or failed.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// The dump is not taken by the store.
+    /// The store does not accept the dump.
     #[error(transparent)]
     Restore(#[from] RestoreError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was written reads back as something else.
-    #[error("what was written is not what was read: {read} was read, {written} was written")]
+    /// The copy differs from its source.
+    #[error("the copy differs from its source: its checksum is {written} instead of {read}")]
     Differs {
-        /// The checksum of what was read.
+        /// Checksum of the source.
         read: String,
-        /// The checksum of what was written.
+        /// Checksum of the copy.
         written: String,
     },
 }
 
 impl BackupError {
-    /// For `map_err`: an error of the operating system about `path`.
+    /// Returns a mapper for `map_err` that adds the path to a system error.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -72,11 +72,13 @@ impl BackupError {
     }
 }
 
-/// Restores the dump that is read from `lines` into an empty store, or goes on with an interrupted restore of the same
-/// dump where it is known what it comes to. `progress` is told how many bytes and entries were read.
+/// Restores a dump into an empty store, or resumes an interrupted restore of the same dump.
+///
+/// Resuming requires `expected`, the dump's summary. `progress` receives the number of bytes and
+/// entries read.
 ///
 /// # Errors
-/// [`BackupError`], one by one.
+/// [`BackupError`].
 pub async fn restore(
     mut lines: DumpLines,
     store: &Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! The backup of a running server: a dump of one moment, over the admin socket, while clients are served.
+//! Backup of a running server: a consistent dump over the admin socket, while clients are served.
 
 use std::io;
 use std::sync::Arc;
@@ -14,17 +14,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::admin::{AdminBody, BodyWriter, LongOperation};
 use crate::data::Backend;
 
-/// Where a backup is read from, with `GET`.
+/// Path of the backup, for `GET`.
 pub const BACKUP_PATH: &str = "/admin/v1/backup";
-/// Says about how many entries the backup will have: for a progress bar.
+/// Response header with the approximate number of entries, for a progress bar.
 pub const ENTRIES_HEADER: HeaderName = HeaderName::from_static("knowledge-entries");
-/// How much memory a backup may take for what is changed while it is read, in bytes. Further changes break it off.
+/// Memory limit, in bytes, for data changed while a backup is read. Further changes abort it.
 const CHANGED_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Backups at once: each costs memory.
+/// Concurrent backups; each costs memory.
 const BACKUPS_MAX: usize = 2;
 
-/// Answers with a dump of the store as it stood when it was asked for. Commits go on meanwhile. A client that is slow is
-/// waited for as long as the changes meanwhile are not too many, and one that takes nothing is given up by the socket.
+/// Operation that responds with a dump of the store as of the request.
+///
+/// Commits continue meanwhile. A slow client may take as long as the changes fit into memory; the
+/// socket disconnects one that has stopped reading.
 #[derive(Debug)]
 pub struct Backup {
     store: Backend,
@@ -33,7 +35,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Backups of this store.
+    /// Creates the operation for a store.
     #[must_use]
     pub fn of(store: Backend) -> Self {
         Self {
@@ -43,7 +45,7 @@ impl Backup {
         }
     }
 
-    /// The same with another bound for the memory that one backup takes, in bytes.
+    /// Sets the memory limit of one backup, in bytes.
     #[must_use]
     pub fn changed_bytes_max(mut self, bytes: usize) -> Self {
         self.changed_bytes_max = bytes;
@@ -57,31 +59,30 @@ impl LongOperation for Backup {
         BACKUP_PATH
     }
 
-    async fn answer(&self, request: Request<Bytes>) -> Response<AdminBody> {
+    async fn respond(&self, request: Request<Bytes>) -> Response<AdminBody> {
         if request.method() != Method::GET {
-            let message = "this path does not take that method; it takes GET";
-            let mut refusal = refuse(
+            let message = "method not allowed; allowed: GET";
+            let mut response = error_response(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
                 message,
             );
             let allow = HeaderValue::from_static("GET");
-            refusal.headers_mut().insert(ALLOW, allow);
-            return refusal;
+            response.headers_mut().insert(ALLOW, allow);
+            return response;
         }
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            let message =
-                "as many backups are under way as there may be; try again when one has ended";
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+            let message = "too many backups are running; try again when one has finished";
+            return error_response(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         };
         let entries = self.store.entries();
         let snapshot = self.store.snapshot(self.changed_bytes_max);
         let export = match Export::begin(snapshot).await {
             Ok(export) => export,
             Err(error) => {
-                tracing::error!(%error, "a backup cannot begin");
-                let message = "the store cannot be read; the server's log says why";
-                return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+                tracing::error!(%error, "backup failed to start");
+                let message = "the store cannot be read; see the server's log";
+                return error_response(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
             }
         };
         let (writer, body) = AdminBody::channel();
@@ -94,7 +95,7 @@ impl LongOperation for Backup {
     }
 }
 
-/// Writes the dump while the client reads. Whatever ends it early lets go of the snapshot.
+/// Writes the dump while the client reads. The snapshot is released when this returns.
 async fn send(mut export: Export, writer: BodyWriter, slot: OwnedSemaphorePermit) {
     loop {
         let mut lines = Vec::new();
@@ -106,20 +107,20 @@ async fn send(mut export: Export, writer: BodyWriter, slot: OwnedSemaphorePermit
             }
         };
         if writer.write(lines.into()).await.is_err() {
-            tracing::warn!("a backup was broken off by its client");
+            tracing::warn!("backup aborted by its client");
             break;
         }
         if !more {
-            // The client has it, or is gone: nobody else is owed anything.
+            // An error here means that the client has disconnected, perhaps with the complete dump.
             let _ = writer.finish().await;
-            tracing::info!(entries = export.entries(), "a backup was read");
+            tracing::info!(entries = export.entries(), "backup completed");
             break;
         }
     }
     drop(slot);
 }
 
-fn refuse(status: StatusCode, error: &str, message: &str) -> Response<AdminBody> {
+fn error_response(status: StatusCode, error: &str, message: &str) -> Response<AdminBody> {
     let body = json!({ "error": error, "message": message, "details": {} });
     let mut response = Response::new(AdminBody::from(Bytes::from(body.to_string())));
     *response.status_mut() = status;

@@ -1,18 +1,20 @@
-//! The switch from one directory of a store to another, which survives a crash between any two of its steps.
+//! The crash-safe swap of one store directory for another.
 //!
-//! | journal | `DIR` | `DIR.compacting` | `DIR.before-compaction` | what the next start does |
+//! | journal | `DIR` | `DIR.compacting` | `DIR.before-compaction` | action at the next start |
 //! | --- | --- | --- | --- | --- |
-//! | `copying` | the old store | not there, half made or whole | | removes `DIR.compacting` |
-//! | `switching` | the old store | the new store, whole | not there | removes `DIR.compacting` |
-//! | `switching` | missing or empty | the new store, whole | the old store | gives the new store its name, removes the old one |
-//! | `switching` | the new store | not there | the old store, or what is left of it | removes it |
-//! | empty | a store | | | nothing |
+//! | `copying` | the old store | missing, partial or complete | | removes `DIR.compacting` |
+//! | `switching` | the old store | the new store, complete | missing | removes `DIR.compacting` |
+//! | `switching` | missing or empty | the new store, complete | the old store | renames the new store to `DIR`, removes the old one |
+//! | `switching` | the new store | missing | the old store, perhaps partial | removes the old store |
+//! | empty | a store | | | none |
 //!
-//! Anything else is nobody's but the operator's to sort out, and refused. The new store is whole, on the disk and compared
-//! with the old one before the first rename. With `--keep` the old store goes to `DIR.old` instead, where nothing removes
-//! it. The journal is a file beside the directory. It is locked while a compaction goes on, and tells what a compaction that
-//! was ended made: nothing else is ever removed. The file itself stays, so that nobody locks one that another process is
-//! about to remove.
+//! Any other state is an error that the operator has to resolve. The new store is complete, on the
+//! disk and compared with the old one before the first rename. With `--keep` the old store becomes
+//! `DIR.old` instead, which is never removed.
+//!
+//! The journal is a file beside the directory, locked during a compaction. It records what an
+//! interrupted compaction created; nothing else is ever removed. The file itself stays, so that no
+//! process locks one that another is about to remove.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -24,36 +26,36 @@ use knowledge_storage_embedded::{is_retired, reinstate_directory, remove_directo
 
 use crate::private_file::{sync_parent, with_suffix};
 
-/// Why a directory is not ready to be opened.
+/// Reason for a directory that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwitchError {
-    /// Another process compacts the store.
-    #[error("{} is being compacted: wait until that has ended", path.display())]
-    UnderWay {
+    /// Another process is compacting the store.
+    #[error("{} is being compacted; wait until the compaction has finished", path.display())]
+    InProgress {
         /// The directory.
         path: PathBuf,
     },
-    /// A compaction was interrupted, and the directories are not as it left them.
+    /// A compaction was interrupted, and its directories have changed since.
     #[error(
-        "a compaction of {} was interrupted, and what is there now is not what it left: look into it, {} and {}, and leave \
-         the store that is whole as {}",
+        "a compaction of {} was interrupted, and its directories have changed since; inspect it, {} and {}, \
+         and leave the intact store as {}",
         path.display(), new.display(), old.display(), path.display()
     )]
-    Unclear {
+    Inconsistent {
         /// The directory.
         path: PathBuf,
-        /// Where the new store was made.
+        /// Directory of the new store.
         new: PathBuf,
-        /// Where the old store waited.
+        /// Directory of the old store after its rename.
         old: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Its error.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -65,39 +67,39 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> SwitchError {
     }
 }
 
-/// The longest wait for a process that is about to remove the directory that it made.
-const LETTING_GO_MAX: Duration = Duration::from_secs(2);
-/// Time between two attempts.
-const LETTING_GO_INTERVAL: Duration = Duration::from_millis(5);
+/// Limit of the wait for a process to remove the empty directory that it created.
+const RENAME_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval between two attempts to rename.
+const RENAME_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the journal has while the new store is made.
+/// Journal entry before the new store is created.
 const COPYING: &str = "copying\n";
-/// What it has behind that once the new store is whole.
+/// Second entry, once the new store is complete.
 const SWITCHING: &str = "switching\n";
-/// The same where the old store is kept.
+/// Second entry if the old store is kept.
 const SWITCHING_KEPT: &str = "switching, the old store is kept\n";
 
-/// How far a compaction came that was ended.
+/// Progress of an interrupted compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Copying,
     Switching { keeps: bool },
 }
 
-/// The places of a switch, beside the directory.
+/// Paths of a swap: the directory and its siblings.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct SwapPaths {
     pub(super) directory: PathBuf,
-    /// Where the new store is made.
+    /// Directory in which the new store is created.
     pub(super) new: PathBuf,
-    /// Where the old store waits to be removed.
+    /// Name of the old store until it is removed.
     pub(super) old: PathBuf,
-    /// Where the old store is kept.
+    /// Name of the old store if it is kept.
     pub(super) kept: PathBuf,
     journal: PathBuf,
 }
 
-/// The journal, locked: one process switches a directory, or finishes the switch of one that was ended.
+/// The locked journal: only one process swaps a directory or recovers from a swap.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -105,8 +107,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    fn lock(places: &Places) -> Result<Self, SwitchError> {
-        let path = places.journal.clone();
+    fn lock(paths: &SwapPaths) -> Result<Self, SwitchError> {
+        let path = paths.journal.clone();
         let file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -115,37 +117,37 @@ impl Journal {
             .map_err(at(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { path, file }),
-            Err(TryLockError::WouldBlock) => Err(SwitchError::UnderWay {
-                path: places.directory.clone(),
+            Err(TryLockError::WouldBlock) => Err(SwitchError::InProgress {
+                path: paths.directory.clone(),
             }),
             Err(TryLockError::Error(error)) => Err(at(&path)(error)),
         }
     }
 
-    /// From here on `DIR.compacting` is the compaction's, and there was none before.
+    /// Records that `DIR.compacting`, which did not exist, belongs to the compaction.
     pub(super) fn copying(&mut self) -> Result<(), SwitchError> {
         self.note(COPYING)?;
         sync_parent(&self.path).map_err(|error| at(&self.path)(io::Error::other(error)))
     }
 
-    /// From here on the new store is whole, and the place of the old one is the compaction's.
+    /// Records that the new store is complete and the old one may be renamed.
     pub(super) fn switching(&mut self, keeps: bool) -> Result<(), SwitchError> {
         self.note(if keeps { SWITCHING_KEPT } else { SWITCHING })
     }
 
-    /// From here on nothing is the compaction's.
+    /// Records that the compaction owns nothing any longer.
     pub(super) fn ended(&mut self) -> Result<(), SwitchError> {
         let emptied = self.file.set_len(0).and_then(|()| self.file.sync_all());
         emptied.map_err(at(&self.path))
     }
 
-    /// How far the compaction came that was ended, if one was.
+    /// Returns the progress of an interrupted compaction, if there was one.
     fn progress(&mut self) -> Result<Option<Progress>, SwitchError> {
         let mut noted = String::new();
         let read = self.file.rewind();
         let read = read.and_then(|()| self.file.read_to_string(&mut noted));
         read.map_err(at(&self.path))?;
-        // A line that a crash cut off was not acted on.
+        // A line that a crash truncated was not acted upon.
         Ok(noted.strip_prefix(COPYING).map(|behind| match behind {
             SWITCHING => Progress::Switching { keeps: false },
             SWITCHING_KEPT => Progress::Switching { keeps: true },
@@ -153,7 +155,7 @@ impl Journal {
         }))
     }
 
-    /// Appends, so that a crash leaves what was noted before.
+    /// Appends a line, so that a crash leaves the earlier ones intact.
     fn note(&mut self, line: &str) -> Result<(), SwitchError> {
         let noted = self.file.write_all(line.as_bytes());
         let noted = noted.and_then(|()| self.file.sync_all());
@@ -161,8 +163,8 @@ impl Journal {
     }
 }
 
-impl Places {
-    /// Those of a directory.
+impl SwapPaths {
+    /// Returns the paths for a directory.
     #[must_use]
     pub fn of(directory: &Path) -> Self {
         Self {
@@ -174,129 +176,131 @@ impl Places {
         }
     }
 
-    /// Finishes or undoes the switch of a process that was ended. Called before the directory is opened.
+    /// Completes or undoes an interrupted swap. Called before the directory is opened.
     ///
     /// # Errors
-    /// [`SwitchError`], one by one.
-    pub fn settle(&self) -> Result<(), SwitchError> {
+    /// [`SwitchError`].
+    pub fn recover(&self) -> Result<(), SwitchError> {
         match fs::metadata(&self.journal) {
-            Ok(journal) if journal.len() > 0 => self.settle_locked(&mut Journal::lock(self)?)?,
+            Ok(journal) if journal.len() > 0 => self.recover_locked(&mut Journal::lock(self)?)?,
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(at(&self.journal)(error));
             }
             _ => {}
         }
-        // The journal is gone, or was never there: that must not make an empty store of it.
-        for away in [&self.old, &self.kept] {
-            if !self.has_store()? && there(&self.new)? && there(away)? {
-                return Err(self.unclear(away));
+        // A missing journal must not cause an empty store to be created here.
+        for old_path in [&self.old, &self.kept] {
+            if !self.has_store()? && exists(&self.new)? && exists(old_path)? {
+                return Err(self.inconsistent(old_path));
             }
         }
         Ok(())
     }
 
-    /// Begins a compaction: what another one left is settled.
+    /// Starts a compaction, after recovery from an interrupted one.
     pub(super) fn claim(&self) -> Result<Journal, SwitchError> {
         let mut journal = Journal::lock(self)?;
-        self.settle_locked(&mut journal)?;
+        self.recover_locked(&mut journal)?;
         Ok(journal)
     }
 
-    fn settle_locked(&self, journal: &mut Journal) -> Result<(), SwitchError> {
+    fn recover_locked(&self, journal: &mut Journal) -> Result<(), SwitchError> {
         let Some(progress) = journal.progress()? else {
             return journal.ended();
         };
-        let away = self.away(progress == Progress::Switching { keeps: true });
+        let old_path = self.old_path(progress == Progress::Switching { keeps: true });
         let is_store = self.has_store()?;
-        match (progress, is_store, there(&self.new)?, there(away)?) {
+        match (progress, is_store, exists(&self.new)?, exists(old_path)?) {
             (Progress::Copying, true, true, _)
             | (Progress::Switching { .. }, true, true, false) => {
                 remove(&self.new)?;
                 reinstate_directory(&self.directory).map_err(at(&self.directory))?;
             }
             (Progress::Switching { keeps }, false, true, true) => {
-                tracing::warn!(directory = %self.directory.display(), "finishing the switch of an interrupted compaction");
-                self.move_in()?;
-                self.let_go(keeps)?;
+                tracing::warn!(directory = %self.directory.display(), "completing an interrupted compaction");
+                self.rename_new()?;
+                self.discard_old(keeps)?;
             }
-            (Progress::Switching { keeps }, true, false, true) => self.let_go(keeps)?,
+            (Progress::Switching { keeps }, true, false, true) => self.discard_old(keeps)?,
             (Progress::Copying, _, false, _) | (Progress::Switching { .. }, _, false, false) => {}
-            _ => return Err(self.unclear(away)),
+            _ => return Err(self.inconsistent(old_path)),
         }
         journal.ended()
     }
 
-    /// The place to which the old store goes.
-    pub(super) fn away(&self, keeps: bool) -> &Path {
+    /// Returns the name that the old store gets.
+    pub(super) fn old_path(&self, keeps: bool) -> &Path {
         if keeps { &self.kept } else { &self.old }
     }
 
-    fn unclear(&self, old: &Path) -> SwitchError {
-        SwitchError::Unclear {
+    fn inconsistent(&self, old: &Path) -> SwitchError {
+        SwitchError::Inconsistent {
             path: self.directory.clone(),
             new: self.new.clone(),
             old: old.to_owned(),
         }
     }
 
-    /// What stands where a compaction would put something, and is not for it to remove.
-    pub(super) fn in_the_way(&self, keeps: bool) -> Result<Option<&Path>, SwitchError> {
-        for place in [&self.new, self.away(keeps)] {
-            if there(place)? {
+    /// Returns a path that a compaction would create and must not remove, if it exists.
+    pub(super) fn occupied_path(&self, keeps: bool) -> Result<Option<&Path>, SwitchError> {
+        for place in [&self.new, self.old_path(keeps)] {
+            if exists(place)? {
                 return Ok(Some(place));
             }
         }
         Ok(None)
     }
 
-    /// The first rename.
-    pub(super) fn move_away(&self, keeps: bool) -> Result<(), SwitchError> {
-        self.rename(&self.directory, self.away(keeps))
+    /// Renames the old store.
+    pub(super) fn rename_old(&self, keeps: bool) -> Result<(), SwitchError> {
+        self.rename(&self.directory, self.old_path(keeps))
     }
 
-    /// The second rename. A process that looked before the first one may have made an empty directory there, which it
-    /// removes again once it has seen the journal.
-    pub(super) fn move_in(&self) -> Result<(), SwitchError> {
+    /// Renames the new store.
+    ///
+    /// A process that looked before the first rename may have created an empty directory, which it
+    /// removes once it has seen the journal.
+    pub(super) fn rename_new(&self) -> Result<(), SwitchError> {
         let began = Instant::now();
         loop {
             match self.rename(&self.new, &self.directory) {
                 Err(SwitchError::Io { source, .. })
                     if source.kind() == io::ErrorKind::DirectoryNotEmpty
-                        && began.elapsed() < LETTING_GO_MAX =>
+                        && began.elapsed() < RENAME_TIMEOUT =>
                 {
-                    thread::sleep(LETTING_GO_INTERVAL);
+                    thread::sleep(RENAME_RETRY_INTERVAL);
                 }
                 renamed => return renamed,
             }
         }
     }
 
-    /// Removes the old store that an interrupted compaction left, or lets others open the one that is kept.
-    fn let_go(&self, keeps: bool) -> Result<(), SwitchError> {
+    /// Removes the old store of an interrupted compaction unless it is to be kept.
+    fn discard_old(&self, keeps: bool) -> Result<(), SwitchError> {
         match keeps {
-            // It stays marked as replaced: nobody shall serve it by mistake.
+            // It stays marked as retired, so that no server opens it by mistake.
             true => Ok(()),
-            // A store that is not marked as replaced was made by somebody who got in between.
+            // A store that is not marked as retired was created by another process in between.
             false
                 if !matches!(store_kind(&self.old), Ok(None))
                     && !is_retired(&self.old).map_err(at(&self.old))? =>
             {
-                Err(self.unclear(&self.old))
+                Err(self.inconsistent(&self.old))
             }
             false => remove(&self.old),
         }
     }
 
     fn has_store(&self) -> Result<bool, SwitchError> {
-        // A marker that cannot be understood is one: opening says what is wrong with it.
+        // An unreadable marker counts as a store: opening it reports the problem.
         Ok(!matches!(store_kind(&self.directory), Ok(None)))
     }
 
-    /// True if no compaction is under way and none was interrupted.
+    /// True if no compaction is running and none was interrupted.
     ///
     /// # Errors
     /// [`SwitchError::Io`].
-    pub fn is_settled(&self) -> Result<bool, SwitchError> {
+    pub fn is_idle(&self) -> Result<bool, SwitchError> {
         match fs::metadata(&self.journal) {
             Ok(journal) => Ok(journal.len() == 0),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
@@ -310,12 +314,12 @@ impl Places {
     }
 }
 
-fn there(place: &Path) -> Result<bool, SwitchError> {
+fn exists(place: &Path) -> Result<bool, SwitchError> {
     place.try_exists().map_err(at(place))
 }
 
-/// Removes what an interrupted compaction made.
+/// Removes a directory that an interrupted compaction left.
 fn remove(left: &Path) -> Result<(), SwitchError> {
-    tracing::warn!(directory = %left.display(), "removing what an interrupted compaction left");
+    tracing::warn!(directory = %left.display(), "removing a directory that an interrupted compaction left");
     remove_directory(left).map_err(at(left))
 }

@@ -1,4 +1,4 @@
-//! The parts of the command line that several commands share.
+//! Parts of the command line shared by several commands.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::logging::LogFormat;
 /// [`LogFormat`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum LogFormatArg {
-    /// text on a terminal, json elsewhere
+    /// text on a terminal, json otherwise
     Auto,
-    /// Lines for people
+    /// Human-readable lines
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -27,16 +27,16 @@ impl From<LogFormatArg> for LogFormat {
     }
 }
 
-/// What a result looks like.
+/// Format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
-    /// For people
+    /// Human-readable text
     Text,
-    /// For programs
+    /// JSON
     Json,
 }
 
-/// A duration as people write it: `30s`, `12h`, `30d`.
+/// Parses a duration such as `30s`, `12h` or `30d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}, for example 30s, 12h or 30d"))
 }

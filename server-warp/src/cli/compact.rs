@@ -7,22 +7,22 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
 use super::tenant::quiet_log;
-use crate::backup::compaction::{Compacted, CompactionError, Phase, Watcher, compact};
+use crate::backup::compaction::{CompactionError, CompactionReport, Phase, Watcher, compact};
 use crate::progress::{Progress, grouped};
 
 /// Rewrite the store to reclaim unused space
 ///
-/// sled's file grows with every change and does not shrink by itself. This writes a new store beside the directory,
-/// compares it with the old one, and gives it the directory's name; the old one is removed last. Interrupted at any moment,
-/// the next start finds the one store or the other, whole. No server may have the directory meanwhile, and both stores
-/// need room at once.
+/// sled's file grows with every change and never shrinks. This command writes a new store beside
+/// the directory, compares it with the old one and swaps the two; the old store is removed last. If
+/// it is interrupted, the next start finds either store, complete. No server may hold the directory
+/// meanwhile, and the disk must have space for both stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Keep the old store, as DIR.old
+    /// Keep the old store as DIR.old
     #[arg(long)]
     keep: bool,
 
-    /// What the summary looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -33,10 +33,10 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     quiet_log()?;
     let config = args.data.load()?.config.data;
-    let mut shown = Shown(None);
+    let mut shown = PhaseProgress(None);
     let compacted = compact(&config, args.keep, &mut shown).await;
     shown.end();
-    let Compacted {
+    let CompactionReport {
         summary,
         bytes_before,
         bytes_after,
@@ -68,10 +68,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// A progress bar for each phase.
-struct Shown(Option<(Phase, Progress)>);
+/// Progress bar of the current phase.
+struct PhaseProgress(Option<(Phase, Progress)>);
 
-impl Shown {
+impl PhaseProgress {
     fn end(&mut self) {
         if let Some((_, progress)) = self.0.take() {
             progress.end();
@@ -79,7 +79,7 @@ impl Shown {
     }
 }
 
-impl Watcher for Shown {
+impl Watcher for PhaseProgress {
     fn progress(&mut self, phase: Phase, entries: u64, of: u64) {
         if self.0.as_ref().is_none_or(|(shown, _)| *shown != phase) {
             self.end();

@@ -1,16 +1,17 @@
-//! `knowledge completions`: what a shell needs to complete the command line.
+//! `knowledge completions`: completion scripts for shells.
 
 use clap_complete::{Shell, generate};
 
 use super::failure::Failure;
 use super::output::print;
 
-/// Print the completions of a shell
+/// Print the completion script of a shell
 ///
-/// For bash, for example: knowledge completions bash > ~/.local/share/bash-completion/completions/knowledge
+/// For bash, for example: knowledge completions bash >
+/// ~/.local/share/bash-completion/completions/knowledge
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `knowledge config`: what the server is told, and whether that is right.
+//! `knowledge config`: inspection of the configuration.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use crate::config;
 
 /// Show and check the configuration of the server
 ///
-/// A value comes from the first of these that has one: a flag, an environment variable KNOWLEDGE_SECTION__NAME, the
-/// file, the default.
+/// A setting is taken from the first of these sources that has it: a flag, an environment variable
+/// KNOWLEDGE_SECTION__NAME, the file, the default.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -23,14 +23,14 @@ pub(super) struct Args {
 enum Command {
     Show(ShowArgs),
     Check(CheckArgs),
-    /// Print a configuration file that explains every setting, all commented out
+    /// Print an example configuration file that describes every setting, all commented out
     Example,
 }
 
-/// Show every setting: its value, its unit, where the value came from, and what it means
+/// Show every setting with its value, unit, source and description
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// What the settings look like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     output: Format,
 
@@ -38,24 +38,24 @@ struct ShowArgs {
     settings: ServerArgs,
 }
 
-/// What the settings look like.
+/// Output format of the settings.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// For people
+    /// Human-readable text
     Text,
-    /// For programs
+    /// JSON
     Json,
-    /// A file that makes the same configuration
+    /// A configuration file with the same effect
     Toml,
 }
 
-/// Tell everything that is wrong with the configuration, and nothing where nothing is
+/// Check the configuration and list every problem
 ///
-/// Checked are the values, and what they name on the disk. Nothing is changed. The exit code is 2 where something is
-/// wrong.
+/// Checks the values and the files that they name, without changing anything. Prints nothing if the
+/// configuration is valid; otherwise the exit code is 2.
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
-    /// The configuration file, as with --config
+    /// Configuration file, like --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! `knowledge copy`: the contents of one store in another one, of whichever engine.
+//! `knowledge copy`: the contents of one store into another, of any engine.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use crate::progress::{Progress, grouped};
 use crate::sealing;
 use crate::store_address::StoreAddress;
 
-/// Copy a store into another one, of the same engine or another
+/// Copy a store into another one, of the same or another engine
 ///
-/// Reads the source whole, writes the target, and reads the target back: number and checksum of the entries have to agree.
-/// Interrupted and started again, it goes on where it was, as long as the source has not changed; until the copy is whole
-/// no server opens the target. No server may have either store meanwhile. The sealing key beside the source is copied
-/// too, if the target has none.
+/// Reads the whole source, writes the target, and reads it back: the number and the checksum of the
+/// entries must match. An interrupted copy is resumed by running it again if the source has not
+/// changed; until it is complete, no server opens the target. No server may hold either store
+/// meanwhile. The sealing key beside the source is copied too, unless the target has one.
 ///
-/// A store of an older format, which servers refuse, is carried over this way.
+/// This is also how to convert a store of an older format, which servers refuse.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The store to read: sled:DIR or fjall:DIR
+    /// Source: sled:DIR or fjall:DIR
     #[arg(long, value_name = "STORE")]
     from: StoreAddress,
 
-    /// The store to write, new or empty: sled:DIR or fjall:DIR
+    /// Target, new or empty: sled:DIR or fjall:DIR
     #[arg(long, value_name = "STORE")]
     to: StoreAddress,
 
-    /// The format of the summary
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -73,7 +73,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failure> {
     let opened = source.open_store()?;
-    // Before the source is read whole, so that a target which cannot be written is told of at once.
+    // Created before the source is read, so that an unusable target is reported immediately.
     let target: Arc<dyn Store> = target.make_store()?;
     let entries = opened.entries();
     let mut progress = Progress::counting("entries", "checking the source", Some(entries));
@@ -102,7 +102,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     match copied {
         Ok(copied) if copied == expected => {}
         Ok(_) => return Err(Failure::new("the source changed while it was copied")),
-        // A copy that was whole already, and interrupted before it was compared, is compared now.
+        // The copy may have been complete when it was interrupted: only the comparison is left.
         Err(error @ BackupError::Restore(RestoreError::NotEmpty)) => {
             return match compare(&target, &expected, |_| {}).await {
                 Ok(()) => Ok(expected),
@@ -123,7 +123,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     Ok(expected)
 }
 
-/// Copies the key beside the source, if there is one there and none beside the target.
+/// Copies the key beside the source unless the target has one.
 fn copy_key(source: &DataConfig, target: &DataConfig) -> Result<(), Failure> {
     if source.sealing_key_file.is_some() {
         return Ok(());

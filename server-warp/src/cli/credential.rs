@@ -1,10 +1,10 @@
-//! What tokens and sessions have in common: being made, listed and revoked.
+//! Creation, listing and revocation of tokens and sessions.
 
 use std::time::Duration;
 
 use console::Style;
 use http::Method;
-use knowledge_core::access::{CredentialKind, Narrowing};
+use knowledge_core::access::{CredentialKind, TokenScope};
 use knowledge_core::api::admin::{CredentialState, CredentialView};
 use knowledge_core::env::Clock;
 use knowledge_core::model::{CredentialId, Timestamp};
@@ -19,7 +19,7 @@ use super::output::{draw, print, print_json};
 use super::table::{Cell, Fit, Table};
 use crate::system::SystemClock;
 
-/// The flags that the fields of a request come from.
+/// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("member", "--member"),
     ("name", "--name"),
@@ -29,24 +29,24 @@ const FLAGS: &[(&str, &str)] = &[
     ("narrowing.audience", "--audience"),
 ];
 
-/// What is made.
+/// A token or session to create.
 pub(super) struct NewCredential {
     pub(super) kind: CredentialKind,
     pub(super) member: String,
     pub(super) name: String,
     pub(super) expires_in: Duration,
-    /// What it is narrowed to; `null` for nothing.
+    /// Scope; `null` if not limited.
     pub(super) narrowing: Value,
 }
 
-/// A token or a session that was just made.
+/// A new token or session with its secret.
 #[derive(Deserialize, Serialize)]
-struct Issued {
+struct IssuedCredential {
     secret: String,
     credential: CredentialView,
 }
 
-/// What people call it.
+/// Returns the user's word for a kind.
 pub(super) fn noun(kind: CredentialKind) -> &'static str {
     match kind {
         CredentialKind::Bearer => "token",
@@ -54,7 +54,7 @@ pub(super) fn noun(kind: CredentialKind) -> &'static str {
     }
 }
 
-/// Makes it. Standard output has the secret alone, or everything as JSON.
+/// Creates a credential. Standard output gets only the secret, or everything as JSON.
 pub(super) async fn create(
     new: NewCredential,
     org: OrgArgs,
@@ -70,11 +70,11 @@ pub(super) async fn create(
     if !new.narrowing.is_null() {
         body["narrowing"] = new.narrowing;
     }
-    let made = operator.call(Method::POST, &["credentials"], Some(&body), FLAGS);
-    let issued: Issued = made.await?;
+    let created = operator.call(Method::POST, &["credentials"], Some(&body), FLAGS);
+    let issued: IssuedCredential = created.await?;
     let credential = &issued.credential;
     eprintln!(
-        "{} {} for {} of {}, until {}; it is not shown again",
+        "{} {} for {} of {}, valid until {}; its secret is not shown again",
         noun(credential.kind),
         credential.id,
         credential.member,
@@ -87,7 +87,7 @@ pub(super) async fn create(
     }
 }
 
-/// Lists those of one kind, or all.
+/// Lists the credentials of one kind, or all.
 pub(super) async fn list(
     kind: Option<CredentialKind>,
     org: OrgArgs,
@@ -105,7 +105,7 @@ pub(super) async fn list(
         ("STATE", Fit::Whole),
         ("MEMBER", Fit::Cut),
         ("EXPIRES", Fit::Whole),
-        ("NARROWED TO", Fit::Optional),
+        ("SCOPE", Fit::Optional),
         ("NAME", Fit::Cut),
     ]);
     let now = SystemClock.now();
@@ -115,7 +115,7 @@ pub(super) async fn list(
     draw(&table)
 }
 
-/// Revokes one, of this kind where that is said.
+/// Revokes a credential; with `kind` only one of that kind.
 pub(super) async fn revoke(
     id: CredentialId,
     kind: Option<CredentialKind>,
@@ -146,18 +146,18 @@ fn cells(credential: &CredentialView, now: Timestamp) -> Vec<Cell> {
         Cell::new(credential.state.as_str()).styled(state),
         Cell::new(&credential.member),
         Cell::new(moment(Some(credential.expires_at), now)),
-        Cell::new(narrowed(&credential.narrowing)),
+        Cell::new(scope_summary(&credential.scope)),
         Cell::new(&credential.name),
     ]
 }
 
-/// In short what a token is narrowed to.
-fn narrowed(narrowing: &Narrowing) -> String {
+/// Summarises the scope of a token.
+fn scope_summary(narrowing: &TokenScope) -> String {
     let count = |number: usize, what: &str| {
         let plural = if number == 1 { "" } else { "s" };
         format!("{number} {what}{plural}")
     };
-    let Narrowing {
+    let TokenScope {
         workspaces,
         actions,
         audience,

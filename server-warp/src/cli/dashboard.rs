@@ -10,24 +10,24 @@ use knowledge_core::model::{
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::output::{has_colours, print, print_json, width};
-use super::table::{Cell, Fit, Look, Table, plain};
+use super::table::{Cell, Fit, RenderOptions, Table, plain};
 use super::tenant::TenantArgs;
 use crate::progress::grouped;
 
 /// Show the dashboard of a workspace
 ///
-/// Reads the store directly: while a server has it, ask the server instead. Colours only on a terminal, and none where
-/// NO_COLOR is set.
+/// Reads the store directly; while a server holds it, use the server's API instead. The output is
+/// coloured only on a terminal, and never if NO_COLOR is set.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The slug or the identifier of the workspace
+    /// Workspace, by slug or identifier
     workspace: String,
 
-    /// The handle of the member who looks; without it an owner
+    /// Handle of the member to act as; defaults to an owner
     #[arg(long = "as", value_name = "HANDLE")]
     acts_as: Option<String>,
 
-    /// What the result looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -47,38 +47,44 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.output {
         OutputFormat::Json => print_json(&summary),
         OutputFormat::Text => {
-            let look = Look {
+            let options = RenderOptions {
                 width: width(),
                 has_colours: has_colours(),
             };
-            print(&draw(&summary, service.env().now(), look))
+            print(&draw(&summary, service.env().now(), options))
         }
     }
 }
 
-/// The whole dashboard.
-fn draw(summary: &DashboardSummary, now: Timestamp, look: Look) -> String {
-    let heading =
-        |text: &str| look.line(&look.style(Style::new().bold()).apply_to(text).to_string());
+/// Draws the whole dashboard.
+fn draw(summary: &DashboardSummary, now: Timestamp, options: RenderOptions) -> String {
+    let heading = |text: &str| {
+        options.line(
+            &options
+                .style(Style::new().bold())
+                .apply_to(text)
+                .to_string(),
+        )
+    };
     let workspace = &summary.workspace;
     let mut drawn = String::from("\n");
-    let name = look.style(Style::new().bold().cyan());
-    drawn += &look.line(&format!(
+    let name = options.style(Style::new().bold().cyan());
+    drawn += &options.line(&format!(
         "{}  {} · {}",
         name.apply_to(plain(&workspace.name)),
         workspace.slug,
         workspace.audience
     ));
-    drawn += &look.line(&format!(
-        "{} for review · last ingest {}",
+    drawn += &options.line(&format!(
+        "{} to review · last ingest {}",
         match summary.review_backlog_count {
-            1 => "1 memory waits".to_owned(),
-            count => format!("{} memories wait", grouped(count)),
+            1 => "1 memory".to_owned(),
+            count => format!("{} memories", grouped(count)),
         },
         moment(workspace.last_ingest_at, now)
     ));
     drawn += &format!("\n{}", heading("First steps"));
-    drawn += &checklist(summary, look);
+    drawn += &checklist(summary, options);
     let sections = [
         ("Connectors", connectors(&summary.connector_health, now)),
         ("MCP keys", mcp_keys(summary, now)),
@@ -86,23 +92,23 @@ fn draw(summary: &DashboardSummary, now: Timestamp, look: Look) -> String {
     ];
     for (title, table) in sections {
         drawn += &format!("\n{}", heading(title));
-        drawn += &table.map_or_else(|| look.line("  none"), |table| table.draw(look));
+        drawn += &table.map_or_else(|| options.line("  none"), |table| table.draw(options));
     }
     drawn.push('\n');
     drawn
 }
 
-fn checklist(summary: &DashboardSummary, look: Look) -> String {
+fn checklist(summary: &DashboardSummary, options: RenderOptions) -> String {
     let list = &summary.first_value_checklist;
     let (done, open) = (Style::new().green(), Style::new().yellow());
     let line = |step: &ChecklistStep| {
         let mark = if step.completed {
-            look.style(done.clone()).apply_to("✓")
+            options.style(done.clone()).apply_to("✓")
         } else {
-            look.style(open.clone()).apply_to("○")
+            options.style(open.clone()).apply_to("○")
         };
         let tier = if step.required { "" } else { "  (suggested)" };
-        look.line(&format!("  {mark} {}{tier}", step.label))
+        options.line(&format!("  {mark} {}{tier}", step.label))
     };
     list.required
         .iter()
@@ -183,7 +189,7 @@ fn chats(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
     (!summary.recent_chats.is_empty()).then_some(table)
 }
 
-/// A moment as seen from now: `never`, `just now`, `5 min ago`, `in 3 h`, `2 d ago`.
+/// Formats a time relative to now: `never`, `just now`, `5 min ago`, `in 3 h`, `2 d ago`.
 pub(super) fn moment(time: Option<Timestamp>, now: Timestamp) -> String {
     let Some(time) = time else {
         return "never".to_owned();
@@ -197,12 +203,12 @@ pub(super) fn moment(time: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-/// A moment that something is planned for: where there is none, a dash.
+/// Formats the time of a planned event; a dash if there is none.
 fn planned(time: Option<Timestamp>, now: Timestamp) -> String {
     time.map_or_else(|| "-".to_owned(), |time| moment(Some(time), now))
 }
 
-/// The largest whole unit of a duration; `None` below a minute.
+/// Rounds a duration down to its largest unit; `None` below a minute.
 fn rounded(duration: Duration) -> Option<String> {
     let minutes = duration.as_secs() / 60;
     match (minutes / (24 * 60), minutes / 60, minutes) {

@@ -86,16 +86,16 @@ fn summary() -> DashboardSummary {
     }
 }
 
-const PLAIN: Look = Look {
+const PLAIN: RenderOptions = RenderOptions {
     width: usize::MAX,
     has_colours: false,
 };
 
 #[test]
-fn the_dashboard_is_drawn_whole() {
+fn dashboard_is_drawn_in_full() {
     insta::assert_snapshot!(draw(&summary(), now(), PLAIN), @r#"
     Support  support · workspace:support
-    1,204 memories wait for review · last ingest 2 d ago
+    1,204 memories to review · last ingest 2 d ago
 
     First steps
       ✓ Connect a source
@@ -118,7 +118,7 @@ fn the_dashboard_is_drawn_whole() {
 }
 
 #[test]
-fn an_empty_workspace_has_none_of_it() {
+fn dashboard_of_empty_workspace_omits_sections() {
     let empty = DashboardSummary {
         review_backlog_count: 1,
         first_value_checklist: Checklist {
@@ -135,7 +135,7 @@ fn an_empty_workspace_has_none_of_it() {
     };
     insta::assert_snapshot!(draw(&empty, now(), PLAIN), @r#"
     Support  support · workspace:support
-    1 memory waits for review · last ingest never
+    1 memory to review · last ingest never
 
     First steps
 
@@ -151,11 +151,11 @@ fn an_empty_workspace_has_none_of_it() {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal() {
+fn dashboard_lines_fit_the_terminal() {
     for width in [20, 40, 80, 120] {
         for has_colours in [false, true] {
-            let look = Look { width, has_colours };
-            for line in draw(&summary(), now(), look).lines() {
+            let options = RenderOptions { width, has_colours };
+            for line in draw(&summary(), now(), options).lines() {
                 assert!(
                     console::measure_text_width(line) <= width,
                     "{width}: {line}"
@@ -166,11 +166,11 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn colours_are_there_where_they_were_asked_for() {
+fn dashboard_is_coloured_on_request_only() {
     let coloured = draw(
         &summary(),
         now(),
-        Look {
+        RenderOptions {
             width: 200,
             has_colours: true,
         },
@@ -181,8 +181,8 @@ fn colours_are_there_where_they_were_asked_for() {
 }
 
 #[test]
-fn moments_are_told_from_now() {
-    for (time, told) in [
+fn dashboard_times_are_relative_to_now() {
+    for (time, expected) in [
         ("2026-03-14T12:00:00Z", "just now"),
         ("2026-03-14T11:59:01Z", "just now"),
         ("2026-03-14T11:01:00Z", "59 min ago"),
@@ -190,7 +190,7 @@ fn moments_are_told_from_now() {
         ("2026-03-12T12:00:00Z", "2 d ago"),
         ("2026-03-14T15:00:00Z", "in 3 h"),
     ] {
-        assert_eq!(moment(Some(at(time)), now()), told);
+        assert_eq!(moment(Some(at(time)), now()), expected);
     }
     assert_eq!(moment(None, now()), "never");
 }

@@ -1,4 +1,4 @@
-//! `knowledge demo`: something to look at, from nothing, in one command.
+//! `knowledge demo`: a server with sample data, in one command.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::config::Config;
 use crate::config::WebhookSettings;
 use crate::data::{Data, DataConfig, DataError};
-use crate::deliveries::{Deliveries, DeliveryClient, IN_FLIGHT_MAX_DEFAULT, Wake, open_files_max};
+use crate::deliveries::{Deliveries, DeliveryClient, IN_FLIGHT_MAX_DEFAULT, open_files_max};
 use crate::demo::{
     self, Demo, DemoState, Plan, Screen, StateError, read_state, state_path, write_state,
 };
@@ -31,46 +31,46 @@ use crate::net::{ADDRESS_DEFAULT, NetConfig, OPEN_FILES_RESERVED};
 use crate::store_address::StoreAddress;
 use crate::system::system_env;
 
-/// What the texts of the demo follow from.
+/// Seed of the demo's texts.
 const SEED: u64 = 2_026;
 
-/// Make an organisation with two weeks of history, and serve it
+/// Create an organisation with two weeks of history, and serve it
 ///
-/// Prints tokens and a curl line for each operation, then serves. The next start on the same directory serves the same
-/// data, and its tokens go on working. Beside the directory stand DIR.demo.json, which has the tokens, and DIR.key;
-/// remove the three to begin anew.
+/// Prints tokens and a curl command for each operation, then serves. Later starts on the same
+/// directory serve the same data, and the tokens keep working. The tokens are stored in
+/// DIR.demo.json and the key in DIR.key; remove both files and the directory to start over.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The directory of the demo's store
+    /// Directory of the demo's store
     #[arg(long, value_name = "DIR", default_value = "./knowledge-demo")]
     data_dir: PathBuf,
 
-    /// The store instead: sled:DIR, fjall:DIR, or memory:, which goes with the process
+    /// Store to use instead: sled:DIR, fjall:DIR, or memory:, which is lost when the process ends
     #[arg(long, value_name = "STORE", conflicts_with = "data_dir")]
     store: Option<StoreAddress>,
 
-    /// The address to listen on; port 0 takes a free port
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value_t = ADDRESS_DEFAULT)]
     listen: SocketAddr,
 
-    /// How many memories to make, at the first start
+    /// Number of memories to create at the first start
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(3..=10_000_000))]
     memories: u64,
 
-    /// Send nothing to webhooks and citation subscriptions, whoever registers them
+    /// Deliver nothing to webhooks and citation subscriptions
     #[arg(long)]
     no_deliveries: bool,
 
-    /// What to print on standard output: a screen for people, or one line of JSON once connections are accepted
+    /// Format of the output: a screen of text, or one line of JSON once connections are accepted
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
-    /// What to log, see `knowledge serve --help`; info shows the requests
+    /// Log level, see `knowledge serve --help`; info includes requests
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log_level: String,
 
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormatArg::Auto)]
     log_format: LogFormatArg,
 }
@@ -88,17 +88,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     #[cfg(unix)]
     let store = prepared.data.backend().clone();
     let service = prepared.service.clone();
-    let wake = prepared.wake.clone();
     let net = NetConfig {
         address: args.listen,
         open_files_reserved: OPEN_FILES_RESERVED + open_files_max(IN_FLIGHT_MAX_DEFAULT),
         ..NetConfig::default()
     };
-    // Before the work, so that an address that is taken is told at once.
+    // Bound first, so that an address in use is reported immediately.
     let mut app = App::bind(service.clone(), net).await?;
     if !args.no_deliveries {
         let client = DeliveryClient::new(&webhooks())?;
-        app = app.deliver_with(Deliveries::through(Arc::new(client)).woken_by(wake));
+        app = app.deliver_with(Deliveries::through(Arc::new(client)));
     }
     let demo = prepared.finish(args.memories).await?;
     #[cfg(unix)]
@@ -115,76 +114,75 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     show(&service, &demo, base_url, &config, &args).await?;
     serving
         .await
-        .map_err(|error| Failure::new(format!("the server ended: {error}")))?;
+        .map_err(|error| Failure::new(format!("the server failed: {error}")))?;
     Ok(())
 }
 
-/// A store that is the demo's: with a whole demo in it, or with nothing.
-struct Prepared {
+/// The demo's store, either empty or with a complete demo.
+struct PreparedDemo {
     data: Data,
     service: KnowledgeService,
-    wake: Wake,
-    /// The file that keeps the tokens; none for a store in memory.
+    /// File with the tokens; none for a store in memory.
     state_path: Option<PathBuf>,
-    made: Option<Demo>,
+    existing: Option<Demo>,
 }
 
-/// Opens the store of the demo. What an interrupted start left in it is removed; what is not the demo's is refused.
-async fn prepare(config: &DataConfig) -> Result<Prepared, Failure> {
+/// Opens the demo's store.
+///
+/// Removes the remains of an interrupted start, and rejects a store with other data.
+async fn prepare(config: &DataConfig) -> Result<PreparedDemo, Failure> {
     let state_path = config.directory().map(state_path);
-    let wake = Wake::new();
-    let mut data = open_data(config, &wake).await?;
+    let mut data = config.open().await?;
     let mut service = open_service(&data).await?;
     let mut state = match &state_path {
         Some(path) => read_state(path)?,
         None => None,
     };
     if demo::is_empty(&service).await? {
-        state = None; // Whatever an earlier demo wrote is not about this store.
+        state = None; // The file belongs to a removed store.
     } else if demo::holds_other_data(&service).await? || state.is_none() {
         let state = state_path.unwrap_or_default();
         return Err(Failure::new(format!(
-            "{} has data that no demo made, or whose {} is gone: choose another --data-dir",
+            "{} contains data that does not belong to a demo, or its {} is missing; choose another --data-dir",
             config.name(),
             state.display()
         )));
     }
     if state == Some(DemoState::Seeding) {
-        eprintln!("the last start was interrupted while it made the demo: beginning anew");
-        drop((service, data)); // The last holders of the store: its directory is free now.
+        eprintln!("the last start was interrupted while creating the demo; starting over");
+        drop((service, data)); // Releases the lock on the directory.
         remove(config)?;
-        data = open_data(config, &wake).await?;
+        data = config.open().await?;
         service = open_service(&data).await?;
         state = None;
     }
-    Ok(Prepared {
+    Ok(PreparedDemo {
         data,
         service,
-        wake,
         state_path,
-        made: match state {
+        existing: match state {
             Some(DemoState::Ready(demo)) => Some(*demo),
             _ => None,
         },
     })
 }
 
-impl Prepared {
-    /// Makes the demo where it is not there, and brings one that is there up to the present.
+impl PreparedDemo {
+    /// Creates the demo, or brings an existing one up to date.
     async fn finish(self, memories: u64) -> Result<Demo, Failure> {
-        let is_made = self.made.is_some();
-        let mut demo = match self.made {
+        let existed = self.existing.is_some();
+        let mut demo = match self.existing {
             Some(demo) => {
                 demo::report_syncs(&self.service, &demo).await?;
                 demo
             }
-            None => make(&self.data, self.state_path.as_deref(), memories).await?,
+            None => create(&self.data, self.state_path.as_deref(), memories).await?,
         };
         if demo.counts.memories != memories {
-            let made = demo.counts.memories;
-            tracing::info!(made, memories, "the demo keeps the memories that it has");
+            let existing = demo.counts.memories;
+            tracing::info!(existing, memories, "--memories ignored: the demo exists");
         }
-        if demo::log_in(&self.service, &mut demo).await? || !is_made {
+        if demo::renew_credentials(&self.service, &mut demo).await? || !existed {
             keep_state(
                 self.state_path.as_deref(),
                 &DemoState::Ready(Box::new(demo.clone())),
@@ -192,13 +190,6 @@ impl Prepared {
         }
         Ok(demo)
     }
-}
-
-/// Opens the store, which wakes the dispatcher from here on.
-async fn open_data(config: &DataConfig, wake: &Wake) -> Result<Data, Failure> {
-    let mut data = config.open().await?;
-    data.store = wake.watch_store(data.store);
-    Ok(data)
 }
 
 async fn open_service(data: &Data) -> Result<KnowledgeService, Failure> {
@@ -212,8 +203,9 @@ fn options(data: &Data) -> Options {
     }
 }
 
-/// Whoever plays with the demo may have a receiver on the same machine. The demo itself has no endpoint that is
-/// switched on, so that nothing leaves it unless somebody registers one.
+/// Returns webhook settings that allow a receiver on the same machine.
+///
+/// The demo itself has no active endpoint, so that nothing is sent unless somebody registers one.
 fn webhooks() -> WebhookSettings {
     let loopback = ["127.0.0.0/8", "::1/128"];
     let ranges = loopback.map(|range| range.parse().expect("a range"));
@@ -226,8 +218,9 @@ fn webhooks() -> WebhookSettings {
     }
 }
 
-/// Makes the demo. Until it is whole the state says so: a crash is found by the next start.
-async fn make(data: &Data, state_path: Option<&Path>, memories: u64) -> Result<Demo, Failure> {
+/// Creates the demo. The state says so until it is complete, so that the next start detects a
+/// crash.
+async fn create(data: &Data, state_path: Option<&Path>, memories: u64) -> Result<Demo, Failure> {
     keep_state(state_path, &DemoState::Seeding)?;
     let plan = Plan {
         memories,
@@ -237,7 +230,7 @@ async fn make(data: &Data, state_path: Option<&Path>, memories: u64) -> Result<D
     Ok(demo::seed(Arc::clone(&data.store), options(data), plan).await?)
 }
 
-/// Removes the half-made store of a demo.
+/// Removes an incomplete demo store.
 fn remove(config: &DataConfig) -> Result<(), Failure> {
     let path = config.path()?;
     DirectoryLock::acquire(&path)

@@ -1,4 +1,4 @@
-//! `knowledge dump`, also called `backup`: the whole database as one file, from the directory or from its server.
+//! `knowledge dump`, alias `backup`: the whole database as one file.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,26 +17,26 @@ use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
 use crate::progress::{Progress, grouped};
 
-/// Write the whole database into one file, as lines of JSON
+/// Write the whole database to a file of JSON lines
 ///
-/// While a server has the directory, it is asked for a backup over its admin socket: everything as it stands at one moment,
-/// while requests go on. Otherwise the directory is read, and a dump that was interrupted goes on where it was, as long as
-/// nothing has changed.
+/// If a server holds the directory, the command requests a backup over its admin socket: a
+/// consistent snapshot, while the server continues to serve requests. Otherwise it reads the
+/// directory, and resumes an interrupted dump if the data has not changed.
 ///
-/// The file appears under its name once it is whole and was read back; until then it is FILE.partial. The same data make
-/// the same bytes. Signing secrets stay sealed in it: keep the sealing key too, and apart from it. Tokens are in it as
-/// hashes alone.
+/// The file is written as FILE.partial and renamed once it is complete and verified. The same data
+/// result in the same bytes. Signing secrets stay sealed: keep the sealing key too, in another
+/// place. Tokens are included only as hashes.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "backup")]
 pub(super) struct Args {
-    /// The file to write, or - for standard output
+    /// File to write, or - for standard output
     file: PathBuf,
 
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 
-    /// What the summary looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -56,12 +56,12 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let is_stream = path.as_os_str() == "-";
     if is_stream && io::stdout().is_terminal() {
         return Err(Failure::usage(
-            "a dump is not for a terminal: name a file, or pipe it",
+            "cannot write a dump to a terminal; name a file or pipe the output",
         ));
     }
     if !is_stream && !force && path.exists() {
         return Err(Failure::new(format!(
-            "{} is there: choose another name, or write over it with --force",
+            "{} exists; choose another name or overwrite it with --force",
             path.display()
         )));
     }
@@ -88,7 +88,7 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
     let (entries, sha256) = (summary.entries, &*summary.sha256);
     let text = format!("{} entries, SHA-256 {sha256}", grouped(entries));
     match output {
-        // Standard output has the dump.
+        // Standard output contains the dump.
         _ if file.as_os_str() == "-" => eprintln!("{text}"),
         OutputFormat::Text => print(&format!("{}: {text}\n", file.display()))?,
         OutputFormat::Json => print_json(&Report {
@@ -100,7 +100,7 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
     Ok(())
 }
 
-/// Where the lines come from.
+/// Source of a dump.
 enum Source {
     Store(Arc<dyn Embedded>),
     #[cfg(unix)]
@@ -108,7 +108,7 @@ enum Source {
 }
 
 impl Source {
-    /// The server of the directory where one listens, else the directory.
+    /// Returns the server of the directory if one listens, otherwise the directory.
     async fn find(config: &Config) -> Result<Self, Failure> {
         #[cfg(unix)]
         if let Some(socket) = config.admin_socket.path(&config.data)?
@@ -118,7 +118,7 @@ impl Source {
             return Ok(Self::Server(client));
         }
         let store = config.data.resolved()?.open_store()?;
-        // A dump of what is left of a damaged store would look like a whole one.
+        // A dump of a damaged store would look complete.
         let mut progress = Progress::counting("entries", "checking", Some(store.entries()));
         let checked = store.check(&mut |entries, _| {
             progress.advance(entries, entries);
@@ -139,7 +139,7 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
         Source::Store(store) => {
             let export = Export::begin(store.clone()).await;
             let export = export.map_err(BackupError::from)?;
-            all(export, store.stats().entries, &mut write).await?
+            write_all(export, store.stats().entries, &mut write).await?
         }
         #[cfg(unix)]
         Source::Server(client) => from_server(&client, &mut write).await?,
@@ -149,7 +149,7 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
     Ok(summary)
 }
 
-/// Dumps a directory that nobody else has open, from where an interrupted dump of the same state was.
+/// Dumps a directory that no other process has open, or resumes a dump of the same state.
 async fn store_to_file(
     config: &Config,
     store: Arc<dyn Embedded>,
@@ -164,7 +164,7 @@ async fn store_to_file(
         let (store, entries) = (store.clone(), decoder.entries());
         let export = Export::resume(store, decoder).await;
         resumed = export.map_err(BackupError::from)?.map(|export| {
-            eprintln!("going on behind entry {}", grouped(entries));
+            eprintln!("resuming after entry {}", grouped(entries));
             (export, file)
         });
     }
@@ -176,12 +176,12 @@ async fn store_to_file(
             (export.map_err(BackupError::from)?, file)
         }
     };
-    all(export, store.stats().entries, |lines| file.write(lines)).await?;
+    write_all(export, store.stats().entries, |lines| file.write(lines)).await?;
     finish(file)
 }
 
-/// All lines that an export still has.
-async fn all(
+/// Writes the remaining lines of an export.
+async fn write_all(
     mut export: Export,
     total: u64,
     mut write: impl FnMut(&[u8]) -> Result<(), BackupError>,
@@ -198,9 +198,9 @@ async fn all(
     Ok(export.summary())
 }
 
-/// Reads the file back before it gets its name.
+/// Verifies the file before it is renamed.
 fn finish(file: DumpFile) -> Result<Summary, Failure> {
-    let mut progress = Progress::counting("entries", "reading it back", None);
+    let mut progress = Progress::counting("entries", "verifying", None);
     let checked = file.finish(|bytes, entries| progress.advance(bytes, entries))?;
     progress.end();
     Ok(checked.summary)
@@ -214,7 +214,7 @@ async fn source_to_file(source: Source, mut file: DumpFile) -> Result<Summary, F
     finish(file)
 }
 
-/// A backup of a running server: each line is checked as it comes.
+/// Streams a backup from a running server, checking each line.
 #[cfg(unix)]
 async fn from_server(
     client: &crate::admin::AdminClient,
@@ -226,36 +226,36 @@ async fn from_server(
 
     let broken = |error| {
         Failure::new(format!(
-            "the server broke the backup off, its log says why: {error}"
+            "the server aborted the backup; see its log: {error}"
         ))
     };
     let request = http::Request::get(BACKUP_PATH).body(bytes::Bytes::new());
     let response = client.stream(request.expect("a path")).await;
-    let (head, mut pieces) = response.map_err(broken)?.into_parts();
+    let (head, mut stream) = response.map_err(broken)?.into_parts();
     if head.status != http::StatusCode::OK {
-        let body = pieces.rest().await.map_err(broken)?;
+        let body = stream.rest().await.map_err(broken)?;
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-        let message = body["message"].as_str().unwrap_or("no reason is given");
+        let message = body["message"].as_str().unwrap_or("no error message");
         let status = head.status;
         return Err(Failure::new(format!(
-            "the server makes no backup ({status}): {message}"
+            "the server rejected the backup ({status}): {message}"
         )));
     }
     let total = head.headers.get(ENTRIES_HEADER);
     let total = total.and_then(|total| total.to_str().ok()?.parse().ok());
     let mut progress = Progress::counting("entries", "backing up", total);
-    let (mut decoder, mut begun) = (Decoder::new(), Vec::new());
-    while let Some(piece) = pieces.next().await.map_err(broken)? {
-        for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            begun.extend_from_slice(part);
+    let (mut decoder, mut line) = (Decoder::new(), Vec::new());
+    while let Some(chunk) = stream.next().await.map_err(broken)? {
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
             if part.last() == Some(&b'\n') {
                 decoder
-                    .read(&begun)
+                    .read(&line)
                     .map_err(|error| Failure::new(error.to_string()))?;
-                begun.clear();
+                line.clear();
             }
         }
-        write(&piece)?;
+        write(&chunk)?;
         progress.advance(decoder.entries(), decoder.entries());
     }
     progress.end();

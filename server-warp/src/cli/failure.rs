@@ -1,4 +1,4 @@
-//! What ends a command, in words for the person who typed it.
+//! Errors that end a command, worded for its user.
 
 use std::fmt;
 use std::io;
@@ -16,16 +16,16 @@ use crate::net::BindError;
 use crate::private_file::PrivateFileError;
 use crate::telemetry::TelemetryError;
 
-/// Something failed; the message says what, and where it can what to do.
+/// Error message and exit code of a failed command.
 #[derive(Debug)]
 pub(super) struct Failure {
     message: String,
     exit_code: u8,
 }
 
-/// The exit code where something failed.
+/// Exit code of a failure.
 const FAILED: u8 = 1;
-/// The exit code where the command line asks for something impossible.
+/// Exit code of an invalid command line or configuration.
 const USAGE: u8 = 2;
 
 impl Failure {
@@ -104,7 +104,7 @@ impl From<BindError> for Failure {
         match &error {
             BindError::Address { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
                 Self::new(format!(
-                    "cannot listen on {address}: another process does; end it, or choose another \
+                    "cannot listen on {address}: the address is in use; stop the other process or choose another \
                      address with --listen"
                 ))
             }

@@ -1,7 +1,8 @@
 //! The command line `knowledge`.
 //!
-//! Results go to standard output; everything else (progress, explanations, the log, errors) to standard error. Exit
-//! codes: 0 for success, 1 where something failed, 2 where the command line or the configuration cannot be understood.
+//! Results go to standard output; everything else (progress, notices, the log, errors) to standard
+//! error. Exit codes: 0 for success, 1 for a failure, 2 for an invalid command line or
+//! configuration.
 
 mod args;
 mod compact;
@@ -12,6 +13,7 @@ mod credential;
 mod dashboard;
 mod demo;
 mod dump;
+mod error_response;
 mod failure;
 mod healthcheck;
 mod import;
@@ -19,7 +21,6 @@ mod init;
 mod operator;
 mod org;
 mod output;
-mod refusal;
 mod relabel;
 mod restore;
 mod serve;
@@ -43,7 +44,7 @@ use rustix::fs::Mode;
 
 use self::failure::Failure;
 
-/// Governance for the memory of AI assistants: who may see it, how sensitive it is, what waits for review.
+/// Governed memory for AI assistants: access control, sensitivity labels and review
 #[derive(Debug, Parser)]
 #[command(name = "knowledge", version, max_term_width = 100)]
 struct Cli {
@@ -78,9 +79,9 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Ends the process with 2 where the command line cannot be understood.
+    // Exits with 2 if the command line is invalid.
     let cli = Cli::parse();
-    // Whatever is made is its owner's alone: the store and its dumps have everything in clear.
+    // New files are private to their owner: the store and its dumps contain plain text.
     #[cfg(unix)]
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(cli.command) {
@@ -128,7 +129,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         super::Cli::command().debug_assert();
     }
 }

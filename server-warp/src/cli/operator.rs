@@ -1,4 +1,4 @@
-//! Commands as the operator: requests to core's admin interface, over the socket of a server or to the store.
+//! Operator commands: requests to core's admin interface, over a server's socket or to the store.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -10,19 +10,19 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::error_response::ErrorResponse;
 use super::failure::Failure;
-use super::refusal::Refusal;
 use super::settings::AdminArgs;
 use super::tenant::{known, quiet_log};
 use crate::admin::{Transport, TransportError};
 
-/// What a request is addressed to: the interface has no name of its own.
+/// Root of the paths of the admin interface.
 const ORGS: &str = "/admin/v1/orgs";
 
-/// Which organisation, in which data.
+/// An organisation and its data.
 #[derive(Debug, clap::Args)]
 pub(super) struct OrgArgs {
-    /// The slug of the organisation; not needed where there is only one
+    /// Slug of the organisation; optional if there is only one
     #[arg(long, value_name = "SLUG")]
     org: Option<String>,
 
@@ -30,29 +30,29 @@ pub(super) struct OrgArgs {
     admin: AdminArgs,
 }
 
-/// The way to the admin interface.
+/// Client of the admin interface.
 pub(super) struct Operator {
     transport: Transport,
 }
 
-/// The way to the admin interface, and an organisation there.
+/// Client of the admin interface for one organisation.
 pub(super) struct OrgOperator {
     operator: Operator,
     pub(super) org: Organization,
 }
 
-/// A page of a list.
+/// Page of a list.
 #[derive(Deserialize)]
 struct Page<T> {
     data: Vec<T>,
     next_cursor: Option<String>,
 }
 
-/// Why a request has no result.
+/// Reason for a missing result.
 pub(super) enum CallError {
-    /// The interface refused it.
-    Refused(Refusal),
-    /// It had no answer that can be read.
+    /// The interface rejected the request.
+    Rejected(ErrorResponse),
+    /// The request failed, or its response is invalid.
     Failed(Failure),
 }
 
@@ -66,10 +66,10 @@ impl From<TransportError> for Failure {
 }
 
 impl CallError {
-    /// The failure of a command, the fields of its request called as the flags that they came from.
+    /// Converts the error, with flags in place of the request's fields.
     pub(super) fn into_failure(self, flags: &[(&str, &str)]) -> Failure {
         match self {
-            Self::Refused(refusal) => refusal.into_failure(flags),
+            Self::Rejected(response) => response.into_failure(flags),
             Self::Failed(failure) => failure,
         }
     }
@@ -82,29 +82,28 @@ impl From<CallError> for Failure {
 }
 
 impl Operator {
-    /// Finds the way. A store is made only where `may_make` says so.
-    pub(super) async fn open(args: AdminArgs, may_make: bool) -> Result<Self, Failure> {
+    /// Connects to the admin interface. A missing store is created only if `may_create` is true.
+    pub(super) async fn open(args: AdminArgs, may_create: bool) -> Result<Self, Failure> {
         quiet_log()?;
         let config = args.load()?.config;
         Ok(Self {
-            transport: Transport::open(&config, may_make).await?,
+            transport: Transport::open(&config, may_create).await?,
         })
     }
 
-    /// What the interface answers to a request.
+    /// Sends a request and parses the response.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> Result<T, CallError> {
-        let unreadable = |what: String| CallError::Failed(Failure::new(what));
-        let answer = self.send(method, path, body).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| unreadable(format!("the answer cannot be read: {error}")))
+        let invalid = |message: String| CallError::Failed(Failure::new(message));
+        let body = self.send(method, path, body).await?;
+        serde_json::from_slice(&body).map_err(|error| invalid(format!("invalid response: {error}")))
     }
 
-    /// The same, where the body of the answer is empty or of no interest.
+    /// Sends a request and returns the raw body of the response.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -118,18 +117,20 @@ impl Operator {
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         let request = request.body(body);
         let request = request.map_err(|error| {
-            CallError::Failed(Failure::new(format!("{path} is no request: {error}")))
+            CallError::Failed(Failure::new(format!(
+                "invalid request path {path}: {error}"
+            )))
         })?;
         let sent = self.transport.send(request).await;
-        let answer = sent.map_err(|error| CallError::Failed(error.into()))?;
-        if answer.status().is_success() {
-            Ok(answer.into_body())
+        let response = sent.map_err(|error| CallError::Failed(error.into()))?;
+        if response.status().is_success() {
+            Ok(response.into_body())
         } else {
-            Err(CallError::Refused(Refusal::read(&answer)))
+            Err(CallError::Rejected(ErrorResponse::read(&response)))
         }
     }
 
-    /// Everything on a list, however long it is.
+    /// Returns all items of a list.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -139,7 +140,7 @@ impl Operator {
         Ok(all)
     }
 
-    /// The first items of a list, and whether there are more.
+    /// Returns the first items of a list, and whether there are more.
     async fn list_first<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -164,20 +165,20 @@ impl Operator {
         }
     }
 
-    /// The organisations.
+    /// Returns all organisations.
     pub(super) async fn orgs(&self) -> Result<Vec<Organization>, CallError> {
         self.list(ORGS, &[]).await
     }
 
-    /// The one organisation that is meant.
+    /// Returns the organisation with this slug, or the only one.
     async fn find_org(&self, slug: Option<String>) -> Result<Organization, Failure> {
         if let Some(slug) = slug {
             return match self.call(Method::GET, &path(&[&slug]), None).await {
-                Err(CallError::Refused(refusal)) if refusal.code == "not_found" => {
+                Err(CallError::Rejected(response)) if response.code == "not_found" => {
                     let all = self.orgs().await?;
                     let known = known(all.iter().map(|org| org.slug.as_str()));
                     Err(Failure::new(format!(
-                        "there is no organisation {slug:?}; there are: {known}"
+                        "unknown organisation {slug:?}; known organisations: {known}"
                     )))
                 }
                 found => Ok(found?),
@@ -187,12 +188,12 @@ impl Operator {
         match (all.pop(), all.is_empty()) {
             (Some(org), true) => Ok(org),
             (None, _) => Err(Failure::new(
-                "there is no organisation yet: `knowledge init` makes one",
+                "there is no organisation; create one with `knowledge init`",
             )),
             (Some(last), false) => {
                 let known = known(all.iter().chain([&last]).map(|org| org.slug.as_str()));
                 Err(Failure::usage(format!(
-                    "there are several organisations: choose with --org: {known}"
+                    "there are several organisations; choose one with --org: {known}"
                 )))
             }
         }
@@ -208,12 +209,12 @@ impl OrgArgs {
 }
 
 impl OrgOperator {
-    /// The path of something of the organisation.
+    /// Returns a path within the organisation.
     fn path(&self, segments: &[&str]) -> String {
         path(&[&[self.org.slug.as_str()], segments].concat())
     }
 
-    /// Everything on a list of the organisation.
+    /// Returns all items of a list of the organisation.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         segment: &str,
@@ -223,7 +224,9 @@ impl OrgOperator {
         Ok(listed?)
     }
 
-    /// The first items of a list of something of the organisation, and whether there are more. A refusal is explained.
+    /// Returns the first items of a list of the organisation, and whether there are more.
+    ///
+    /// Errors are explained in terms of the flags.
     pub(super) async fn list_first<T: DeserializeOwned>(
         &self,
         segments: &[&str],
@@ -233,18 +236,19 @@ impl OrgOperator {
     ) -> Result<(Vec<T>, bool), Failure> {
         let path = self.path(segments);
         match self.operator.list_first(&path, filter, items_max).await {
-            Err(CallError::Refused(refusal)) => Err(self.explain(refusal, flags).await),
+            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
             listed => Ok(listed?),
         }
     }
 
-    /// Whether a server holds the data.
+    /// True if a server holds the data.
     pub(super) fn is_served(&self) -> bool {
         self.operator.transport.store().is_none()
     }
 
-    /// What the interface answers to a request about something of the organisation. In a refusal the fields of the
-    /// request have the names of the flags that they came from.
+    /// Sends a request about the organisation and parses the response.
+    ///
+    /// Errors are explained in terms of the flags.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -254,12 +258,12 @@ impl OrgOperator {
     ) -> Result<T, Failure> {
         let path = self.path(segments);
         match self.operator.call(method, &path, body).await {
-            Err(CallError::Refused(refusal)) => Err(self.explain(refusal, flags).await),
+            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
             called => Ok(called?),
         }
     }
 
-    /// The same for a change without a body, named in the query.
+    /// Sends a change that has a query instead of a body.
     pub(super) async fn change<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -269,12 +273,12 @@ impl OrgOperator {
     ) -> Result<T, Failure> {
         let path = with_query(&self.path(segments), query);
         match self.operator.call(method, &path, None).await {
-            Err(CallError::Refused(refusal)) => Err(self.explain(refusal, flags).await),
+            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
             called => Ok(called?),
         }
     }
 
-    /// The same where there is nothing in the answer.
+    /// Sends a deletion whose response has no body.
     pub(super) async fn remove(
         &self,
         segments: &[&str],
@@ -282,30 +286,31 @@ impl OrgOperator {
     ) -> Result<(), Failure> {
         let path = self.path(segments);
         match self.operator.send(Method::DELETE, &path, None).await {
-            Err(CallError::Refused(refusal)) => Err(self.explain(refusal, flags).await),
+            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
             sent => Ok(sent.map(drop)?),
         }
     }
 
-    /// A refusal in words for the person who typed the flags, with the names that would have been known.
-    async fn explain(&self, refusal: Refusal, flags: &[(&str, &str)]) -> Failure {
+    /// Explains an error response in terms of the flags, with the names that exist.
+    async fn explain(&self, response: ErrorResponse, flags: &[(&str, &str)]) -> Failure {
         let of = &self.org.slug;
         let mut hints = Vec::new();
-        if refusal.misses("member") {
+        if response.misses("member") {
             let members: Vec<MemberView> = self.list("members", &[]).await.unwrap_or_default();
             let known = known(members.iter().map(|member| member.handle.as_str()));
-            hints.push(format!("the members of {of} are: {known}"));
+            hints.push(format!("members of {of}: {known}"));
         }
-        if refusal.misses("workspace") {
+        if response.misses("workspace") {
             let all: Vec<Workspace> = self.list("workspaces", &[]).await.unwrap_or_default();
             let known = known(all.iter().map(|workspace| workspace.slug.as_str()));
-            hints.push(format!("the workspaces of {of} are: {known}"));
+            hints.push(format!("workspaces of {of}: {known}"));
         }
-        refusal.into_failure_with(flags, &hints)
+        response.into_failure_with(flags, &hints)
     }
 }
 
-/// The path of something under the organisations. No part of it can be read as anything but a name.
+/// Returns a path below the organisations. Each segment is encoded, so that it remains a single
+/// name.
 pub(super) fn path(segments: &[&str]) -> String {
     let mut path = ORGS.to_owned();
     for segment in segments {
@@ -343,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_stays_one_name() {
+    fn request_path_escapes_user_input() {
         assert_eq!(
             with_query(
                 &path(&["acme", "members", "a/../b?c=d ü"]),

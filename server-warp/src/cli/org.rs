@@ -14,10 +14,10 @@ use super::output::{draw, print_json};
 use super::settings::AdminArgs;
 use super::table::{Cell, Fit, Table};
 
-/// Make and list organisations
+/// Create and list organisations
 ///
-/// An organisation is not removed: what was done in it stands in its audit log. To end its use, revoke its users, whose
-/// tokens and sessions go with them; its last owner stays.
+/// An organisation cannot be deleted, because its audit log is kept. To retire it, remove its
+/// users, which revokes their tokens and sessions; its last owner remains.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -30,27 +30,28 @@ enum Command {
     List(ListArgs),
 }
 
-/// Make an organisation with its first owner
+/// Create an organisation with its first owner
 ///
-/// Makes the store too, where there is none. Next: `knowledge workspace create` and `knowledge token create`.
+/// Creates the store too, if there is none. Next steps: `knowledge workspace create` and `knowledge
+/// token create`.
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// Its slug, the name in paths and labels: 1 to 64 of the characters a-z 0-9 . _ -
+    /// Slug, the name in paths and labels: 1 to 64 of the characters a-z 0-9 . _ -
     slug: String,
 
-    /// Its name; without it the slug
+    /// Name; defaults to the slug
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// The handle of the owner, written as a slug is
+    /// Handle of the owner, with the characters of a slug
     #[arg(long, value_name = "HANDLE", default_value = "owner")]
     owner: String,
 
-    /// The name of the owner; without it the handle
+    /// Name of the owner; defaults to the handle
     #[arg(long, value_name = "NAME")]
     owner_name: Option<String>,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -61,7 +62,7 @@ struct CreateArgs {
 /// List the organisations
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -69,14 +70,14 @@ struct ListArgs {
     admin: AdminArgs,
 }
 
-/// An organisation that was just made.
+/// A new organisation and its owner.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Founded {
+pub(super) struct CreatedOrganization {
     pub(super) organization: Organization,
     pub(super) owner: MemberView,
 }
 
-/// The flags that the fields of a request come from.
+/// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("slug", "the slug"),
     ("name", "--name"),
@@ -99,15 +100,15 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
         owner: args.owner,
         owner_name: args.owner_name,
     };
-    let made = new.make(&operator, FLAGS).await?;
-    report(&made);
+    let created = new.create(&operator, FLAGS).await?;
+    report(&created);
     match args.output {
         OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&made),
+        OutputFormat::Json => print_json(&created),
     }
 }
 
-/// What an organisation is made of.
+/// An organisation to create.
 pub(super) struct NewOrg {
     pub(super) slug: String,
     pub(super) name: Option<String>,
@@ -116,11 +117,11 @@ pub(super) struct NewOrg {
 }
 
 impl NewOrg {
-    pub(super) async fn make(
+    pub(super) async fn create(
         &self,
         operator: &Operator,
         flags: &[(&str, &str)],
-    ) -> Result<Founded, Failure> {
+    ) -> Result<CreatedOrganization, Failure> {
         let body = json!({
             "slug": self.slug,
             "name": self.name.as_ref().unwrap_or(&self.slug),
@@ -130,18 +131,18 @@ impl NewOrg {
             },
         });
         let orgs = path(&[]);
-        let made = operator.call(Method::POST, &orgs, Some(&body));
-        made.await.map_err(|error| error.into_failure(flags))
+        let created = operator.call(Method::POST, &orgs, Some(&body));
+        created.await.map_err(|error| error.into_failure(flags))
     }
 }
 
-pub(super) fn report(made: &Founded) {
-    let Founded {
+pub(super) fn report(created: &CreatedOrganization) {
+    let CreatedOrganization {
         organization,
         owner,
-    } = made;
+    } = created;
     eprintln!(
-        "made organisation {} ({}), owned by {}",
+        "created organisation {} ({}), owned by {}",
         organization.slug, organization.id, owner.handle
     );
 }
@@ -155,7 +156,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("SLUG", Fit::Cut),
         ("ID", Fit::Whole),
-        ("MADE", Fit::Optional),
+        ("CREATED", Fit::Optional),
         ("NAME", Fit::Cut),
     ]);
     for org in &orgs {

@@ -1,11 +1,11 @@
-//! Writing results to standard output.
+//! Output of results to standard output.
 
 use std::io::{self, IsTerminal, Write};
 
 use super::failure::Failure;
-use super::table::{Look, Table};
+use super::table::{RenderOptions, Table};
 
-/// Writes a result. A reader that has gone away wanted no more of it: that is no failure.
+/// Writes a result. A closed pipe is no failure: its reader needs no more.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -26,26 +26,27 @@ pub(super) fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> 
 
 /// Writes a table.
 pub(super) fn draw(table: &Table) -> Result<(), Failure> {
-    let look = Look {
+    let options = RenderOptions {
         width: width(),
         has_colours: has_colours(),
     };
-    print(&table.draw(look))
+    print(&table.draw(options))
 }
 
-/// Whether what is written to standard output may have colours: on a terminal that knows them, unless `NO_COLOR` is
-/// set to something (<https://no-color.org>).
+/// True if standard output may be coloured.
+///
+/// It is a terminal that supports colours, and `NO_COLOR` is unset or empty
+/// (<https://no-color.org>).
 pub(super) fn has_colours() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR")
 }
 
-/// The width of a terminal that does not tell, in columns.
+/// Width in columns of a terminal that does not report its own.
 const WIDTH_DEFAULT: usize = 80;
 
-/// The width of what is written to standard output, in columns: that of the terminal, and without one as wide as the
-/// text is.
+/// Returns the width of the terminal in columns; unlimited if standard output is no terminal.
 pub(super) fn width() -> usize {
     let terminal = console::Term::stdout();
     if !terminal.is_term() {

@@ -13,24 +13,25 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
 use super::tenant::quiet_log;
-use crate::backup::{Checked, DumpLines, check, compare, restore};
+use crate::backup::{CheckedDump, DumpLines, check, compare, restore};
 use crate::data::DataConfig;
 use crate::progress::{Progress, grouped};
 use crate::sealing;
 
-/// Read a dump into an empty directory
+/// Restore a dump into an empty directory
 ///
-/// The dump is checked whole before anything is written. Interrupted and started again with the same file, it goes on where
-/// it was; until it is whole no server opens the directory. Afterwards the store is read and compared with the dump.
+/// The whole dump is verified before anything is written. An interrupted restore is resumed by
+/// running it again with the same file; until it is complete, no server opens the directory.
+/// Finally the store is read back and compared with the dump.
 ///
-/// A dump has no sealing key: put the key file that its secrets are sealed with beside the directory, or name it with
-/// --sealing-key-file, before serving.
+/// A dump does not contain the sealing key: before serving, put the key file that its secrets are
+/// sealed with beside the directory, or name it with --sealing-key-file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The dump, or - for standard input, which cannot go on after an interruption
+    /// Dump file, or - for standard input, from which a restore cannot be resumed
     file: PathBuf,
 
-    /// What the summary looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -53,7 +54,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     compare_shown(&store, &summary).await?;
     drop(store);
     if let Some(fingerprint) = header.and_then(|header| header.sealing_key) {
-        tell_key(&config, &fingerprint)?;
+        print_missing_key(&config, &fingerprint)?;
     }
     report(&summary, &config.name(), args.output)
 }
@@ -80,8 +81,8 @@ fn report(summary: &Summary, store: &str, output: OutputFormat) -> Result<(), Fa
     }
 }
 
-/// Reads a dump to its end, and shows how far it is.
-pub(super) fn check_file(file: &Path) -> Result<Checked, Failure> {
+/// Verifies a dump and shows the progress.
+pub(super) fn check_file(file: &Path) -> Result<CheckedDump, Failure> {
     let lines = DumpLines::open(file)?;
     let mut progress = Progress::counting("entries", "checking the dump", lines.length());
     let checked = check(lines, |bytes, entries| progress.advance(bytes, entries));
@@ -89,7 +90,7 @@ pub(super) fn check_file(file: &Path) -> Result<Checked, Failure> {
     Ok(checked?)
 }
 
-/// Restores, and shows how far it is.
+/// Restores a dump and shows the progress.
 pub(super) async fn restore_shown(
     lines: DumpLines,
     store: &Arc<dyn Store>,
@@ -111,20 +112,20 @@ async fn compare_shown(store: &Arc<dyn Store>, summary: &Summary) -> Result<(), 
     Ok(compared?)
 }
 
-/// Says which key the store needs, unless it is there.
-fn tell_key(config: &DataConfig, fingerprint: &str) -> Result<(), Failure> {
+/// Prints the fingerprint of the required sealing key unless the key is in place.
+fn print_missing_key(config: &DataConfig, fingerprint: &str) -> Result<(), Failure> {
     let path = config.sealing_key_path()?;
     let found = sealing::read(&path).map(|key| key.fingerprint());
     if found.as_ref().is_ok_and(|found| found == fingerprint) {
         return Ok(());
     }
-    let there = match found {
-        Ok(other) => format!("the one there has the fingerprint {other}"),
+    let problem = match found {
+        Ok(other) => format!("the key there has the fingerprint {other}"),
         Err(error) => error.to_string(),
     };
     eprintln!(
-        "the secrets in it are sealed with the key of fingerprint {fingerprint}: it has to be in {} before the store is \
-         served ({there})",
+        "the secrets are sealed with the key of fingerprint {fingerprint}; put it into {} before the store is \
+         served ({problem})",
         path.display()
     );
     Ok(())

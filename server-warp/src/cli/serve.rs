@@ -1,4 +1,4 @@
-//! `knowledge serve`: the server over a directory of data.
+//! `knowledge serve`: the server over a data directory.
 
 use std::future::Future;
 use std::io::IsTerminal;
@@ -17,8 +17,8 @@ use crate::app::App;
 #[cfg(unix)]
 use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, Sources, settings_for_help};
-use crate::data::{Backend, Data};
-use crate::deliveries::{Deliveries, DeliveryClient, Wake};
+use crate::data::Backend;
+use crate::deliveries::{Deliveries, DeliveryClient};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
@@ -26,14 +26,15 @@ use crate::store_address::STORES_FOR_HELP;
 use crate::system::{OsRandomness, SystemClock};
 use crate::telemetry::Telemetry;
 
-/// Serve the interface over HTTP, until SIGTERM or SIGINT
+/// Serve the API over HTTP until SIGTERM or SIGINT
 ///
-/// The first start makes the store and its sealing key. A signal lets the requests in work finish; a second one ends
-/// the process at once, and loses nothing that was acknowledged. SIGHUP has a certificate read again.
+/// The first start creates the store and its sealing key. On a signal the server completes the
+/// requests in flight; a second signal ends it immediately, without losing acknowledged data.
+/// SIGHUP reloads the TLS certificate and the log level.
 ///
-/// Every setting can stand in the file, `name = value` under `[section]`, and in the environment, as
-/// KNOWLEDGE_SECTION__NAME; a flag comes before the environment, and that before the file. `knowledge config show` shows
-/// what is in force and where it came from.
+/// Every setting can also be set in the configuration file, as `name = value` under `[section]`,
+/// and in the environment, as KNOWLEDGE_SECTION__NAME. A flag overrides the environment, which
+/// overrides the file. `knowledge config show` lists the effective settings and their sources.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = further_settings())]
 pub(super) struct Args {
@@ -49,15 +50,15 @@ fn further_settings() -> String {
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    // From here on a SIGHUP does not end the process, however long the store takes to open.
-    let hangups = Hangups::listen()?;
+    // Registered first, so that SIGHUP does not end the process while the store is being opened.
+    let sighup = SighupListener::listen()?;
     let sources = args.settings.sources();
     let config: Config = sources.load()?.config;
     let log = logging::init(&config.log)?;
     let net = config.net();
     if let Some(tls) = &net.tls {
-        // Before anything is made on the disk for a server that would not start.
-        tls.try_files().map_err(BindError::from)?;
+        // Checked before anything is created on the disk.
+        tls.check_files().map_err(BindError::from)?;
     }
     let metrics = Metrics::new();
     let mut data = config.data.open_when_free().await?;
@@ -66,7 +67,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if let Some(telemetry) = &telemetry {
         data.store = telemetry.trace_store(data.store);
     }
-    let deliveries = deliveries(&config, &mut data, telemetry.as_ref())?;
+    let deliveries = deliveries(&config, telemetry.as_ref())?;
     let mut options = data.options(config.limits.clone());
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     options.webhook_addresses = config.webhooks.addresses.clone();
@@ -74,12 +75,12 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let service = data.service(env, options).await?;
     #[cfg(unix)]
     let admin = admin_socket(&config, &service, data.backend()).await?;
-    let app = App::bind_measured(service, net, Arc::clone(&metrics)).await?;
+    let app = App::bind_with_metrics(service, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
     let mut app = app.maintain_every(config.maintenance_interval);
     if let Some(telemetry) = &telemetry {
-        app = app.traced_by(telemetry.requests());
+        app = app.with_tracer(telemetry.requests());
     }
     if let Some(deliveries) = deliveries {
         app = app.deliver_with(deliveries);
@@ -88,12 +89,12 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Some(address) => Some(metrics::serve(address, metrics, app.service().clone()).await?),
         None => None,
     };
-    // Before anybody is told that the server is there, and may want to stop it.
+    // Registered before the address is announced, as a client may stop the server from then on.
     let shutdown = shutdown_signal()?;
-    hangups.reload(app.certificates(), log, sources);
+    sighup.reload(app.certificates(), log, sources);
     announce(&app, &config.log);
     app.run(shutdown).await;
-    // To the end: how a server drains is worth a look too.
+    // Metrics remain available while the server drains.
     if let Some(endpoint) = scraped {
         endpoint.stop().await;
     }
@@ -103,29 +104,25 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How the server delivers, if it does; the store wakes it from here on.
+/// Returns the delivery of webhooks, if enabled.
 fn deliveries(
     config: &Config,
-    data: &mut Data,
     telemetry: Option<&Telemetry>,
 ) -> Result<Option<Deliveries>, Failure> {
     if !config.delivers {
-        tracing::warn!("webhooks.deliver is off: nothing is delivered");
+        tracing::warn!("webhook delivery is disabled (webhooks.deliver)");
         return Ok(None);
     }
     let client = DeliveryClient::new(&config.webhooks)?;
-    let wake = Wake::new();
-    data.store = wake.watch_store(Arc::clone(&data.store));
-    let deliveries = Deliveries::through(Arc::new(client))
-        .in_flight_max(config.deliveries_in_flight_max)
-        .woken_by(wake);
+    let deliveries =
+        Deliveries::through(Arc::new(client)).in_flight_max(config.deliveries_in_flight_max);
     Ok(Some(match telemetry {
-        Some(telemetry) => deliveries.traced_by(telemetry.deliveries()),
+        Some(telemetry) => deliveries.with_tracer(telemetry.deliveries()),
         None => deliveries,
     }))
 }
 
-/// The admin socket of the configuration.
+/// Binds the configured admin socket.
 #[cfg(unix)]
 pub(super) async fn admin_socket(
     config: &Config,
@@ -138,14 +135,14 @@ pub(super) async fn admin_socket(
     let api = AdminApi::new(service.clone());
     let socket = AdminSocket::bind(&path, api).await.map_err(|error| {
         Failure::new(format!(
-            "{error} (--admin-socket names another place, or is off)"
+            "{error} (choose another path with --admin-socket, or disable the socket with --admin-socket=off)"
         ))
     })?;
     let backup = Backup::of(store.clone());
     Ok(Some(socket.with(Arc::new(backup))))
 }
 
-/// Says where the server listens, in one line that looks like the rest of the log.
+/// Announces the address of the server, in the format of the log.
 fn announce(app: &App, log: &LogConfig) {
     let is_json = match log.format {
         LogFormat::Auto => !std::io::stderr().is_terminal(),
@@ -160,7 +157,7 @@ fn announce(app: &App, log: &LogConfig) {
     }
 }
 
-/// Resolves at the first SIGTERM or SIGINT. From then on another one ends the process at once.
+/// Resolves at the first SIGTERM or SIGINT. A second signal ends the process immediately.
 pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
     let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
     let mut signals = Signals::listen().map_err(failed)?;
@@ -168,18 +165,18 @@ pub(super) fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
         signals.next().await;
         tokio::spawn(async move {
             signals.next().await;
-            // What was acknowledged is on the disk; nothing else is owed.
+            // Acknowledged data is on the disk.
             std::process::exit(1);
         });
     })
 }
 
-/// The SIGHUPs of the process.
+/// Listener for SIGHUP.
 #[cfg(unix)]
-struct Hangups(tokio::signal::unix::Signal);
+struct SighupListener(tokio::signal::unix::Signal);
 
 #[cfg(unix)]
-impl Hangups {
+impl SighupListener {
     fn listen() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
 
@@ -187,8 +184,10 @@ impl Hangups {
         Ok(Self(signal(SignalKind::hangup()).map_err(failed)?))
     }
 
-    /// Reads the certificate and the level of the log again at every SIGHUP, for as long as the process lives, at once
-    /// where there was one already. Everything else of the configuration is for the next start.
+    /// Reloads the certificate and the log level at every SIGHUP.
+    ///
+    /// A signal received since `listen` is handled immediately. Other settings apply at the next
+    /// start.
     fn reload(
         mut self,
         certificates: Option<Arc<Certificates>>,
@@ -200,38 +199,35 @@ impl Hangups {
                 reload_log_level(&log, &sources);
                 match &certificates {
                     Some(certificates) => certificates.reload_and_log().await,
-                    None => tracing::info!("SIGHUP: there is no certificate to read again"),
+                    None => tracing::info!("SIGHUP: no TLS certificate to reload"),
                 }
             }
         });
     }
 }
 
-/// A configuration that cannot be used leaves everything as it is.
+/// Reloads the log level. An invalid configuration changes nothing.
 #[cfg(unix)]
 fn reload_log_level(log: &LogControl, sources: &Sources) {
     let config = match sources.load() {
         Ok(loaded) => loaded.config.log,
         Err(problems) => {
-            tracing::error!(%problems, "SIGHUP: the log goes on as it is");
+            tracing::error!(%problems, "SIGHUP: invalid configuration; log level unchanged");
             return;
         }
     };
     match log.set_level(&config) {
-        Ok(()) => tracing::info!(
-            level = config.level,
-            "SIGHUP: the level of the log is read again"
-        ),
-        Err(error) => tracing::error!(%error, "SIGHUP: the log goes on as it is"),
+        Ok(()) => tracing::info!(level = config.level, "SIGHUP: log level reloaded"),
+        Err(error) => tracing::error!(%error, "SIGHUP: invalid log level; log level unchanged"),
     }
 }
 
-/// Elsewhere there is no such signal: the interval has to do.
+/// Other systems have no SIGHUP; certificates are reloaded at an interval.
 #[cfg(not(unix))]
-struct Hangups;
+struct SighupListener;
 
 #[cfg(not(unix))]
-impl Hangups {
+impl SighupListener {
     fn listen() -> Result<Self, Failure> {
         Ok(Self)
     }

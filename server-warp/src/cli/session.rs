@@ -1,4 +1,4 @@
-//! `knowledge session`: sessions, as browsers carry them.
+//! `knowledge session`: browser sessions.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use super::credential::{self, NewCredential};
 use super::failure::Failure;
 use super::operator::OrgArgs;
 
-/// Make, list and revoke sessions
+/// Create, list and revoke sessions
 ///
-/// A session is the value of the cookie service_session, which the operations under /v1/orgs take. Works with and
-/// without a running server: the one that has the data directory does it, through its admin socket.
+/// A session is the value of the cookie service_session, which operations under /v1/orgs require.
+/// The command works with and without a running server: if a server holds the data directory, the
+/// command uses its admin socket.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -29,24 +30,28 @@ enum Command {
     Revoke(RevokeArgs),
 }
 
-/// Make a session for a member
+/// Create a session for a member
 ///
-/// Standard output has the secret alone, so that a script can take it. It is not shown again.
+/// Standard output contains only the secret, for use in scripts. It is not shown again.
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// The handle of the member that whoever presents the session acts as
+    /// Handle of the member that the session acts as
     #[arg(long, value_name = "HANDLE")]
     member: String,
 
-    /// What it is for
-    #[arg(long, value_name = "TEXT", default_value = "made on the command line")]
+    /// Name, to recognise the session by
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "created on the command line"
+    )]
     name: String,
 
-    /// How long it is taken
+    /// Lifetime
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = duration)]
     expires_in: Duration,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -57,7 +62,7 @@ struct CreateArgs {
 /// List the sessions of an organisation, without their secrets
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -67,10 +72,10 @@ struct ListArgs {
 
 /// Revoke a session
 ///
-/// From then on it is refused. Revoking it again changes nothing.
+/// The session stops working immediately. Revoking it again changes nothing.
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
-    /// Its identifier, as `knowledge session list` shows it
+    /// Identifier, as listed by `knowledge session list`
     id: CredentialId,
 
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The flags that set settings, from their registry, and the file that has the others.
+//! The flags that set settings, generated from the registry of settings.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,81 +11,81 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use super::failure::Failure;
 use crate::config::{self, CONFIG_VARIABLE, Loaded, Problems, Setting, Sources};
 
-/// The identifier, and the flag, of the configuration file.
+/// Identifier and flag of the configuration file.
 const CONFIG: &str = "config";
 
-/// Which settings have their flags on a command.
+/// Selection of the settings that are flags of a command.
 pub(super) trait Scope {
     fn has(setting: &Setting) -> bool;
 }
 
-/// All that there are.
-pub(super) struct OfServer;
+/// All settings.
+pub(super) struct ServerScope;
 
-impl Scope for OfServer {
+impl Scope for ServerScope {
     fn has(_: &Setting) -> bool {
         true
     }
 }
 
-/// Those that say where the data is.
-pub(super) struct OfData;
+/// Settings that locate the data.
+pub(super) struct DataScope;
 
-impl Scope for OfData {
+impl Scope for DataScope {
     fn has(setting: &Setting) -> bool {
         setting.section() == "storage"
     }
 }
 
-/// Those that say where the data is, and how a server that has it is reached.
-pub(super) struct OfAdmin;
+/// Settings that locate the data, and the admin socket of its server.
+pub(super) struct AdminScope;
 
-impl Scope for OfAdmin {
+impl Scope for AdminScope {
     fn has(setting: &Setting) -> bool {
-        OfData::has(setting) || setting.section() == "admin"
+        DataScope::has(setting) || setting.section() == "admin"
     }
 }
 
-/// None: the file and the environment alone.
-pub(super) struct OfFile;
+/// No settings: only the file and the environment apply.
+pub(super) struct FileScope;
 
-impl Scope for OfFile {
+impl Scope for FileScope {
     fn has(_: &Setting) -> bool {
         false
     }
 }
 
-/// The flags that were given, and the file that was named.
+/// The given flags and configuration file.
 pub(super) struct SettingArgs<S> {
     file: Option<PathBuf>,
     flags: Vec<(&'static str, OsString)>,
     scope: PhantomData<S>,
 }
 
-/// The configuration file of a command that names its stores itself.
-pub(super) type FileArgs = SettingArgs<OfFile>;
+/// Configuration file of a command whose stores have flags of their own.
+pub(super) type FileArgs = SettingArgs<FileScope>;
 
-/// What a server is told.
-pub(super) type ServerArgs = SettingArgs<OfServer>;
+/// Settings of a server.
+pub(super) type ServerArgs = SettingArgs<ServerScope>;
 
-/// Where the data is, for a command that opens it.
-pub(super) type DataArgs = SettingArgs<OfData>;
+/// Location of the data, for a command that opens it.
+pub(super) type DataArgs = SettingArgs<DataScope>;
 
-/// Where the data is, for a command that a server does the work of where one has the data.
-pub(super) type AdminArgs = SettingArgs<OfAdmin>;
+/// Location of the data, for a command that uses the admin socket if a server holds the data.
+pub(super) type AdminArgs = SettingArgs<AdminScope>;
 
 impl<S> SettingArgs<S> {
-    /// The configuration of these flags, the environment and the file.
+    /// Loads the configuration from the flags, the environment and the file.
     pub(super) fn load(self) -> Result<Loaded, Failure> {
         Ok(self.sources().load()?)
     }
 
-    /// What the configuration is made of, to read it more than once.
+    /// Returns the sources of the configuration, which can be read repeatedly.
     pub(super) fn sources(self) -> Sources {
         Sources::of_process(self.file, self.flags)
     }
 
-    /// The same, with this file instead.
+    /// Replaces the file, if one is given.
     pub(super) fn with_file(self, file: Option<PathBuf>) -> Self {
         Self {
             file: file.or(self.file),
@@ -103,7 +103,7 @@ impl<S> fmt::Debug for SettingArgs<S> {
     }
 }
 
-/// The settings that have a flag on a command of this scope.
+/// Returns the settings that have a flag in this scope.
 fn with_flags<S: Scope>() -> impl Iterator<Item = (&'static Setting, &'static str)> {
     config::settings()
         .filter(|setting| S::has(setting))
@@ -117,7 +117,7 @@ impl<S: Scope> Args for SettingArgs<S> {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help(format!(
-                "The configuration file; without it the one that {CONFIG_VARIABLE} names, if any"
+                "Configuration file; defaults to the one named by {CONFIG_VARIABLE}, if set"
             ));
         let flags = with_flags::<S>().map(|(setting, flag)| {
             Arg::new(flag)
@@ -147,7 +147,7 @@ impl<S: Scope> FromArgMatches for SettingArgs<S> {
     fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
         Err(clap::Error::raw(
             ErrorKind::ArgumentConflict,
-            "the settings of a command are read once",
+            "the settings of a command cannot be updated",
         ))
     }
 }

@@ -1,48 +1,48 @@
-//! Tables for a terminal: aligned columns, cut to a width.
+//! Tables for a terminal: aligned columns, truncated to a width.
 
 use std::borrow::Cow;
 
 use console::{Alignment, Style, measure_text_width, pad_str, truncate_str};
 
-/// Blanks between two columns.
+/// Separator of columns.
 const GAP: &str = "  ";
-/// Blanks before a line.
+/// Indentation of a line.
 const INDENT: &str = "  ";
-/// No column is cut to less than this many columns of the terminal.
+/// Minimum width of a truncated column, in terminal columns.
 const COLUMN_WIDTH_MIN: usize = 10;
 
-/// What becomes of a column where the table is too wide.
+/// Handling of a column in a table that is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It stays as it is.
+    /// Never truncated.
     Whole,
-    /// It is left out, the last one first.
+    /// Omitted, the last one first.
     Optional,
-    /// It is cut.
+    /// Truncated.
     Cut,
 }
 
-/// Where a table is drawn.
+/// Properties of the output.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    /// The width in columns of the terminal.
+pub(super) struct RenderOptions {
+    /// Width in terminal columns.
     pub(super) width: usize,
     pub(super) has_colours: bool,
 }
 
-impl Look {
+impl RenderOptions {
     pub(super) fn style(self, style: Style) -> Style {
         style.force_styling(self.has_colours)
     }
 
-    /// A line, cut to the width.
+    /// Returns a line truncated to the width.
     pub(super) fn line(self, text: &str) -> String {
         let cut = truncate_str(text, self.width, "…");
         format!("{}\n", cut.trim_end())
     }
 }
 
-/// A text in a table.
+/// Text of a table cell.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     text: String,
@@ -50,7 +50,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// A text that may come from anywhere: what could steer the terminal is taken out of it.
+    /// Creates a cell from untrusted text: control characters are replaced.
     pub(super) fn new(text: impl AsRef<str>) -> Self {
         Self {
             text: plain(text.as_ref()).into_owned(),
@@ -64,7 +64,7 @@ impl Cell {
     }
 }
 
-/// The text without control characters.
+/// Replaces the control characters of a text by blanks.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         Cow::Owned(text.replace(char::is_control, " "))
@@ -73,7 +73,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Rows under a header.
+/// A header and rows.
 #[derive(Debug)]
 pub(super) struct Table {
     header: Vec<Cell>,
@@ -81,7 +81,7 @@ pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// A column that is drawn.
+/// A visible column.
 struct Column {
     index: usize,
     width: usize,
@@ -89,7 +89,7 @@ struct Column {
 }
 
 impl Column {
-    /// The width that it cannot do without.
+    /// Returns the minimum width.
     fn least(&self) -> usize {
         match self.fit {
             Fit::Cut => self.width.min(COLUMN_WIDTH_MIN),
@@ -111,25 +111,25 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// The table as lines that fit into the width.
-    pub(super) fn draw(&self, look: Look) -> String {
-        let columns = self.columns(look.width);
-        let faint = look.style(Style::new().dim());
+    /// Renders the table as lines that fit into the width.
+    pub(super) fn draw(&self, options: RenderOptions) -> String {
+        let columns = self.columns(options.width);
+        let faint = options.style(Style::new().dim());
         let header = line(&self.header, &columns, |_, text| {
             faint.apply_to(text).to_string()
         });
         let rows = self.rows.iter().map(|row| {
             line(row, &columns, |cell, text| {
-                look.style(cell.style.clone()).apply_to(text).to_string()
+                options.style(cell.style.clone()).apply_to(text).to_string()
             })
         });
         std::iter::once(header)
             .chain(rows)
-            .map(|text| look.line(&text))
+            .map(|text| options.line(&text))
             .collect()
     }
 
-    /// The columns that are drawn, and how wide they are.
+    /// Returns the visible columns and their widths.
     fn columns(&self, width: usize) -> Vec<Column> {
         let columns = self.fits.iter().enumerate().map(|(index, fit)| Column {
             index,
@@ -173,7 +173,7 @@ fn line(cells: &[Cell], columns: &[Column], paint: impl Fn(&Cell, &str) -> Strin
     let mut line = INDENT.to_owned();
     for (place, column) in columns.iter().enumerate() {
         let cell = &cells[column.index];
-        // The last column needs no blanks behind it.
+        // The last column needs no padding.
         let text = if place + 1 == columns.len() {
             truncate_str(&cell.text, column.width, "…")
         } else {
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_nothing_steers_the_terminal() {
-        let look = Look {
+    fn table_aligns_columns_and_replaces_control_characters() {
+        let options = RenderOptions {
             width: usize::MAX,
             has_colours: false,
         };
-        insta::assert_snapshot!(table().draw(look), @r#"
+        insta::assert_snapshot!(table().draw(options), @r#"
         NAME           MORE  WHAT IT SAYS
         short          -     üüüüüüüüüüüüüüüüüüüüüüüüüüüüüü
          [31mred line  -     plain
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_or_left_out() {
+    fn table_cuts_or_drops_columns_that_do_not_fit() {
         for (width, has_more) in [(60, true), (45, true), (40, true), (30, false), (12, false)] {
-            let look = Look {
+            let options = RenderOptions {
                 width,
                 has_colours: true,
             };
-            let drawn = table().draw(look);
+            let drawn = table().draw(options);
             for line in drawn.lines() {
                 assert!(measure_text_width(line) <= width, "{line}");
             }

@@ -1,4 +1,4 @@
-//! The organisation that a command works in, found by the names that people use.
+//! The organisation of a command, found by the names that users type.
 
 use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
 use knowledge_core::model::{Member, Organization, Workspace};
@@ -9,10 +9,10 @@ use super::settings::DataArgs;
 use crate::logging::{self, LogConfig, LogFormat};
 use crate::system::system_env;
 
-/// Which organisation.
+/// Selection of an organisation.
 #[derive(Debug, clap::Args)]
 pub(super) struct TenantArgs {
-    /// The slug of the organisation; not needed where there is only one
+    /// Slug of the organisation; optional if there is only one
     #[arg(long, value_name = "SLUG")]
     org: Option<String>,
 
@@ -27,7 +27,7 @@ pub(super) struct Tenant {
     members: Vec<Member>,
 }
 
-/// The log of a command that does its work and ends: what goes wrong, and nothing else.
+/// Sets up the log of a short-lived command: warnings and errors only.
 pub(super) fn quiet_log() -> Result<(), Failure> {
     logging::init(&LogConfig {
         level: "warn".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn quiet_log() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens the store for a command that does its work and ends.
+/// Opens the store for a short-lived command.
 async fn open_service(data: DataArgs) -> Result<KnowledgeService, Failure> {
     quiet_log()?;
     let config = data.load()?.config;
@@ -55,12 +55,12 @@ impl TenantArgs {
             None if all.len() == 1 => Some(0),
             None if all.is_empty() => {
                 return Err(Failure::new(
-                    "there is no organisation yet: `knowledge init` makes one",
+                    "there is no organisation; create one with `knowledge init`",
                 ));
             }
             None => {
                 let message = format!(
-                    "there are several organisations: choose with --org: {}",
+                    "there are several organisations; choose one with --org: {}",
                     all_known()
                 );
                 return Err(Failure::usage(message));
@@ -69,7 +69,7 @@ impl TenantArgs {
         let Some(index) = found else {
             let slug = self.org.unwrap_or_default();
             return Err(Failure::new(format!(
-                "there is no organisation {slug:?}; there are: {}",
+                "unknown organisation {slug:?}; known organisations: {}",
                 all_known()
             )));
         };
@@ -84,26 +84,28 @@ impl TenantArgs {
 }
 
 impl Tenant {
-    /// The member with this handle.
+    /// Returns the member with this handle.
     pub(super) fn member(&self, handle: &str) -> Result<&Member, Failure> {
         let found = self.members.iter().find(|member| member.handle == handle);
         found.ok_or_else(|| {
             Failure::new(format!(
-                "{} has no member {handle:?}; it has: {}",
+                "{} has no member {handle:?}; its members: {}",
                 self.org.slug,
                 known(self.members.iter().map(|member| member.handle.as_str()))
             ))
         })
     }
 
-    /// The caller that acts as the member with this handle, or as an owner.
+    /// Returns a credential for the member with this handle, or for an owner.
     pub(super) fn act_as(&self, handle: Option<&str>) -> Result<Credential, Failure> {
         let member = match handle {
             Some(handle) => self.member(handle)?,
             None => {
                 let owner = RoleRef::BuiltIn(BuiltInRole::Owner);
                 let found = self.members.iter().find(|member| member.role == owner);
-                found.ok_or_else(|| Failure::new("there is no owner: say who acts with --as"))?
+                found.ok_or_else(|| {
+                    Failure::new("the organisation has no owner; choose a member with --as")
+                })?
             }
         };
         Ok(Credential::Trusted {
@@ -112,7 +114,7 @@ impl Tenant {
         })
     }
 
-    /// The workspace with this slug or identifier.
+    /// Returns the workspace with this slug or identifier.
     pub(super) async fn workspace(&self, name: &str) -> Result<Workspace, Failure> {
         let mut all = self.service.provisioning().workspaces(self.org.id).await?;
         let found = all
@@ -121,7 +123,7 @@ impl Tenant {
         match found {
             Some(index) => Ok(all.swap_remove(index)),
             None => Err(Failure::new(format!(
-                "{} has no workspace {name:?}; it has: {}",
+                "{} has no workspace {name:?}; its workspaces: {}",
                 self.org.slug,
                 known(all.iter().map(|workspace| workspace.slug.as_str()))
             ))),
@@ -129,7 +131,7 @@ impl Tenant {
     }
 }
 
-/// `a, b, c` in the order of the alphabet, the first ones of many.
+/// Joins names in alphabetical order as `a, b, c`, and abbreviates long lists.
 pub(super) fn known<'n>(names: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
     let mut names: Vec<_> = names.collect();

@@ -12,9 +12,10 @@ use super::credential::{self, NewCredential};
 use super::failure::Failure;
 use super::operator::OrgArgs;
 
-/// Make, list and revoke access tokens
+/// Create, list and revoke access tokens
 ///
-/// Works with and without a running server: the one that has the data directory does it, through its admin socket.
+/// Works with and without a running server: if a server holds the data directory, the command uses
+/// its admin socket.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -28,42 +29,47 @@ enum Command {
     Revoke(RevokeArgs),
 }
 
-/// Make a token for a member
+/// Create a token for a member
 ///
-/// Standard output has the secret alone, so that a script can take it: TOKEN=$(knowledge token create --member maya).
-/// It is not shown again. What a token may do is what its member may do at the time, less what it is narrowed to.
+/// Standard output contains only the secret, for use in scripts: TOKEN=$(knowledge token create
+/// --member maya). It is not shown again. A token has the current permissions of its member,
+/// limited to its scope.
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// The handle of the member that whoever presents the token acts as
+    /// Handle of the member that the token acts as
     #[arg(long, value_name = "HANDLE")]
     member: String,
 
-    /// What it is for
-    #[arg(long, value_name = "TEXT", default_value = "made on the command line")]
+    /// Name, to recognise the token by
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "created on the command line"
+    )]
     name: String,
 
-    /// Make a session, for the cookie service_session, instead: the same as `knowledge session create`
+    /// Create a session instead, for the cookie service_session, like `knowledge session create`
     #[arg(long, conflicts_with_all = ["workspaces", "actions", "audience"])]
     session: bool,
 
-    /// Narrow the token to this workspace, by slug or identifier; may be repeated
+    /// Limit the token to this workspace, by slug or identifier; may be repeated
     #[arg(long = "workspace", value_name = "SLUG")]
     workspaces: Vec<String>,
 
-    /// Narrow the token to this action, for example memory:update; may be repeated
+    /// Limit the token to this action, for example memory:update; may be repeated
     #[arg(long = "action", value_name = "ACTION", value_parser = action)]
     actions: Vec<Action>,
 
-    /// Let the token read what has this audience label, instead of what its member reads, for example team:platform;
-    /// may be repeated
+    /// Let the token read memories with this audience label instead of those of its member, for
+    /// example team:platform; may be repeated
     #[arg(long, value_name = "LABEL")]
     audience: Vec<AudienceLabel>,
 
-    /// How long it is taken
+    /// Lifetime
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = duration)]
     expires_in: Duration,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -74,7 +80,7 @@ struct CreateArgs {
 /// List the tokens and sessions of an organisation, without their secrets
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -84,10 +90,10 @@ struct ListArgs {
 
 /// Revoke a token or a session
 ///
-/// From then on it is refused. Revoking it again changes nothing.
+/// The credential stops working immediately. Revoking it again changes nothing.
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
-    /// Its identifier, as `knowledge token list` shows it
+    /// Identifier, as listed by `knowledge token list`
     id: CredentialId,
 
     #[command(flatten)]
@@ -122,7 +128,7 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     credential::create(new, args.org, args.output).await
 }
 
-/// What was said to narrow the token; `null` for nothing.
+/// Returns the scope of the token as JSON; `null` if it is not limited.
 fn narrowing(args: &CreateArgs) -> Value {
     let mut narrowing = serde_json::Map::new();
     let mut narrow = |name: &str, to: Value| {

@@ -1,4 +1,4 @@
-//! `knowledge user`: the members of an organisation, people and programs.
+//! `knowledge user`: the members of an organisation, both people and service accounts.
 
 use clap::Subcommand;
 use http::Method;
@@ -12,10 +12,10 @@ use super::operator::OrgArgs;
 use super::output::{draw, print_json};
 use super::table::{Cell, Fit, Table};
 
-/// Add, list and revoke the members of an organisation, and change their roles
+/// Add, list and remove the members of an organisation, and change their roles
 ///
-/// A role is viewer, member, admin, owner, or the slug or identifier of a custom role. A member holds one in the
-/// organisation, and may hold another in a workspace, which then replaces it there.
+/// A role is viewer, member, admin, owner, or the slug or identifier of a custom role. A member has
+/// one role in the organisation, and can have another one in a workspace, which replaces it there.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -33,26 +33,26 @@ enum Command {
 /// Add a member
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// Its handle, the name in `user:` labels: 1 to 64 of the characters a-z 0-9 . _ -
+    /// Handle, the name in `user:` labels: 1 to 64 of the characters a-z 0-9 . _ -
     handle: String,
 
-    /// Its name; without it the handle
+    /// Name; defaults to the handle
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Its role in the organisation
+    /// Role in the organisation
     #[arg(long, value_name = "ROLE")]
     role: String,
 
-    /// A team, whose `team:` label then covers the member; may be repeated
+    /// Team, whose `team:` label then covers the member; may be repeated
     #[arg(long = "team", value_name = "TEAM")]
     teams: Vec<String>,
 
-    /// Add a program instead of a person
+    /// Add a service account instead of a person
     #[arg(long)]
     service_account: bool,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -63,7 +63,7 @@ struct CreateArgs {
 /// List the members of an organisation with their roles
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -71,27 +71,27 @@ struct ListArgs {
     org: OrgArgs,
 }
 
-/// Give a member another role
+/// Change the role of a member
 ///
-/// It holds from that moment on, also for tokens that were made before. The last owner stays one.
+/// The change applies immediately, to existing tokens too. The last owner cannot be changed.
 #[derive(Debug, clap::Args)]
 struct RoleArgs {
-    /// The handle of the member
+    /// Handle of the member
     handle: String,
 
-    /// The role
+    /// Role
     #[arg(required_unless_present = "end", conflicts_with = "end")]
     role: Option<String>,
 
-    /// Give the role in this workspace alone, by slug or identifier, where it replaces the one in the organisation
+    /// Change the role in this workspace only, by slug or identifier
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 
-    /// End the role in that workspace: the one in the organisation counts there again
+    /// Remove the role in the workspace, where the organisation's role applies again
     #[arg(long, requires = "workspace")]
     end: bool,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -99,21 +99,21 @@ struct RoleArgs {
     org: OrgArgs,
 }
 
-/// Remove a member, with all its tokens, sessions, MCP keys and roles
+/// Remove a member with all their tokens, sessions, MCP keys and roles
 ///
-/// From that moment on none of them is taken. What the member did stays in the audit log. The handle is free again:
-/// whoever gets it is covered by the labels user:HANDLE that memories still have, so relabel those first. The last
-/// owner stays.
+/// The credentials stop working immediately. The member's actions stay in the audit log. The handle
+/// can be assigned again; its new holder is covered by the label user:HANDLE of existing memories,
+/// so relabel those first. The last owner cannot be removed.
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
-    /// The handle of the member
+    /// Handle of the member
     handle: String,
 
     #[command(flatten)]
     org: OrgArgs,
 }
 
-/// The flags that the fields of a request come from.
+/// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("handle", "the handle"),
     ("member", "the member"),
@@ -146,15 +146,15 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
         "role": args.role,
         "teams": args.teams,
     });
-    let made = operator.call(Method::POST, &["members"], Some(&body), FLAGS);
-    let made: MemberView = made.await?;
+    let created = operator.call(Method::POST, &["members"], Some(&body), FLAGS);
+    let created: MemberView = created.await?;
     eprintln!(
         "added {} ({}) to {} as {}",
-        made.handle, made.id, operator.org.slug, made.role
+        created.handle, created.id, operator.org.slug, created.role
     );
     match args.output {
         OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&made),
+        OutputFormat::Json => print_json(&created),
     }
 }
 
@@ -199,7 +199,7 @@ async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `viewer, admin in support`
+/// Formats the roles of a member: `viewer, admin in support`.
 fn roles(member: &MemberView) -> String {
     let in_workspaces = member.workspace_roles.iter();
     let in_workspaces = in_workspaces.map(|held| format!("{} in {}", held.role, held.workspace));

@@ -1,4 +1,4 @@
-//! `knowledge verify`: every counter, every index and every reference of a directory or of a dump.
+//! `knowledge verify`: consistency check of a directory or a dump.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,25 +22,26 @@ use crate::progress::{Progress, grouped};
 use crate::sealing;
 use crate::system::system_env;
 
-/// Compare every counter with a recount, every index with its records, and try every reference and secret
+/// Verify every counter, index, reference and secret of a store or a dump
 ///
-/// Reads the directory, which no server may have open meanwhile; with --dump a dump, so that the backup of a running server
-/// is verified. A dump is restored into a scratch directory for it, which needs up to five times the room of the file. Nothing
-/// is changed. Sealed secrets are opened where the sealing key is there.
+/// Reads the data directory, which no server may hold; to verify the data of a running server, make
+/// a backup and pass it with --dump. A dump is restored into a scratch directory, which needs up to
+/// five times the size of the file. Nothing is changed. Sealed secrets are opened if the sealing
+/// key is available.
 ///
-/// Exit codes: 0 where everything is as it should be; 1 where something is not, which the report then names; 2 where it
-/// could not be looked at.
+/// Exit codes: 0 if the data is consistent; 1 if there are differences, which are listed; 2 if the
+/// data could not be verified.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Verify this dump instead of the directory
+    /// Verify this dump instead of the data directory
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
 
-    /// Where the scratch directory for a dump is made; without it where the system has its temporary files
+    /// Parent of the scratch directory for a dump; defaults to the system's temporary directory
     #[arg(long, value_name = "DIR", requires = "dump")]
     scratch: Option<PathBuf>,
 
-    /// What the report looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -72,23 +73,24 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Nothing can be said: exit code 2, where differences are 1.
+/// Returns a failure with exit code 2, unlike differences, which are 1.
 fn not_verified(error: impl ToString) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// A store that is too damaged to be opened is not as it should be.
+/// Maps the error of opening a store: a corrupt store counts as different.
 fn damaged_or_not_verified(error: DataError) -> Failure {
     match error {
         DataError::Store(OpenError::Corrupt { .. }) => error.into(),
         DataError::Store(OpenError::InUse { .. }) => not_verified(format!(
-            "{error}: to verify what a server has, `knowledge backup FILE`, then `knowledge verify --dump FILE`"
+            "{error}; to verify the data of a running server, run `knowledge backup FILE`, then \
+             `knowledge verify --dump FILE`"
         )),
         error => not_verified(error),
     }
 }
 
-/// The key, where there is one: without it everything else is verified.
+/// Returns the key, if there is one: without it everything else is verified.
 fn key_of(config: &DataConfig) -> Result<Option<SealingKey>, Failure> {
     let path = config.sealing_key_path().map_err(not_verified)?;
     if config.sealing_key_file.is_none() && !path.exists() {
@@ -97,7 +99,7 @@ fn key_of(config: &DataConfig) -> Result<Option<SealingKey>, Failure> {
     sealing::read(&path).map(Some).map_err(not_verified)
 }
 
-/// Compares the entries with the store's own account of them: damage is a difference, too.
+/// Compares the entries with the store's ledger; damage counts as a difference.
 fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
     let mut progress = Progress::counting("entries", "checking", Some(store.stats().entries));
     let checked = store.check(&mut |entries, _| {
@@ -105,7 +107,7 @@ fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
     });
     progress.end();
     checked.map_err(|error| match error.kind() {
-        StoreErrorKind::Corrupt => Failure::new(format!("the store is damaged: {error}")),
+        StoreErrorKind::Corrupt => Failure::new(format!("the store is corrupt: {error}")),
         _ => not_verified(error),
     })
 }
@@ -125,7 +127,7 @@ async fn of_store(
     Ok(verify.finish())
 }
 
-/// Verifies what a dump restores to.
+/// Verifies the store that a dump restores to.
 async fn of_dump(
     file: &Path,
     scratch: Option<PathBuf>,
@@ -133,10 +135,10 @@ async fn of_dump(
 ) -> Result<Verification, Failure> {
     let config = data.load()?.config.data;
     let key = key_of(&config)?;
-    // Whether it can be read at all, before a dump that is not whole counts as a difference.
+    // A file that cannot be read is no difference, unlike an incomplete dump.
     DumpLines::open(file).map_err(not_verified)?;
     let summary = check_file(file)?.summary;
-    let scratch = Scratch::make(scratch.unwrap_or_else(std::env::temp_dir))?;
+    let scratch = Scratch::create(scratch.unwrap_or_else(std::env::temp_dir))?;
     let config = DataConfig {
         store: None,
         directory: scratch.0.join("store"),
@@ -150,17 +152,17 @@ async fn of_dump(
     of_store(store, key.as_ref(), entries).await
 }
 
-/// A directory for its owner alone, which goes when it is dropped.
+/// Private directory that is removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make(within: PathBuf) -> Result<Self, Failure> {
+    fn create(within: PathBuf) -> Result<Self, Failure> {
         let path = within.join(format!("knowledge-verify-{}", system_env().uuid()));
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let made = builder.create(&path);
-        made.map_err(|error| not_verified(format!("{}: {error}", path.display())))?;
+        let created = builder.create(&path);
+        created.map_err(|error| not_verified(format!("{}: {error}", path.display())))?;
         Ok(Self(path))
     }
 }
@@ -168,7 +170,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{} is left behind: {error}", self.0.display());
+            eprintln!("cannot remove {}: {error}", self.0.display());
         }
     }
 }
@@ -185,7 +187,7 @@ fn text(found: &Verification) -> String {
     }
     let secrets = match found.secrets {
         Some(secrets) => format!("{} secrets opened", grouped(secrets)),
-        None => "no secrets opened, as there is no sealing key".to_owned(),
+        None => "no secrets opened (no sealing key)".to_owned(),
     };
     let (entries, differences) = (grouped(found.entries), grouped(found.differences_total));
     text.push_str(&format!(

@@ -1,4 +1,4 @@
-//! `knowledge webhook`: where events are delivered to, and what became of them.
+//! `knowledge webhook`: webhook endpoints and their deliveries.
 
 use std::time::Duration;
 
@@ -24,15 +24,16 @@ use super::table::{Cell, Fit, Table, plain};
 use super::{webhook_listen, webhook_post};
 use crate::system::SystemClock;
 
-/// How often a delivery is looked at again whose outcome is waited for.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// What is shown of a count that went as far as deliveries are counted.
-const COUNTED_MAX: usize = 1_000;
+/// Polling interval for a pending delivery.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Upper limit of a count.
+const COUNT_MAX: usize = 1_000;
 
-/// See where events are delivered to and what became of them; redeliver, try out, receive
+/// List webhook endpoints and their deliveries; redeliver, test, receive
 ///
-/// An endpoint is an outbound webhook or a citation subscription; both are named by their identifier. They are registered
-/// over the API, with tokens of the members who are told.
+/// An endpoint is an outbound webhook or a citation subscription; both are identified by their ID.
+/// They are registered over the API with a token of the member whose permissions apply to the
+/// deliveries.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -51,14 +52,14 @@ enum Command {
 
 /// List the webhooks and citation subscriptions of an organisation
 ///
-/// With whether each is told anything at present, and how many deliveries to it wait or were given up.
+/// The list includes their state and the number of pending and dead-lettered deliveries.
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Of this workspace alone, by slug or identifier
+    /// List this workspace only, by slug or identifier
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -66,23 +67,24 @@ struct ListArgs {
     org: OrgArgs,
 }
 
-/// List the deliveries to a webhook, the newest event first
+/// List the deliveries to a webhook, newest event first
 ///
-/// As far back as they are kept. With --output json each has all its attempts.
+/// Older deliveries are deleted after the retention period. With --output json each delivery
+/// includes all its attempts.
 #[derive(Debug, clap::Args)]
 struct DeliveriesArgs {
     #[command(flatten)]
     endpoint: EndpointArgs,
 
-    /// Those that are pending, delivered or dead alone
+    /// List only deliveries that are pending, delivered or dead
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<DeliveryStatus>,
 
-    /// How many at most
+    /// Maximum number of deliveries
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
     limit: u32,
 
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -90,17 +92,17 @@ struct DeliveriesArgs {
     org: OrgArgs,
 }
 
-/// Have a delivery made again, or all that were given up
+/// Redeliver a delivery, or all dead letters
 ///
-/// It is attempted at once, with a whole new schedule of retries and the same webhook-id; without a running server, once
-/// there is one. A webhook that is switched off has to be switched on first: over the API, or with `knowledge webhook
-/// ping` where the service did it.
+/// The next attempt is made immediately, or at the next start of the server, with a new retry
+/// schedule and the same webhook-id. An inactive webhook has to be activated first: over the API
+/// or, if the service disabled it, with `knowledge webhook ping`.
 #[derive(Debug, clap::Args)]
 struct RedeliverArgs {
     #[command(flatten)]
     endpoint: EndpointArgs,
 
-    /// The identifier of the delivery, as `knowledge webhook deliveries` shows it
+    /// Identifier of the delivery, as listed by `knowledge webhook deliveries`
     #[arg(required_unless_present = "dead", conflicts_with = "dead")]
     delivery: Option<DeliveryId>,
 
@@ -108,7 +110,7 @@ struct RedeliverArgs {
     #[arg(long)]
     dead: bool,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -116,20 +118,21 @@ struct RedeliverArgs {
     org: OrgArgs,
 }
 
-/// Try a webhook out: send one webhook.ping, and say what came of it
+/// Send a test event and report the result
 ///
-/// Needs a running server, which sends it. There is one attempt. The exit code is 0 where the answer was 2xx. A webhook
-/// that the service switched off is tried too, and switched on again by that.
+/// Requires a running server, which makes a single attempt to send a webhook.ping. The exit code is
+/// 0 if the response has a 2xx status. A successful ping reactivates a webhook that the service
+/// disabled.
 #[derive(Debug, clap::Args)]
 struct PingArgs {
     #[command(flatten)]
     endpoint: EndpointArgs,
 
-    /// How long the outcome is waited for
+    /// Maximum wait for the result
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -137,26 +140,26 @@ struct PingArgs {
     org: OrgArgs,
 }
 
-/// Which endpoint.
+/// Selection of an endpoint.
 #[derive(Debug, clap::Args)]
 struct EndpointArgs {
-    /// The identifier of the webhook or the citation subscription, as `knowledge webhook list` shows it
+    /// Identifier of the webhook or citation subscription, as listed by `knowledge webhook list`
     #[arg(value_name = "WEBHOOK")]
     endpoint: EndpointId,
 
-    /// Refuse one that is not of this workspace, by slug or identifier
+    /// Fail if the endpoint does not belong to this workspace, by slug or identifier
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }
 
-/// How much was put back to be made again.
+/// Result of a redelivery.
 #[derive(Deserialize)]
-struct Redelivered {
+struct RedeliveryReport {
     redelivered: u64,
     has_more: bool,
 }
 
-/// The flags that the fields of a request come from.
+/// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[("workspace", "--workspace")];
 
 fn status(text: &str) -> Result<DeliveryStatus, String> {
@@ -215,24 +218,24 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     draw(&table)
 }
 
-/// `active`, `off`, or why the service switched it off.
+/// Formats the state: `active`, `inactive`, or the reason why the service disabled the endpoint.
 fn state(endpoint: &EndpointSummary) -> Cell {
     match endpoint.disabled_reason {
         Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
         None if endpoint.is_active => Cell::new("active").styled(Style::new().green()),
-        None => Cell::new("off").styled(Style::new().dim()),
+        None => Cell::new("inactive").styled(Style::new().dim()),
     }
 }
 
 fn counted(count: usize) -> String {
-    if count < COUNTED_MAX {
+    if count < COUNT_MAX {
         count.to_string()
     } else {
-        format!("{COUNTED_MAX}+")
+        format!("{COUNT_MAX}+")
     }
 }
 
-/// What people call it.
+/// Returns the user's word for a kind.
 fn noun(kind: EndpointKind) -> &'static str {
     match kind {
         EndpointKind::Webhook => "webhook",
@@ -252,7 +255,7 @@ async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
     let found = operator.list_first(&segments, &filter, args.limit as usize, FLAGS);
     let (found, has_more): (Vec<Delivery>, bool) = found.await?;
     if has_more {
-        eprintln!("there are more: --limit shows them");
+        eprintln!("there are more deliveries; raise --limit to list them");
     }
     if args.output == OutputFormat::Json {
         return print_json(&found);
@@ -294,7 +297,7 @@ fn style(status: DeliveryStatus) -> Style {
     }
 }
 
-/// What came of an attempt: `200 in 35 ms`, `timed_out after 15000 ms: …`.
+/// Formats the result of an attempt: `200 in 35 ms`, `timed_out after 15000 ms: …`.
 fn outcome(attempt: &DeliveryAttempt) -> String {
     let milliseconds = attempt.duration_ms;
     let failed = attempt.error.as_ref().map(|error| {
@@ -331,13 +334,14 @@ async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
         let segments = ["endpoints", id.as_str(), "deliveries", "redeliver-dead"];
         let mut count = 0;
         loop {
-            let answer: Redelivered = operator.call(Method::POST, &segments, None, FLAGS).await?;
-            count += answer.redelivered;
-            if !answer.has_more {
+            let report: RedeliveryReport =
+                operator.call(Method::POST, &segments, None, FLAGS).await?;
+            count += report.redelivered;
+            if !report.has_more {
                 break;
             }
         }
-        eprintln!("dead letters put back: {count}, attempted {when}");
+        eprintln!("dead letters queued for redelivery: {count}, attempted {when}");
         return match args.output {
             OutputFormat::Text => Ok(()),
             OutputFormat::Json => print_json(&json!({ "redelivered": count })),
@@ -353,7 +357,7 @@ async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
     ];
     let waiting: Delivery = operator.call(Method::POST, &segments, None, FLAGS).await?;
     eprintln!(
-        "{} ({}) is attempted {when}",
+        "{} ({}) queued for redelivery, attempted {when}",
         waiting.id, waiting.event_type
     );
     match args.output {
@@ -366,7 +370,7 @@ async fn ping(args: PingArgs) -> Result<(), Failure> {
     let operator = args.org.open().await?;
     if !operator.is_served() {
         return Err(Failure::new(
-            "no server runs on this data directory, and a ping is sent by one: start it with `knowledge serve`",
+            "a ping requires a running server; start one with `knowledge serve`",
         ));
     }
     let id = args.endpoint.find(&operator).await?;
@@ -376,30 +380,30 @@ async fn ping(args: PingArgs) -> Result<(), Failure> {
     let sent = delivery.id.to_string();
     let segments = ["endpoints", id.as_str(), "deliveries", sent.as_str()];
     while delivery.status == DeliveryStatus::Pending && Instant::now() < deadline {
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         delivery = operator.call(Method::GET, &segments, None, FLAGS).await?;
     }
     if args.output == OutputFormat::Json {
         print_json(&delivery)?;
     }
-    let came_of_it = delivery.attempts.last().map(outcome);
-    match (delivery.status, came_of_it) {
+    let result = delivery.attempts.last().map(outcome);
+    match (delivery.status, result) {
         (DeliveryStatus::Delivered, outcome) if args.output == OutputFormat::Text => print(
             &format!("delivered: {}\n", outcome.as_deref().unwrap_or("-")),
         ),
         (DeliveryStatus::Delivered, _) => Ok(()),
         (DeliveryStatus::Pending, _) => Err(Failure::new(format!(
-            "there is no outcome yet: see `knowledge webhook deliveries {id}`"
+            "the ping is still pending; see `knowledge webhook deliveries {id}`"
         ))),
         (DeliveryStatus::Dead, outcome) => Err(Failure::new(format!(
-            "the ping was not taken: {}",
+            "the ping failed: {}",
             outcome.as_deref().unwrap_or("it was not attempted")
         ))),
     }
 }
 
 impl EndpointArgs {
-    /// The identifier of the endpoint, where it is of the workspace that was named.
+    /// Returns the identifier of the endpoint, after checking its workspace.
     async fn find(&self, operator: &OrgOperator) -> Result<String, Failure> {
         let id = self.endpoint.to_string();
         let Some(name) = &self.workspace else {
@@ -413,7 +417,7 @@ impl EndpointArgs {
             return Ok(id);
         }
         Err(Failure::new(format!(
-            "the {} {id} is of another workspace than {}",
+            "the {} {id} does not belong to the workspace {}",
             noun(endpoint.kind),
             workspace.slug
         )))
@@ -427,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_is_said_in_one_line() {
+    fn outcome_is_described_in_one_line() {
         let attempt = |status, error| DeliveryAttempt {
             at: Timestamp::UNIX_EPOCH,
             duration_ms: 35,
@@ -438,13 +442,13 @@ mod tests {
             code: DeliveryFailureCode::AnswerBroken,
             message: "it broke\noff".to_owned(),
         };
-        let said = [
+        let shown = [
             outcome(&attempt(Some(204), None)),
             outcome(&attempt(None, Some(broken()))),
             outcome(&attempt(Some(200), Some(broken()))),
         ];
         assert_eq!(
-            said,
+            shown,
             [
                 "204 in 35 ms",
                 "answer_broken after 35 ms: it broke off",
@@ -454,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_attempt_is_seen_from_now() {
+    fn next_attempt_is_relative_to_now() {
         let now = Timestamp::UNIX_EPOCH.plus(Duration::from_secs(1_000));
         let after = |seconds| next(Some(now.plus(Duration::from_secs(seconds))), now);
         assert_eq!(
@@ -465,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_ends_early_says_so() {
+    fn truncated_count_is_marked() {
         assert_eq!([counted(999), counted(1_000)], ["999", "1000+"]);
     }
 }

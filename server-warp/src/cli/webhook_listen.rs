@@ -1,4 +1,4 @@
-//! `knowledge webhook listen`: a receiver to try deliveries out with.
+//! `knowledge webhook listen`: a receiver for testing deliveries.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,48 +22,49 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use crate::system::system_env;
 
-/// The largest body that is taken, in bytes: deliveries stay below 20 kB.
+/// Maximum size of a request body in bytes; deliveries stay below 20 kB.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// What is missing in the line of a delivery that does not have it.
-const NOTHING: &str = "-";
+/// Placeholder for a missing field.
+const MISSING: &str = "-";
 
-/// Receive deliveries, verify their signatures, and show them
+/// Receive deliveries, verify their signatures, and print them
 ///
-/// For trying webhooks and citation subscriptions out: each delivery is a line on standard output. One whose signature is
-/// right for one of the secrets is answered 204, any other 401. The server that sends them has to be allowed to:
-/// KNOWLEDGE_WEBHOOKS__ALLOW=127.0.0.0/8 and KNOWLEDGE_WEBHOOKS__ALLOW_HTTP=true let it deliver to this machine.
+/// For testing webhooks and citation subscriptions: prints each delivery on one line. The response
+/// is 204 if the signature is valid for one of the secrets, otherwise 401. The sending server must
+/// be allowed to deliver to this machine: set KNOWLEDGE_WEBHOOKS__ALLOW=127.0.0.0/8 and
+/// KNOWLEDGE_WEBHOOKS__ALLOW_HTTP=true.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
 
-    /// A signing secret, whsec_ and base64, as the registration answered it; may be repeated
+    /// Signing secret (whsec_ and base64), as returned by the registration; may be repeated
     #[arg(long = "secret", value_name = "SECRET", required = true)]
     secrets: Vec<SigningSecret>,
 
-    /// Answer with this status what is signed
+    /// Status of the response to a valid signature
     #[arg(long, value_name = "STATUS", default_value = "204")]
     status: StatusCode,
 
-    /// End after this many deliveries: with success if all of them were signed
+    /// Exit after this many deliveries, successfully if all signatures were valid
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
 
-    /// What a delivery looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }
 
-/// Who receives.
+/// State of the receiver.
 struct Receiver {
     secrets: Vec<SigningSecret>,
     status: StatusCode,
-    seen: mpsc::UnboundedSender<Seen>,
+    received: mpsc::UnboundedSender<ReceivedDelivery>,
 }
 
-/// A delivery as it came.
-struct Seen {
+/// A received delivery.
+struct ReceivedDelivery {
     path: String,
     id: String,
     is_signed: bool,
@@ -75,11 +76,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let listener = TcpListener::bind(args.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     eprintln!("listening on http://{address}");
-    let (seen, mut deliveries) = mpsc::unbounded_channel();
+    let (received, mut deliveries) = mpsc::unbounded_channel();
     let receiver = Arc::new(Receiver {
         secrets: args.secrets,
         status: args.status,
-        seen,
+        received,
     });
     let accepting = tokio::spawn(accept(listener, receiver));
     let (mut count, mut unsigned) = (0, 0);
@@ -95,7 +96,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match unsigned {
         0 => Ok(()),
         _ => Err(Failure::new(format!(
-            "{unsigned} of {count} deliveries were not signed with a secret that was given"
+            "{unsigned} of {count} deliveries had no valid signature"
         ))),
     }
 }
@@ -109,10 +110,10 @@ async fn accept(listener: TcpListener, receiver: Arc<Receiver>) {
         tokio::spawn(async move {
             let service = service_fn(|request| {
                 let receiver = Arc::clone(&receiver);
-                async move { Ok::<_, Infallible>(receiver.answer(request).await) }
+                async move { Ok::<_, Infallible>(receiver.respond(request).await) }
             });
             let mut connection = http1::Builder::new();
-            // One that breaks off is the sender's to repeat.
+            // The sender retries after a broken connection.
             let _ = connection
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), service)
@@ -122,7 +123,7 @@ async fn accept(listener: TcpListener, receiver: Arc<Receiver>) {
 }
 
 impl Receiver {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
             return status(StatusCode::METHOD_NOT_ALLOWED);
@@ -133,14 +134,14 @@ impl Receiver {
         let body = body.to_bytes();
         let now = system_env().now();
         let is_signed = self.is_signed(&parts.headers, &body, now);
-        let seen = Seen {
+        let received = ReceivedDelivery {
             path: parts.uri.path().to_owned(),
             id: text(&parts.headers, "webhook-id"),
             is_signed,
             payload: serde_json::from_slice(&body).unwrap_or(Value::Null),
         };
-        // Nobody shows it any more where enough was seen: then the sender repeats it.
-        if self.seen.send(seen).is_err() {
+        // Enough deliveries were received and printed; the sender retries this one.
+        if self.received.send(received).is_err() {
             return status(StatusCode::SERVICE_UNAVAILABLE);
         }
         match is_signed {
@@ -164,7 +165,7 @@ impl Receiver {
     }
 }
 
-impl Seen {
+impl ReceivedDelivery {
     fn show(&self, output: OutputFormat) -> Result<(), Failure> {
         let field = |name: &str| self.payload.get(name).cloned().unwrap_or(Value::Null);
         if output == OutputFormat::Json {
@@ -179,10 +180,10 @@ impl Seen {
         }
         let verdict = match self.is_signed {
             true => "verified",
-            false => "NOT SIGNED",
+            false => "UNVERIFIED",
         };
         let (kind, data) = (field("type"), field("data"));
-        let kind = kind.as_str().unwrap_or(NOTHING);
+        let kind = kind.as_str().unwrap_or(MISSING);
         print(&format!("{verdict} {kind} {} {data}\n", self.id))
     }
 }
@@ -195,5 +196,5 @@ fn status(status: StatusCode) -> Response<Full<Bytes>> {
 
 fn text(headers: &HeaderMap, name: &str) -> String {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
-    value.unwrap_or(NOTHING).to_owned()
+    value.unwrap_or(MISSING).to_owned()
 }

@@ -1,4 +1,4 @@
-//! `knowledge webhook post`: a sender to try inbound webhooks out with.
+//! `knowledge webhook post`: a sender for testing inbound webhooks.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -11,27 +11,27 @@ use knowledge_core::service::SigningSecret;
 
 use super::args::duration;
 use super::failure::Failure;
-use crate::http_client::{CA_FILE_DEFAULT, exchange, trusting};
+use crate::http_client::{CA_FILE_DEFAULT, exchange, tls_connector};
 use crate::system::system_env;
 
-/// What an answer may have, in bytes.
-const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+/// Maximum size of a response in bytes.
+const RESPONSE_BYTES_MAX: usize = 64 * 1_024;
 
 /// Sign a message and post it to an inbound webhook
 ///
-/// Signs as Standard Webhooks 1.0.0 says. The same --id again is a repetition of the message, which has no further
-/// effect.
+/// The signature follows Standard Webhooks 1.0.0. A message with the --id of an earlier one is a
+/// duplicate and has no further effect.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The address of the inbound webhook, as its registration answered it
+    /// URL of the inbound webhook, as returned by its registration
     #[arg(value_name = "URL")]
     url: Uri,
 
-    /// The message, JSON; - reads standard input
+    /// Message (JSON); - reads standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 
-    /// The signing secret, as the registration answered it
+    /// Signing secret, as returned by the registration
     #[arg(
         long,
         value_name = "SECRET",
@@ -40,15 +40,15 @@ pub(super) struct Args {
     )]
     secret: SigningSecret,
 
-    /// The identifier of the message; without one, a new one
+    /// Identifier of the message; defaults to a new one
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 
-    /// The certificates (PEM) of the authorities that vouch for an https server
+    /// Certificates (PEM) of the trusted certificate authorities, for https
     #[arg(long, value_name = "FILE", default_value = CA_FILE_DEFAULT)]
     ca_file: PathBuf,
 
-    /// Time for the answer
+    /// Timeout for the response
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 }
@@ -63,7 +63,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let signature = args.secret.sign(&id, now, &body);
     let tls =
         match args.url.scheme_str() {
-            Some("https") => Some(trusting(&args.ca_file).map_err(|problem| {
+            Some("https") => Some(tls_connector(&args.ca_file).map_err(|problem| {
                 Failure::new(format!("{}: {problem}", args.ca_file.display()))
             })?),
             _ => None,
@@ -76,16 +76,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         .body(body)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let failed = |problem: String| Failure::new(format!("{}: {problem}", args.url));
-    let answer = tokio::time::timeout(args.timeout, exchange(request, tls, ANSWER_BYTES_MAX))
+    let response = tokio::time::timeout(args.timeout, exchange(request, tls, RESPONSE_BYTES_MAX))
         .await
-        .map_err(|_| failed("no answer in time".to_owned()))?
+        .map_err(|_| failed("the request timed out".to_owned()))?
         .map_err(|error| failed(error.to_string()))?;
-    if answer.status().is_success() {
+    if response.status().is_success() {
         eprintln!("posted {id}");
         return Ok(());
     }
-    let said = String::from_utf8_lossy(answer.body()).into_owned();
-    Err(failed(format!("{} {said}", answer.status())))
+    let message = String::from_utf8_lossy(response.body()).into_owned();
+    Err(failed(format!("{} {message}", response.status())))
 }
 
 fn read(file: &PathBuf) -> Result<Bytes, Failure> {

@@ -11,10 +11,11 @@ use super::operator::OrgArgs;
 use super::output::{draw, print_json};
 use super::table::{Cell, Fit, Table};
 
-/// Make and list workspaces
+/// Create and list workspaces
 ///
-/// A workspace is not removed: its memories and its audit log belong to it. To close it, end the roles that members
-/// have there (`knowledge user role HANDLE --workspace SLUG --end`) and revoke the tokens that are narrowed to it.
+/// A workspace cannot be deleted, because its memories and its audit log are kept. To close it,
+/// remove the roles that members have in it (`knowledge user role HANDLE --workspace SLUG --end`)
+/// and revoke the tokens that are scoped to it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -27,21 +28,21 @@ enum Command {
     List(ListArgs),
 }
 
-/// Make a workspace
+/// Create a workspace
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// Its slug: 1 to 64 of the characters a-z 0-9 . _ -
+    /// Slug: 1 to 64 of the characters a-z 0-9 . _ -
     slug: String,
 
-    /// Its name; without it the slug
+    /// Name; defaults to the slug
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// The audience label that its new memories have, for example team:platform; without it workspace:SLUG
+    /// Audience label of new memories, for example team:platform; defaults to workspace:SLUG
     #[arg(long, value_name = "LABEL")]
     audience: Option<AudienceLabel>,
 
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -52,7 +53,7 @@ struct CreateArgs {
 /// List the workspaces of an organisation
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// What the list looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -60,7 +61,7 @@ struct ListArgs {
     org: OrgArgs,
 }
 
-/// The flags that the fields of a request come from.
+/// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("slug", "the slug"),
     ("name", "--name"),
@@ -83,15 +84,15 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     if let Some(audience) = args.audience {
         body["audience"] = json!(audience);
     }
-    let made = operator.call(Method::POST, &["workspaces"], Some(&body), FLAGS);
-    let made: Workspace = made.await?;
+    let created = operator.call(Method::POST, &["workspaces"], Some(&body), FLAGS);
+    let created: Workspace = created.await?;
     eprintln!(
-        "made workspace {} ({}) of {}",
-        made.slug, made.id, operator.org.slug
+        "created workspace {} ({}) of {}",
+        created.slug, created.id, operator.org.slug
     );
     match args.output {
         OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&made),
+        OutputFormat::Json => print_json(&created),
     }
 }
 
@@ -105,7 +106,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         ("SLUG", Fit::Cut),
         ("ID", Fit::Whole),
         ("AUDIENCE", Fit::Cut),
-        ("MADE", Fit::Optional),
+        ("CREATED", Fit::Optional),
         ("NAME", Fit::Cut),
     ]);
     for workspace in &workspaces {

@@ -1,4 +1,4 @@
-//! Showing settings: with the values in force and where they came from, as an example, and in tables.
+//! Display of settings: with current values and origins, as an example file, and in tables.
 
 use std::fmt::Write as _;
 
@@ -10,19 +10,20 @@ use super::load::{Loaded, Origin, settings};
 use super::setting::Setting;
 use super::{Config, SECTIONS};
 
-/// How wide prose is written, in characters.
+/// Line width of prose, in characters.
 const WIDTH: usize = 100;
 
-/// What the example says of itself.
+/// Introduction of the example file.
 const EXAMPLE_HEAD: &str = "\
-# The configuration of `knowledge serve`, with every setting at its default: take away the # in front of those to
-# change. Name the file with --config or KNOWLEDGE_CONFIG; `knowledge config check FILE` tells what is wrong with it.
+# Configuration of `knowledge serve`, with every setting at its default; remove the # in front of a
+# setting to change it. Pass the file with --config or KNOWLEDGE_CONFIG, and check it with
+# `knowledge config check FILE`.
 #
-# Sizes are in bytes, or with a unit: 32KiB, 1MiB. Times have a unit: 500ms, 30s, 12h. Empty text (\"\") stands for a
-# value that is not there. Paths are taken from the directory in which the server is started.
+# Sizes are in bytes or have a unit: 32KiB, 1MiB. Times have a unit: 500ms, 30s, 12h. Empty text
+# (\"\") means no value. Paths are relative to the directory in which the server is started.
 ";
 
-/// Every setting with its value, where that came from, and what it means, for people.
+/// Shows every setting with its value, origin and description, for people.
 pub(crate) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
     let style = |style: Style| style.force_styling(has_colours);
     let (heading, name, dim) = (
@@ -50,7 +51,7 @@ pub(crate) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
     text
 }
 
-/// The same for programs: a list of objects.
+/// Shows every setting as a list of objects, for programs.
 pub(crate) fn show_json(loaded: &Loaded) -> Json {
     let all = settings().map(|setting| {
         json!({
@@ -68,7 +69,7 @@ pub(crate) fn show_json(loaded: &Loaded) -> Json {
     all.collect()
 }
 
-/// The same as a file, which makes the same configuration.
+/// Shows every setting as a file that gives the same configuration.
 pub(crate) fn show_toml(loaded: &Loaded) -> String {
     let mut text = String::new();
     for section in SECTIONS {
@@ -84,7 +85,7 @@ pub(crate) fn show_toml(loaded: &Loaded) -> String {
     text
 }
 
-/// A file with every setting explained and commented out.
+/// Returns a file with every setting described and commented out.
 pub(crate) fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
     for section in SECTIONS {
@@ -92,8 +93,8 @@ pub(crate) fn example() -> String {
         for setting in section.settings {
             text.push('\n');
             text.push_str(&wrapped(&format!("{}.", setting.about), "# "));
-            let takes = format!("{} takes {}.", setting.variable(), setting.kind.expects());
-            text.push_str(&wrapped(&takes, "# "));
+            let accepts = format!("{} accepts {}.", setting.variable(), setting.kind.expects());
+            text.push_str(&wrapped(&accepts, "# "));
             let value = toml(&setting.kind.value(&Config::default()));
             let _ = writeln!(text, "#{} = {value}", setting.name());
         }
@@ -101,7 +102,7 @@ pub(crate) fn example() -> String {
     text
 }
 
-/// The settings that have no flag, for the end of a long help.
+/// Returns the settings without a flag, for the end of a long help.
 pub(crate) fn settings_for_help() -> String {
     let mut text = String::new();
     for setting in settings().filter(|setting| setting.flag.is_none()) {
@@ -111,7 +112,7 @@ pub(crate) fn settings_for_help() -> String {
     text
 }
 
-/// What the setting does, its variable, and its default with the unit.
+/// Returns a setting's description, its variable, and its default with the unit.
 pub(crate) fn help_of(setting: &Setting) -> String {
     let mut help = format!("{} [env: {}]", setting.about, setting.variable());
     if !setting.kind.value(&Config::default()).is_empty() {
@@ -124,11 +125,11 @@ pub(crate) fn help_of(setting: &Setting) -> String {
     help
 }
 
-/// The table of a section for the documentation.
+/// Returns the table of a section for the documentation.
 #[cfg(test)]
 pub(super) fn table(section: &super::setting::Section) -> String {
     let mut table =
-        String::from("| setting | default | takes | what it is |\n| --- | --- | --- | --- |\n");
+        String::from("| setting | default | values | description |\n| --- | --- | --- | --- |\n");
     for setting in section.settings {
         let default = match setting.kind.value(&Config::default()) {
             value if value.is_empty() => "none".to_owned(),
@@ -147,7 +148,7 @@ pub(super) fn table(section: &super::setting::Section) -> String {
     table
 }
 
-/// The value as people read it, with its unit where it is a bare number.
+/// Formats a value for people, with its unit if it is a bare number.
 fn with_unit(setting: &Setting, config: &Config) -> String {
     let value = setting.kind.value(config);
     match (&value, setting.kind.unit()) {
@@ -168,7 +169,7 @@ fn toml(value: &Value) -> String {
     match value {
         Value::None => quoted(""),
         Value::Switch(_) | Value::Number(_) => value.to_string(),
-        // With a point: TOML tells 1.0 and 1 apart.
+        // With a decimal point: TOML distinguishes 1.0 and 1.
         Value::Ratio(number) => format!("{number:?}"),
         Value::Size(_) => {
             let text = value.to_string();
@@ -185,7 +186,7 @@ fn toml(value: &Value) -> String {
     }
 }
 
-/// Text as TOML has it: as JSON has it, where JSON leaves one control character as it is.
+/// Quotes text for TOML: as JSON, plus the one control character that JSON does not escape.
 fn quoted(text: &str) -> String {
     Json::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
@@ -215,7 +216,7 @@ fn origin_json(origin: &Origin) -> Json {
     }
 }
 
-/// Prose in lines that each begin with `indent`.
+/// Wraps prose into lines that begin with `indent`.
 fn wrapped(prose: &str, indent: &str) -> String {
     let mut text = String::new();
     let mut line = indent.to_owned();

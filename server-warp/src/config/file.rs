@@ -1,4 +1,4 @@
-//! Reading the TOML file, with the place of everything in it.
+//! Parsing of the TOML file, with the position of every value.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use super::load::Position;
 use super::setting::Setting;
 use super::suggest::{self, did_you_mean};
 
-/// A setting and its value, or what is wrong.
+/// Setting with its value, or an error message.
 type Found<'t> = Result<(&'static Setting, Raw<'t>), String>;
 
-/// Reads a file in the order of its lines; `each` is told at which byte something stands. Where the text is not TOML,
-/// only that is told.
+/// Reads a file in the order of its lines and calls `each` with the byte offset of every entry. If
+/// the text is not TOML, only the syntax errors are reported.
 pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut found: Vec<(usize, Found<'t>)> = errors
@@ -36,7 +36,7 @@ pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
     }
 }
 
-/// The settings of one table of the file.
+/// Collects the settings of one table of the file.
 fn table<'t>(
     name: &Spanned<std::borrow::Cow<'t, str>>,
     value: &Spanned<DeValue<'t>>,
@@ -46,7 +46,7 @@ fn table<'t>(
     let name = name.get_ref();
     let DeValue::Table(settings) = value.get_ref() else {
         let meant = suggest::setting("", name);
-        let message = format!("{name} stands outside every section{}", did_you_mean(meant));
+        let message = format!("{name} is outside any section{}", did_you_mean(meant));
         return found.push((at, Err(message)));
     };
     let Some(section) = SECTIONS.iter().find(|section| section.name == *name) else {
@@ -85,10 +85,10 @@ fn raw<'t>(value: &DeValue<'t>) -> Raw<'t> {
 
 fn integer(number: &DeInteger<'_>) -> Raw<'static> {
     i128::from_str_radix(number.as_str(), number.radix())
-        .map_or(Raw::Other("a number without end"), Raw::Integer)
+        .map_or(Raw::Other("a number that is too large"), Raw::Integer)
 }
 
-/// The line and column of a byte.
+/// Returns the line and column of a byte offset.
 pub(super) fn position(path: &Path, text: &str, offset: usize) -> Position {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

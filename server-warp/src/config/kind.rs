@@ -1,4 +1,4 @@
-//! The kinds of values: how each is read, what it expects, and where it lands in the [`Config`].
+//! Kinds of values: parsing, expected values, and the field of the [`Config`].
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -9,22 +9,22 @@ use super::Config;
 use super::textual::Textual;
 use super::units::{format_size, format_time, parse_size, parse_time};
 
-/// A value as a source has it.
+/// Value as a source contains it.
 #[derive(Clone, Debug)]
 pub(crate) enum Raw<'r> {
-    /// Of a variable or a flag, where everything is text.
+    /// Value from a variable or a flag, which is always text.
     Word(&'r OsStr),
-    /// Of a file.
+    /// Text from a file.
     Text(Cow<'r, str>),
-    /// Of a file.
+    /// Integer from a file.
     Integer(i128),
-    /// Of a file.
+    /// Float from a file.
     Float(f64),
-    /// Of a file.
+    /// Boolean from a file.
     Boolean(bool),
-    /// Of a file.
+    /// List from a file.
     List(Vec<Raw<'r>>),
-    /// Of a file: what no setting takes, by its name.
+    /// Value from a file with a type that no setting accepts, by its name.
     Other(&'static str),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Raw<'_> {
     }
 }
 
-/// A value as it is shown.
+/// Value for display.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     None,
@@ -60,7 +60,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Whether there is no value, or a list of none.
+    /// True if there is no value, or an empty list.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::None => true,
@@ -85,39 +85,39 @@ impl fmt::Display for Value {
     }
 }
 
-/// A value that is not what the setting expects.
+/// Error of a value that the setting does not accept.
 #[derive(Debug)]
-pub(crate) struct Unfit;
+pub(crate) struct InvalidValue;
 
-/// What values a setting takes, and where the value lands.
+/// Kind of a setting's values, with the field that stores them.
 pub(crate) trait Kind: Sync {
-    /// What is expected: `a number of connections from 1 to 10`.
+    /// Describes the accepted values: `a number of connections from 1 to 10`.
     fn expects(&self) -> String;
 
-    /// How it is written, where that is not obvious: told to who has written it otherwise.
+    /// Describes the notation if it is not obvious, for error messages.
     fn notation(&self) -> &'static str {
         ""
     }
 
-    /// The unit of what is shown, where it has one.
+    /// Returns the unit of the displayed value, if it has one.
     fn unit(&self) -> Option<&'static str>;
 
-    /// What stands for a value in a usage line.
+    /// Returns the placeholder of a value in usage lines.
     fn placeholder(&self) -> &'static str;
 
-    /// Whether a value that is refused may be shown: not where somebody may have put a secret into it.
+    /// True if messages may quote a rejected value, which might contain a secret.
     fn may_be_shown(&self) -> bool {
         true
     }
 
-    /// Reads a value into the configuration.
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit>;
+    /// Parses a value into the configuration.
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue>;
 
-    /// The value in the configuration.
+    /// Returns the value in the configuration.
     fn value(&self, config: &Config) -> Value;
 }
 
-/// Where a value lands; made by [`field!`].
+/// Accessors of a field of [`Config`]; created by [`field!`].
 pub(crate) struct Field<T> {
     pub(super) get: fn(&Config) -> &T,
     pub(super) get_mut: fn(&mut Config) -> &mut T,
@@ -129,7 +129,7 @@ impl<T> Field<T> {
     }
 }
 
-/// The [`Field`] of a path into [`Config`]: `field!(net.address)`.
+/// Creates the [`Field`] of a path into [`Config`]: `field!(net.address)`.
 macro_rules! field {
     ($($step:ident).+) => {
         $crate::config::kind::Field {
@@ -140,7 +140,7 @@ macro_rules! field {
 }
 pub(super) use field;
 
-/// Yes or no.
+/// True or false.
 pub(crate) struct Switch(pub(super) Field<bool>);
 
 impl Kind for Switch {
@@ -156,14 +156,14 @@ impl Kind for Switch {
         "BOOL"
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
         let value = match raw {
             Raw::Boolean(value) => *value,
             Raw::Word(word) => word
                 .to_str()
                 .and_then(|word| word.parse().ok())
-                .ok_or(Unfit)?,
-            _ => return Err(Unfit),
+                .ok_or(InvalidValue)?,
+            _ => return Err(InvalidValue),
         };
         self.0.put(config, value);
         Ok(())
@@ -174,10 +174,10 @@ impl Kind for Switch {
     }
 }
 
-/// A whole number of something.
+/// Integer with a unit.
 pub(crate) struct Count<T> {
     pub(super) at: Field<T>,
-    /// What is counted, in the plural.
+    /// Counted items, in the plural.
     pub(super) unit: &'static str,
     pub(super) min: u64,
     pub(super) max: u64,
@@ -199,14 +199,14 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Count<T> {
         "N"
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
         let number = match raw {
             Raw::Integer(number) => u64::try_from(*number).ok(),
             Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
             _ => None,
         };
         let number = number.filter(|number| (self.min..=self.max).contains(number));
-        let value = T::try_from(number.ok_or(Unfit)?).map_err(|_| Unfit)?;
+        let value = T::try_from(number.ok_or(InvalidValue)?).map_err(|_| InvalidValue)?;
         self.at.put(config, value);
         Ok(())
     }
@@ -216,7 +216,7 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Count<T> {
     }
 }
 
-/// A size in bytes.
+/// Size in bytes.
 pub(crate) struct Bytes<T> {
     pub(super) at: Field<T>,
     pub(super) min: u64,
@@ -244,7 +244,7 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
         "SIZE"
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
         let bytes = match raw {
             Raw::Integer(number) => u64::try_from(*number).ok(),
             Raw::Text(text) => parse_size(text),
@@ -252,7 +252,7 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
             _ => None,
         };
         let bytes = bytes.filter(|bytes| (self.min..=self.max).contains(bytes));
-        let value = T::try_from(bytes.ok_or(Unfit)?).map_err(|_| Unfit)?;
+        let value = T::try_from(bytes.ok_or(InvalidValue)?).map_err(|_| InvalidValue)?;
         self.at.put(config, value);
         Ok(())
     }
@@ -262,7 +262,7 @@ impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
     }
 }
 
-/// A span of time.
+/// Duration.
 pub(crate) struct Time {
     pub(super) at: Field<Duration>,
     pub(super) min: Duration,
@@ -290,14 +290,14 @@ impl Kind for Time {
         "TIME"
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
         let time = match raw {
             Raw::Text(text) => parse_time(text),
             Raw::Word(word) => word.to_str().and_then(parse_time),
             _ => None,
         };
         let time = time.filter(|time| (self.min..=self.max).contains(time));
-        self.at.put(config, time.ok_or(Unfit)?);
+        self.at.put(config, time.ok_or(InvalidValue)?);
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl Kind for Time {
     }
 }
 
-/// A share, from nothing to all.
+/// Fraction from 0 to 1.
 pub(crate) struct Ratio(pub(super) Field<f64>);
 
 impl Kind for Ratio {
@@ -322,7 +322,7 @@ impl Kind for Ratio {
         "SHARE"
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
         let share = match raw {
             Raw::Float(number) => Some(*number),
             Raw::Integer(0) => Some(0.0),
@@ -331,7 +331,7 @@ impl Kind for Ratio {
             _ => None,
         };
         let share = share.filter(|share| (0.0..=1.0).contains(share));
-        self.0.put(config, share.ok_or(Unfit)?);
+        self.0.put(config, share.ok_or(InvalidValue)?);
         Ok(())
     }
 
@@ -340,7 +340,7 @@ impl Kind for Ratio {
     }
 }
 
-/// Something that is written as text.
+/// Value that is written as text.
 pub(crate) struct Text<T>(pub(super) Field<T>);
 
 impl<T: Textual> Kind for Text<T> {
@@ -360,8 +360,8 @@ impl<T: Textual> Kind for Text<T> {
         T::MAY_BE_SHOWN
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
-        let value = T::read(text_of(raw)?).ok_or(Unfit)?;
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
+        let value = T::read(text_of(raw)?).ok_or(InvalidValue)?;
         self.0.put(config, value);
         Ok(())
     }
@@ -372,7 +372,7 @@ impl<T: Textual> Kind for Text<T> {
     }
 }
 
-/// Several of what is written as text; in a variable or a flag with commas between them.
+/// List of values that are written as text; separated by commas in a variable or a flag.
 pub(crate) struct List<T>(pub(super) Field<Vec<T>>);
 
 impl<T: Textual> Kind for List<T> {
@@ -392,11 +392,11 @@ impl<T: Textual> Kind for List<T> {
         T::MAY_BE_SHOWN
     }
 
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), Unfit> {
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
         let items: Option<Vec<T>> = match raw {
             Raw::Word(word) if word.is_empty() => Some(Vec::new()),
             Raw::Word(word) => {
-                let items = word.to_str().ok_or(Unfit)?.split(',');
+                let items = word.to_str().ok_or(InvalidValue)?.split(',');
                 items.map(|item| T::read(item.trim().as_ref())).collect()
             }
             Raw::List(items) => items
@@ -405,7 +405,7 @@ impl<T: Textual> Kind for List<T> {
                 .collect(),
             _ => None,
         };
-        self.0.put(config, items.ok_or(Unfit)?);
+        self.0.put(config, items.ok_or(InvalidValue)?);
         Ok(())
     }
 
@@ -415,10 +415,10 @@ impl<T: Textual> Kind for List<T> {
     }
 }
 
-fn text_of<'r>(raw: &'r Raw<'_>) -> Result<&'r OsStr, Unfit> {
+fn text_of<'r>(raw: &'r Raw<'_>) -> Result<&'r OsStr, InvalidValue> {
     match raw {
         Raw::Word(word) => Ok(word),
         Raw::Text(text) => Ok(OsStr::new(&**text)),
-        _ => Err(Unfit),
+        _ => Err(InvalidValue),
     }
 }

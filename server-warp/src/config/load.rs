@@ -1,4 +1,4 @@
-//! Putting the sources together: each value, where it came from, and everything that is wrong.
+//! Merging of the sources: each value with its origin, and all problems.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,22 +12,22 @@ use super::setting::{Setting, VARIABLE_PREFIX};
 use super::suggest::{self, did_you_mean};
 use super::{CONFIG_VARIABLE, Config, SECTIONS};
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nothing else was said.
+    /// No source sets the value.
     Default,
     /// The configuration file.
     File(Position),
     /// An environment variable.
     Variable(String),
-    /// A flag of the command line, without its dashes.
+    /// A command-line flag, without its dashes.
     Flag(&'static str),
 }
 
 impl Origin {
-    /// Higher sources replace what lower ones say.
+    /// Returns the precedence: a source with a higher rank overrides those below.
     fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
@@ -38,14 +38,14 @@ impl Origin {
     }
 }
 
-/// A place in a file.
+/// Position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The file, as it was named.
+    /// Path of the file as given.
     pub path: PathBuf,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
@@ -67,33 +67,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Something in the configuration that is wrong.
+/// Problem in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct Problem {
-    /// Where: `knowledge.toml:12:1`, the name of a variable, a flag.
+    /// Location: `knowledge.toml:12:1`, the name of a variable, or a flag.
     pub place: String,
-    /// What is wrong, and what would be right.
+    /// Description of the error and of a valid value.
     pub message: String,
 }
 
-/// Everything in the configuration that is wrong, at least one thing. Shown with a line for each.
+/// All problems in the configuration, at least one. Displayed with one line for each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration cannot be used:\n{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Problems(pub Vec<Problem>);
 
-/// What a configuration is made of.
+/// Sources of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The file, where one is named.
+    /// Configuration file, if any.
     pub file: Option<PathBuf>,
-    /// The environment; variables that are no settings are left alone.
+    /// Environment; variables that are not settings are ignored.
     pub environment: Vec<(OsString, OsString)>,
-    /// The flags that were given: their names without the dashes, and their values.
+    /// Command-line flags: names without the dashes, and values.
     pub flags: Vec<(&'static str, OsString)>,
 }
 
-/// A configuration that is right, and where its values came from.
+/// Valid configuration with the origins of its values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
@@ -102,16 +102,16 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Where the value of a setting came from, by its path: `server.listen`.
+    /// Returns the origin of a setting's value by its path: `server.listen`.
     #[must_use]
     pub fn origin(&self, path: &str) -> &Origin {
         self.origins.get(path).unwrap_or(&Origin::Default)
     }
 
-    /// What a start would find wrong on the disk. Reads, and changes nothing.
+    /// Checks the files that the configuration names, without effect.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// All problems.
     pub fn inspect(&self) -> Result<(), Problems> {
         let mut loading = Loading {
             config: self.config.clone(),
@@ -126,7 +126,7 @@ impl Loaded {
 }
 
 impl Sources {
-    /// The environment of this process, the flags, and the file that either names; the flag comes first.
+    /// Uses the environment of this process, these flags, and `file` or the variable's file.
     #[must_use]
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, OsString)>) -> Self {
         let named = || std::env::var_os(CONFIG_VARIABLE).filter(|path| !path.is_empty());
@@ -140,7 +140,7 @@ impl Sources {
     /// Reads all sources.
     ///
     /// # Errors
-    /// Everything that is wrong with any of them, also with values that a source above another replaces.
+    /// All problems in any source, including those of overridden values.
     pub fn load(&self) -> Result<Loaded, Problems> {
         let mut loading = Loading {
             config: Config::default(),
@@ -154,8 +154,8 @@ impl Sources {
         for (name, value) in &self.flags {
             loading.flag(name, value);
         }
-        loading.prefer_the_higher_store();
-        // What must hold between settings is asked of values that each are right.
+        loading.apply_store_precedence();
+        // Rules between settings apply only to valid values.
         if loading.problems.is_empty() {
             for section in SECTIONS {
                 loading.rules(section.check);
@@ -165,7 +165,7 @@ impl Sources {
     }
 }
 
-/// A configuration on its way.
+/// Configuration that is being loaded.
 struct Loading {
     config: Config,
     origins: BTreeMap<&'static str, Origin>,
@@ -179,13 +179,13 @@ impl Loading {
             Ok(text) => text,
             Err(error) => {
                 let place = path.display().to_string();
-                return self.refuse(place, format!("cannot be read: {error}"));
+                return self.report(place, format!("cannot be read: {error}"));
             }
         };
         let position = |offset| file::position(path, &text, offset);
         file::read(&text, |offset, found| match found {
             Ok((setting, raw)) => self.set(setting, &raw, Origin::File(position(offset))),
-            Err(message) => self.refuse(position(offset).to_string(), message),
+            Err(message) => self.report(position(offset).to_string(), message),
         });
     }
 
@@ -202,7 +202,7 @@ impl Loading {
                     let origin = Origin::Variable(name.to_owned());
                     self.set(setting, &Raw::Word(value), origin);
                 }
-                Variable::Unknown(message) => self.refuse(name.to_owned(), message),
+                Variable::Unknown(message) => self.report(name.to_owned(), message),
                 Variable::Foreign => {}
             }
         }
@@ -211,7 +211,7 @@ impl Loading {
     fn flag(&mut self, name: &'static str, value: &OsStr) {
         match settings().find(|setting| setting.flag == Some(name)) {
             Some(setting) => self.set(setting, &Raw::Word(value), Origin::Flag(name)),
-            None => self.refuse(format!("--{name}"), "unknown flag".to_owned()),
+            None => self.report(format!("--{name}"), "unknown flag".to_owned()),
         }
     }
 
@@ -224,20 +224,20 @@ impl Loading {
                 if setting.kind.may_be_shown() {
                     message.push_str(&format!(", not {raw}"));
                 }
-                self.refuse(origin.to_string(), message);
+                self.report(origin.to_string(), message);
             }
         }
     }
 
-    /// A directory replaces the store that a source below it names.
-    fn prefer_the_higher_store(&mut self) {
+    /// A data directory overrides the store of a source with lower precedence.
+    fn apply_store_precedence(&mut self) {
         let rank = |path: &str| self.origins.get(path).map_or(0, Origin::rank);
         if rank(DATA_DIR) > rank(STORE) {
             self.config.data.store = None;
         }
     }
 
-    fn refuse(&mut self, place: String, message: String) {
+    fn report(&mut self, place: String, message: String) {
         self.problems.push(Problem { place, message });
     }
 
@@ -260,14 +260,14 @@ impl Loading {
     }
 }
 
-/// What the rules of a section find.
+/// Collector of a section's problems.
 pub(crate) struct Check<'l> {
     origins: &'l BTreeMap<&'static str, Origin>,
     problems: &'l mut Vec<Problem>,
 }
 
 impl Check<'_> {
-    /// True if both settings were given in one kind of source: both in the file, as variables, or as flags.
+    /// True if both settings come from sources of the same kind: file, variables, or flags.
     pub(crate) fn has_one_source(&self, one: &str, other: &str) -> bool {
         match (self.origins.get(one), self.origins.get(other)) {
             (Some(one), Some(other)) => one.rank() == other.rank(),
@@ -275,9 +275,9 @@ impl Check<'_> {
         }
     }
 
-    /// Refuses the value of a setting, because of those of others where there are any: `must be at least …`. It is
-    /// told where the first of them came from that is not a default.
-    pub(crate) fn refuse(&mut self, path: &str, others: &[&str], requirement: &str) {
+    /// Rejects the value of a setting, possibly in view of others: `must be at least …`. The
+    /// problem is located at the first of them that is not a default.
+    pub(crate) fn reject(&mut self, path: &str, others: &[&str], requirement: &str) {
         let paths = std::iter::once(&path).chain(others);
         let origin = paths
             .filter_map(|path| self.origins.get::<str>(path))
@@ -289,12 +289,12 @@ impl Check<'_> {
     }
 }
 
-/// All settings, in the order in which they are shown.
+/// Returns all settings in display order.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     SECTIONS.iter().flat_map(|section| section.settings)
 }
 
-/// What an environment variable is to the configuration.
+/// Meaning of an environment variable.
 enum Variable {
     Setting(&'static Setting),
     Unknown(String),
@@ -315,7 +315,7 @@ fn find_variable(name: &str) -> Variable {
         let meant = suggest::setting(&lower(section), &lower(name));
         return unknown(settings().find(|setting| Some(setting.path) == meant));
     }
-    // Other names are others' to use, but for one that misses a setting by an underscore.
+    // Other names are ignored, unless one differs from a setting only by an underscore.
     let misses = |setting: &&Setting| setting.variable().replace("__", "_") == name;
     match settings().find(misses) {
         Some(setting) => unknown(Some(setting)),

@@ -1,8 +1,8 @@
-//! The configuration of the server: one registry of settings, from which everything else follows.
+//! Configuration of the server: a registry of settings that everything else derives from.
 //!
-//! A value comes from the first of these that has one: a flag of the command line, an environment variable
-//! `KNOWLEDGE_SECTION__NAME`, the TOML file, the default. Of each it is known where it came from, and all that is wrong
-//! is told at once, with the line, the variable or the flag.
+//! A value comes from the first of these sources that sets it: a command-line flag, an environment
+//! variable `KNOWLEDGE_SECTION__NAME`, the TOML file, the default. The origin of each value is
+//! known, and all errors are reported together, with the line, the variable or the flag.
 //!
 //! ```
 //! use knowledge_server::config::{Origin, Sources};
@@ -22,15 +22,16 @@
 //! ```
 //!
 //! # Adding settings
-//! 1. Give the part that they are for a struct with a [`Default`], and [`Config`] a field of that type.
-//! 2. Write `sections/<name>.rs` with a `SECTION`, one `Setting` for each field, and list it in
-//!    `sections/mod.rs`. The kinds of values are in `kind.rs`; what must hold between settings goes into the section's
-//!    `check`, what is to be looked up on the disk by `knowledge config check` into its `inspect`.
-//! 3. `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` writes `docs/configuration.md` and
-//!    `deploy/knowledge.toml` anew.
+//! 1. Give their module a struct with a [`Default`], and [`Config`] a field of that type.
+//! 2. Write `sections/<name>.rs` with a `SECTION` and one `Setting` for each field, and list it in
+//!    `sections/mod.rs`. The kinds of values are in `kind.rs`. Rules between settings go into the
+//!    section's `check`, checks of files for `knowledge config check` into its `inspect`.
+//! 3. Run `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` to update
+//!    `docs/configuration.md` and `deploy/knowledge.toml`.
 //!
-//! The file, the variable, the flag, `knowledge config show` and the help of `knowledge serve` come by themselves. A
-//! secret is never the value of a setting: the setting names a file that its owner alone may read.
+//! The file, the variable, the flag, `knowledge config show` and the help of `knowledge serve`
+//! follow automatically. A secret is never the value of a setting: the setting names a file that
+//! only its owner may read.
 
 mod describe;
 mod file;
@@ -70,44 +71,44 @@ use crate::logging::LogConfig;
 use crate::net::NetConfig;
 use crate::telemetry::TelemetryConfig;
 
-/// The environment variable that names the configuration file where no flag does.
+/// Environment variable that names the configuration file if no flag does.
 pub const CONFIG_VARIABLE: &str = "KNOWLEDGE_CONFIG";
 
-/// Everything that a server is told. [`Default`] gives what is in force when nothing is.
+/// Configuration of a server. [`Default`] has the default of every setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How the server meets the network. Its `body_bytes_max` follows from the limits and its parts from the settings
-    /// below, see [`Config::net`].
+    /// HTTP server. Its `body_bytes_max` is derived from the limits, and its optional parts from
+    /// the settings below, see [`Config::net`].
     pub net: NetConfig,
-    /// The certificate.
+    /// Certificate.
     pub tls: TlsSettings,
-    /// Which pages may call.
+    /// Cross-origin requests.
     pub cors: CorsSettings,
-    /// Which answers are compressed.
+    /// Compression of responses.
     pub compression: CompressionSettings,
-    /// How many requests one principal may make.
+    /// Rate limit of each principal.
     pub rate_limit: RateLimitSettings,
-    /// Where clients find the server.
+    /// Base URL under which clients reach the server.
     pub public_url: Option<BaseUrl>,
-    /// The store and the key of its secrets.
+    /// Store and sealing key.
     pub data: DataConfig,
-    /// Where the admin socket is.
+    /// Location of the admin socket.
     pub admin_socket: SocketPlace,
-    /// The limits of the service.
+    /// Limits of the service.
     pub limits: Limits,
-    /// How events leave; how long they are kept is one of the limits.
+    /// HTTP client of deliveries; the retention of events is one of the limits.
     pub webhooks: WebhookSettings,
-    /// Whether this server sends deliveries at all.
+    /// True if this server sends deliveries.
     pub delivers: bool,
-    /// How many deliveries are sent at once.
+    /// Maximum of concurrent deliveries.
     pub deliveries_in_flight_max: usize,
-    /// What is logged, and how.
+    /// Logging.
     pub log: LogConfig,
-    /// Time between two looks for what is due in the background.
+    /// Time between two maintenance runs.
     pub maintenance_interval: Duration,
-    /// Where the metrics are served, if they are.
+    /// Address of the metrics, if they are served.
     pub metrics_listen: Option<SocketAddr>,
-    /// Which traces go where.
+    /// Tracing.
     pub telemetry: TelemetryConfig,
 }
 
@@ -135,8 +136,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How the server meets the network, with the limits that it shares with the service, and with the parts that it
-    /// was told of.
+    /// Returns the configuration of the HTTP server, with the limits it shares with the service.
     #[must_use]
     pub fn net(&self) -> NetConfig {
         NetConfig {

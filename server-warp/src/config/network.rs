@@ -1,5 +1,6 @@
-//! What the server does for the network only when told to, as settings: each of them stands by itself, where
-//! [`NetConfig`](crate::net::NetConfig) has a whole part or none.
+//! Settings of the optional parts of [`NetConfig`](crate::net::NetConfig).
+//!
+//! The settings are independent of each other, while `NetConfig` has a whole part or none.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -11,16 +12,16 @@ use crate::net::{
     TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
 };
 
-/// The settings of [`TlsConfig`].
+/// Settings of [`TlsConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The certificate chain.
+    /// Certificate chain.
     pub certificate_file: Option<PathBuf>,
-    /// Its private key. Both files or none.
+    /// Private key; set together with the certificate or not at all.
     pub private_key_file: Option<PathBuf>,
-    /// Time between two looks at the files.
+    /// Time between two checks of the files.
     pub reload_interval: Duration,
-    /// Time for a handshake.
+    /// Timeout of a handshake.
     pub handshake_timeout: Duration,
 }
 
@@ -36,7 +37,7 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// `None` where the server speaks plain HTTP.
+    /// Returns the configuration; `None` if the server speaks plain HTTP.
     pub(super) fn part(&self) -> Option<TlsConfig> {
         let (certificate_file, private_key_file) = self
             .certificate_file
@@ -51,12 +52,12 @@ impl TlsSettings {
     }
 }
 
-/// An origin whose pages may call the server, or `*` for all.
+/// Origin whose pages may call the server, or `*` for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedOrigin(pub(super) String);
 
 impl AllowedOrigin {
-    /// Stands for every origin.
+    /// Notation of every origin.
     pub(super) const ANY: &'static str = "*";
 
     pub(super) fn is_any(&self) -> bool {
@@ -64,14 +65,14 @@ impl AllowedOrigin {
     }
 }
 
-/// The settings of [`CorsConfig`].
+/// Settings of [`CorsConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsSettings {
-    /// The origins whose pages may call; without any no page of another origin may.
+    /// Allowed origins; empty for none.
     pub origins: Vec<AllowedOrigin>,
-    /// Whether they may with the session cookie.
+    /// True if their pages may send the session cookie.
     pub credentials: bool,
-    /// Time for which a browser may remember what a preflight said.
+    /// Time for which browsers may cache the result of a preflight.
     pub max_age: Duration,
 }
 
@@ -86,14 +87,14 @@ impl Default for CorsSettings {
 }
 
 impl CorsSettings {
-    /// `None` where no page of another origin may call.
+    /// Returns the configuration; `None` if no other origin may call.
     pub(super) fn part(&self) -> Option<CorsConfig> {
         if self.origins.is_empty() {
             return None;
         }
         let origins = match self.origins.iter().any(AllowedOrigin::is_any) {
             true => CorsOrigins::Any,
-            false => CorsOrigins::These(self.origins.iter().map(|it| it.0.clone()).collect()),
+            false => CorsOrigins::List(self.origins.iter().map(|it| it.0.clone()).collect()),
         };
         Some(CorsConfig {
             origins,
@@ -103,12 +104,12 @@ impl CorsSettings {
     }
 }
 
-/// The settings of [`CompressionConfig`].
+/// Settings of [`CompressionConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionSettings {
-    /// Whether answers are compressed at all.
+    /// True if responses are compressed.
     pub enabled: bool,
-    /// The shortest body that is, in bytes.
+    /// Shortest body that is compressed, in bytes.
     pub bytes_min: usize,
 }
 
@@ -122,7 +123,7 @@ impl Default for CompressionSettings {
 }
 
 impl CompressionSettings {
-    /// `None` where answers are not compressed.
+    /// Returns the configuration; `None` if responses are not compressed.
     pub(super) fn part(&self) -> Option<CompressionConfig> {
         self.enabled.then_some(CompressionConfig {
             bytes_min: self.bytes_min,
@@ -130,12 +131,12 @@ impl CompressionSettings {
     }
 }
 
-/// The settings of [`RateLimitConfig`].
+/// Settings of [`RateLimitConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimitSettings {
-    /// The requests of a full quota; 0 for no limit.
+    /// Requests of a full quota; 0 for no limit.
     pub requests: u32,
-    /// Time in which an empty quota becomes full, in whole seconds.
+    /// Time in which an empty quota refills, in whole seconds.
     pub window: Duration,
 }
 
@@ -149,7 +150,7 @@ impl Default for RateLimitSettings {
 }
 
 impl RateLimitSettings {
-    /// `None` where there is no limit.
+    /// Returns the configuration; `None` if there is no limit.
     pub(super) fn part(&self) -> Option<RateLimitConfig> {
         Some(RateLimitConfig {
             requests: NonZeroU32::new(self.requests)?,

@@ -1,35 +1,35 @@
-//! What a setting and a section of settings are.
+//! Settings and sections of settings.
 
 use super::Config;
 use super::kind::Kind;
 use super::load::Check;
 
-/// A named group of settings: a table of the file.
+/// Named group of settings: a table of the file.
 pub(crate) struct Section {
-    /// Its name in the file and in the variables.
+    /// Name in the file and in the variables.
     pub(crate) name: &'static str,
-    /// What its settings are about, in a sentence without a full stop.
+    /// Description in one sentence without a full stop.
     pub(crate) about: &'static str,
-    /// The settings in the order in which they are shown.
+    /// Settings in display order.
     pub(crate) settings: &'static [Setting],
-    /// Refuses what cannot be in force together. Each value is by itself what its kind expects.
+    /// Rejects invalid combinations. Each value by itself is valid.
     pub(crate) check: fn(&Config, &mut Check<'_>),
-    /// Refuses what a start would find on the disk. It reads and changes nothing.
+    /// Rejects files that a start could not use. Has no effect on them.
     pub(crate) inspect: fn(&Config, &mut Check<'_>),
 }
 
-/// For a section without rules of its own.
+/// `check` or `inspect` of a section without rules of its own.
 pub(super) fn nothing(_: &Config, _: &mut Check<'_>) {}
 
-/// One value that an operator can choose.
+/// Setting of an operator.
 pub(crate) struct Setting {
-    /// The section and the name: `server.listen`.
+    /// Path of section and name: `server.listen`.
     pub(crate) path: &'static str,
-    /// What values it takes, and where the value lands.
+    /// Kind of its values, with the field that stores them.
     pub(crate) kind: &'static dyn Kind,
-    /// What it does, in a sentence without a full stop.
+    /// Description in one sentence without a full stop.
     pub(crate) about: &'static str,
-    /// The flag, without its dashes.
+    /// Flag, without its dashes.
     pub(crate) flag: Option<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl Setting {
         }
     }
 
-    /// The same, with a flag on the command line.
+    /// Adds a command-line flag.
     pub(super) const fn flag(self, name: &'static str) -> Self {
         Self {
             flag: Some(name),
@@ -65,12 +65,12 @@ impl Setting {
             .map_or(self.path, |(_, name)| name)
     }
 
-    /// The environment variable: `KNOWLEDGE_SERVER__LISTEN`.
+    /// Returns the environment variable: `KNOWLEDGE_SERVER__LISTEN`.
     pub(crate) fn variable(&self) -> String {
         let path = self.path.replacen('.', "__", 1).to_ascii_uppercase();
         format!("{VARIABLE_PREFIX}{path}")
     }
 }
 
-/// What the environment variables of all settings begin with.
+/// Prefix of the environment variables of all settings.
 pub(super) const VARIABLE_PREFIX: &str = "KNOWLEDGE_";

@@ -1,18 +1,20 @@
-//! What was probably meant by a name that is not known.
+//! Suggestions for unknown names.
 
 use super::load::settings;
 use super::{SECTIONS, Setting};
 
-/// How alike names must be, from 0 to 1, so that one is worth a suggestion.
+/// Minimum similarity of a suggestion, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.6;
 
-/// The section that was meant.
+/// Returns the most similar section.
 pub(super) fn section(name: &str) -> Option<&'static str> {
     nearest(name, SECTIONS.iter().map(|section| section.name))
 }
 
-/// The path of the setting that was meant: one of this name in another section, or else one of nearly this name in
-/// this section or the one that was meant by it.
+/// Returns the path of the most similar setting.
+///
+/// It is a setting with the same name in another section, or else one with a similar name in this
+/// section or the section most similar to it.
 pub(super) fn setting(in_section: &str, name: &str) -> Option<&'static str> {
     let elsewhere = settings().find(|setting| setting.name() == name);
     if let Some(setting) = elsewhere {
@@ -33,7 +35,7 @@ fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'st
         .map(|(_, known)| known)
 }
 
-/// The end of a message about a name that is not known.
+/// Returns the end of a message about an unknown name.
 pub(super) fn did_you_mean(name: Option<impl AsRef<str>>) -> String {
     name.map_or_else(String::new, |name| {
         format!("; did you mean {}?", name.as_ref())

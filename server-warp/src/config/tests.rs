@@ -1,6 +1,6 @@
-//! The registry is consistent, and the files that follow from it are those of the code.
+//! Tests of the registry of settings and of the files that are generated from it.
 //!
-//! `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` writes the files anew.
+//! `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` rewrites the files.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn in_workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// Asserts that a file is as the code makes it of its text, or writes it so where that is asked for.
+/// Asserts that the code generates a file's current text, or rewrites the file on request.
 fn assert_written(path: &str, make: impl FnOnce(&str) -> String) {
     let file = in_workspace(path);
     let written = std::fs::read_to_string(&file).unwrap_or_default();
@@ -30,7 +30,7 @@ fn assert_written(path: &str, make: impl FnOnce(&str) -> String) {
 }
 
 #[test]
-fn every_setting_has_a_place_and_a_name_of_its_own() {
+fn setting_has_unique_name_and_its_section() {
     let mut names = HashSet::new();
     for section in SECTIONS {
         assert!(names.insert(section.name.to_owned()), "{}", section.name);
@@ -48,7 +48,7 @@ fn every_setting_has_a_place_and_a_name_of_its_own() {
     }
 }
 
-/// Every section of the documentation ends before the next one.
+/// Replaces the table of each section of the documentation.
 fn with_tables(text: &str) -> String {
     SECTIONS.iter().fold(text.to_owned(), |text, section| {
         let begin = format!("<!-- table {} -->\n", section.name);
@@ -62,19 +62,19 @@ fn with_tables(text: &str) -> String {
 }
 
 #[test]
-fn the_documentation_has_every_setting() {
+fn documentation_lists_every_setting() {
     assert_written("docs/configuration.md", with_tables);
 }
 
 #[test]
-fn the_example_has_every_setting() {
+fn example_file_lists_every_setting() {
     assert_written("deploy/knowledge.toml", |_| example());
 }
 
-/// What is loaded where one setting is told by its variable.
+/// Loads a configuration whose only source is the variable of one setting.
 fn with_variable(setting: &Setting, value: &str) -> Result<Loaded, Problems> {
     let variable = (setting.variable().into(), value.into());
-    // What another setting has to leave room for.
+    // Another setting has to leave room for the value.
     let mut environment: Vec<_> = [
         ("KNOWLEDGE_SERVER__BODY_BYTES_HELD_MAX", "1TiB"),
         ("KNOWLEDGE_LIMITS__AUDIT_RETENTION", "3650d"),
@@ -90,7 +90,7 @@ fn with_variable(setting: &Setting, value: &str) -> Result<Loaded, Problems> {
 }
 
 #[test]
-fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
+fn setting_accepts_exactly_its_documented_range() {
     let mut ranges = 0;
     for setting in settings() {
         let expects = setting.kind.expects();
@@ -102,7 +102,7 @@ fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
         };
         ranges += 1;
         for bound in [least, most] {
-            // How little room there may be is a rule of its own.
+            // The lower bound of the memory budget is a rule of its own.
             let is_room =
                 ["server.body_bytes_held_max", "limits.audit_retention"].contains(&setting.path);
             if is_room && bound == least {
@@ -123,7 +123,7 @@ fn what_a_setting_expects_is_what_it_takes_and_what_the_server_keeps() {
 }
 
 #[test]
-fn the_authorities_of_webhooks_are_looked_up_by_a_check() {
+fn config_check_reads_webhook_ca_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("authorities.pem");
     let inspected = |file: &Path| {
@@ -141,7 +141,7 @@ fn the_authorities_of_webhooks_are_looked_up_by_a_check() {
 }
 
 #[test]
-fn ranges_are_told_in_a_variable_with_commas_between() {
+fn address_ranges_are_comma_separated_in_variable() {
     let allowed = |text: &str| {
         let sources = Sources {
             environment: vec![("KNOWLEDGE_WEBHOOKS__ALLOW".into(), text.into())],
@@ -173,7 +173,7 @@ fn ranges_are_told_in_a_variable_with_commas_between() {
     }
 }
 
-/// The configuration with one setting changed.
+/// Returns the configuration with one setting changed.
 fn changed(setting: &Setting) -> Config {
     let candidates = [
         "true",
@@ -206,7 +206,7 @@ fn changed(setting: &Setting) -> Config {
 }
 
 #[test]
-fn a_setting_changes_its_own_value_and_no_other() {
+fn setting_changes_only_its_own_value() {
     for setting in settings() {
         let config = changed(setting);
         for other in settings() {
@@ -222,7 +222,7 @@ fn a_setting_changes_its_own_value_and_no_other() {
     }
 }
 
-/// Where the field has another name than the setting.
+/// Settings whose field has another name.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("server.listen", "address"),
     ("storage.data_dir", "directory"),
@@ -230,7 +230,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_setting_lands_in_the_field_of_its_name() {
+fn setting_changes_field_of_its_name() {
     for setting in
         settings().filter(|setting| ["server", "storage", "limits"].contains(&setting.section()))
     {
@@ -254,7 +254,7 @@ fn a_setting_lands_in_the_field_of_its_name() {
 
 proptest::proptest! {
     #[test]
-    fn whatever_stands_in_a_file_is_told_with_its_place(
+    fn config_problem_has_position_for_any_file_content(
         at in 0_usize..8_000,
         length in 0_usize..40,
         instead in "(\\PC|\n|[\"'=\\[\\]{}#._0-9a-z]){0,12}",
@@ -275,7 +275,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn the_example_without_its_signs_says_what_is_in_force_anyway() {
+fn example_file_uncommented_yields_defaults() {
     let commented = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
     let text: String = example()
         .lines()
@@ -298,7 +298,7 @@ fn the_example_without_its_signs_says_what_is_in_force_anyway() {
 }
 
 #[test]
-fn the_files_of_the_deliveries_are_kept_back_from_the_connections() {
+fn file_limit_reserves_descriptors_for_deliveries() {
     let reserved = |delivers, deliveries_in_flight_max| {
         let config = Config {
             delivers,

@@ -1,4 +1,4 @@
-//! What is written as text: names, paths, addresses.
+//! Values that are written as text: names, paths, addresses.
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
@@ -12,23 +12,23 @@ use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
 use crate::store_address::StoreAddress;
 
-/// What is written as text.
+/// Value that is written as text.
 pub(crate) trait Textual: Clone {
-    /// What is expected: `an address with a port`.
+    /// Description of the accepted values: `an address with a port`.
     const EXPECTS: &'static str;
-    /// What stands for a value in a usage line.
+    /// Placeholder of a value in usage lines.
     const PLACEHOLDER: &'static str;
-    /// Whether text that is no such value may be shown.
+    /// True if messages may quote a rejected value.
     const MAY_BE_SHOWN: bool = true;
 
-    /// The value, if the text is one.
+    /// Parses the text; `None` if it is invalid.
     fn read(text: &OsStr) -> Option<Self>;
 
-    /// The text, if there is a value.
+    /// Returns the text; `None` if there is no value.
     fn write(&self) -> Option<String>;
 }
 
-/// Empty text stands for no value, so that a source can take away what one below it gives.
+/// Empty text means no value, so that a source can remove the value of another.
 impl<T: Textual> Textual for Option<T> {
     const EXPECTS: &'static str = T::EXPECTS;
     const PLACEHOLDER: &'static str = T::PLACEHOLDER;
@@ -73,7 +73,7 @@ impl Textual for PathBuf {
     }
 }
 
-/// Empty text stands for the place beside the data directory.
+/// Empty text means the default location beside the data directory.
 impl Textual for SocketPlace {
     const EXPECTS: &'static str = "a path, or off";
     const PLACEHOLDER: &'static str = "PATH";
@@ -108,7 +108,7 @@ impl Textual for SocketAddr {
     }
 }
 
-/// An address alone is the range that has it alone.
+/// A single address means the range that contains only it.
 impl Textual for IpNet {
     const EXPECTS: &'static str =
         "a range of addresses such as 10.20.0.0/16 or fd12:3456::/32, or one address";
@@ -202,7 +202,7 @@ impl Textual for StoreAddress {
 impl Textual for BaseUrl {
     const EXPECTS: &'static str = "an http or https URL without credentials or a query, such as https://knowledge.example.com";
     const PLACEHOLDER: &'static str = "URL";
-    // It may have a password in it.
+    // The URL may contain a password.
     const MAY_BE_SHOWN: bool = false;
 
     fn read(text: &OsStr) -> Option<Self> {

@@ -1,8 +1,8 @@
-//! Sizes and times as people write them, exactly: what is written is read as the same value.
+//! Notation of sizes and times for people; formatting and parsing are exact inverses.
 
 use std::time::Duration;
 
-/// The units of a size, the largest first.
+/// Units of a size, the largest first.
 const SIZE_UNITS: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -15,7 +15,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// Reads a whole number of bytes, with or without a unit: `512`, `32KiB`, `2 MB`.
+/// Parses an integral number of bytes, with or without a unit: `512`, `32KiB`, `2 MB`.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     let end = text
         .find(|character: char| !character.is_ascii_digit())
@@ -30,7 +30,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(*factor)
 }
 
-/// A number of bytes in the largest binary unit that gives a whole number: `1MiB`, and `1000` without a unit.
+/// Formats a size in the largest binary unit that divides it: `1MiB`, and `1000` without a unit.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     let unit = SIZE_UNITS
@@ -43,19 +43,19 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// Reads a time with its units: `500ms`, `30s`, `1h 30m`.
+/// Parses a time with its units: `500ms`, `30s`, `1h 30m`.
 pub(super) fn parse_time(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
 }
 
-/// A time in the largest unit that gives a whole number: `30s`, `24h`, `7d`.
+/// Formats a time in the largest unit that divides it: `30s`, `24h`, `7d`.
 #[must_use]
 pub fn format_time(time: Duration) -> String {
     const DAY: u64 = 24 * 60 * 60;
     let seconds = time.as_secs();
     match (time.subsec_nanos(), seconds) {
         (0, 0) => "0s".to_owned(),
-        // One day is told in hours, as people do.
+        // One day is written in hours, as is usual.
         (0, _) if seconds > DAY && seconds.is_multiple_of(DAY) => format!("{}d", seconds / DAY),
         (0, _) if seconds.is_multiple_of(60 * 60) => format!("{}h", seconds / (60 * 60)),
         (0, _) if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_read_and_written_exactly() {
+    fn size_round_trips_exactly() {
         for (text, bytes) in [
             ("0", 0),
             ("1000", 1_000),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_read_and_written_exactly() {
+    fn duration_round_trips_exactly() {
         for (time, text) in [
             (Duration::ZERO, "0s"),
             (Duration::from_millis(1), "1ms"),

@@ -1,14 +1,14 @@
-//! How events leave, as settings.
+//! Settings of the delivery client.
 
 use std::path::PathBuf;
 
 use knowledge_core::model::AddressPolicy;
 
-/// The settings of [`DeliveryClient`](crate::deliveries::DeliveryClient).
+/// Settings of [`DeliveryClient`](crate::deliveries::DeliveryClient).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebhookSettings {
-    /// Where deliveries may go.
+    /// Addresses that deliveries may be sent to.
     pub addresses: AddressPolicy,
-    /// The authorities that vouch for hosts, where they are not those that the operating system trusts.
+    /// CA certificates that replace those of the operating system.
     pub ca_file: Option<PathBuf>,
 }

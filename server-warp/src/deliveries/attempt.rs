@@ -1,4 +1,4 @@
-//! One attempt: the exchange with the endpoint, and the record of what came of it.
+//! One delivery attempt: the exchange with the endpoint, and recording its outcome.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -7,22 +7,25 @@ use futures::FutureExt as _;
 use knowledge_core::Error;
 use knowledge_core::model::{DeliveryFailureCode, DisabledReason};
 use knowledge_core::service::{
-    Attempt, ClaimedDelivery, DeliveryLease, DeliveryRequest, Finished, KnowledgeService,
+    Attempt, AttemptOutcome, ClaimedDelivery, DeliveryLease, DeliveryRequest, KnowledgeService,
 };
 use opentelemetry::trace::FutureExt as _;
 use tokio::time::Instant;
 
 use super::Deliveries;
-use super::dispatcher::PAUSE;
 use super::failure::failure;
 use crate::explain::explain;
-use crate::metrics::{DeliveryMetrics, DispatchStep, Recorded};
+use crate::metrics::{DeliveryMetrics, DispatchStep, RecordResult};
 
-/// How long the first failure to record an attempt is waited after, and every later one at most.
+/// Delay after a conflict, or after a step that found work but made no progress: another dispatcher
+/// is at it.
+pub(super) const CONFLICT_DELAY: Duration = Duration::from_millis(20);
+
+/// Delay after a failure to record an attempt, doubled after each further one up to the maximum.
 const RECORD_RETRY_MIN: Duration = Duration::from_millis(50);
 const RECORD_RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// What attempts are made with.
+/// Dependencies of delivery attempts.
 #[derive(Clone, Debug)]
 pub(super) struct Attempts {
     pub(super) service: KnowledgeService,
@@ -31,53 +34,55 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Makes one attempt of a delivery and records it.
+    /// Makes and records one attempt of a delivery.
     pub(super) async fn make(self, claimed: ClaimedDelivery) {
-        let _in_flight = self.metrics.exchange_begins();
+        let _in_flight = self.metrics.start_attempt();
         let span = self.deliveries.tracer.as_ref();
-        let span = span.map(|tracer| tracer.begin(&claimed.request, claimed.event_type));
+        let span = span.map(|tracer| tracer.start(&claimed.request, claimed.event_type));
         let attempt = self.send(&claimed).await;
-        self.metrics.exchanged(&attempt);
+        self.metrics.record_attempt(&attempt);
         let Some(span) = span else {
             return self.record(&claimed, &attempt).await;
         };
-        // What the store does to record it is beneath the span.
+        // Store calls for recording become children of the span.
         let context = span.context();
         self.record(&claimed, &attempt).with_context(context).await;
         span.end(&attempt);
     }
 
-    /// Makes the exchange. A defect that panics is a failure like others: the schedule says when to try again.
+    /// Runs the exchange. A panic counts as a failed attempt, which is retried on schedule.
     async fn send(&self, claimed: &ClaimedDelivery) -> Attempt {
         let began = Instant::now();
         let sent = AssertUnwindSafe(self.deliveries.sender.send(&claimed.request));
         sent.catch_unwind().await.unwrap_or_else(|_| {
             let (event, endpoint) = (claimed.lease.event(), claimed.lease.endpoint());
-            tracing::error!(%event, %endpoint, "an exchange with an endpoint panicked");
-            broken_off(began.elapsed())
+            tracing::error!(%event, %endpoint, "delivery attempt panicked");
+            interrupted(began.elapsed())
         })
     }
 
-    /// Records it. What cannot be recorded as it is counts as a failure, so that the schedule holds and has an end.
+    /// Records the attempt. If that is impossible, it is recorded as a failure, so that the retries
+    /// go on and end.
     async fn record(&self, claimed: &ClaimedDelivery, attempt: &Attempt) {
         let mut finished = self.finish(claimed, attempt).await;
         if finished.is_none() {
-            let failure = broken_off(attempt.duration);
+            let failure = interrupted(attempt.duration);
             finished = self.finish(claimed, &failure).await;
         }
         match finished {
             Some(finished) => {
-                self.metrics.recorded(Recorded::As(finished));
+                self.metrics.record_result(RecordResult::Recorded(finished));
                 log(&claimed.lease, &claimed.request, finished);
             }
-            // The lease lapses, and the delivery is attempted again.
-            None => self.metrics.recorded(Recorded::Not),
+            // The lease expires, and the delivery is attempted again.
+            None => self.metrics.record_result(RecordResult::Unrecorded),
         }
     }
 
-    /// Ends the attempt, for as long as it takes. The lease is renewed meanwhile; where it is lost, that is the answer.
-    /// Nothing where a defect is in the way: another try would end alike.
-    async fn finish(&self, claimed: &ClaimedDelivery, attempt: &Attempt) -> Option<Finished> {
+    /// Completes the delivery, retrying as long as necessary. Meanwhile the lease is renewed; if it
+    /// is lost, that is the result. Returns `None` if a defect prevents recording, since a retry
+    /// would fail in the same way.
+    async fn finish(&self, claimed: &ClaimedDelivery, attempt: &Attempt) -> Option<AttemptOutcome> {
         let lease = &claimed.lease;
         let (event, endpoint) = (lease.event(), lease.endpoint());
         let mut wait = RECORD_RETRY_MIN;
@@ -86,22 +91,22 @@ impl Attempts {
             let finish = self.service.finish_delivery(now, lease, attempt);
             let error = match AssertUnwindSafe(finish).catch_unwind().await {
                 Ok(Ok(finished)) => return Some(finished),
-                // Nothing is wrong: others were faster.
+                // Not an error: another writer was faster.
                 Ok(Err(Error::Conflict)) => {
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(CONFLICT_DELAY).await;
                     continue;
                 }
                 Ok(Err(error)) => error,
-                Err(_) => Error::internal("recording an attempt panicked"),
+                Err(_) => Error::internal("recording a delivery attempt panicked"),
             };
-            self.metrics.failed(DispatchStep::Record);
+            self.metrics.record_failure(DispatchStep::Record);
             let detail = explain(&error);
             if matches!(error, Error::Internal { .. }) {
-                tracing::error!(%event, %endpoint, detail, "an attempt cannot be recorded");
+                tracing::error!(%event, %endpoint, detail, "delivery attempt cannot be recorded");
                 return None;
             }
             if wait == RECORD_RETRY_MIN {
-                tracing::warn!(%event, %endpoint, detail, "an attempt is not recorded yet");
+                tracing::warn!(%event, %endpoint, detail, "recording a delivery attempt failed; retrying");
             }
             tokio::time::sleep(wait).await;
             wait = RECORD_RETRY_MAX.min(wait * 2);
@@ -109,33 +114,34 @@ impl Attempts {
     }
 }
 
-/// What an attempt comes to that a defect of this server broke off: whether it was received is not known.
-fn broken_off(duration: Duration) -> Attempt {
-    let message = "the exchange was broken off by a defect of the sender";
+/// Returns an attempt that a panic of this server interrupted; its effect is unknown.
+fn interrupted(duration: Duration) -> Attempt {
+    let message = "an internal error of the sender interrupted the exchange";
     Attempt {
         duration,
         outcome: Err(failure(DeliveryFailureCode::AnswerBroken, message)),
     }
 }
 
-/// Says what an operator may have to look after. Path and query of a URL can be secrets: its host is named alone.
-fn log(lease: &DeliveryLease, request: &DeliveryRequest, finished: Finished) {
+/// Logs outcomes that may need an operator's attention. Only the host of the URL is logged, because
+/// its path and query may contain secrets.
+fn log(lease: &DeliveryLease, request: &DeliveryRequest, finished: AttemptOutcome) {
     let (event, endpoint) = (lease.event(), lease.endpoint());
     let host = request.url.as_url().host_str().unwrap_or_default();
     match finished {
-        Finished::Dead(reason) => {
-            tracing::info!(%event, %endpoint, host, "a delivery was given up: it is a dead letter now");
+        AttemptOutcome::Dead(reason) => {
+            tracing::info!(%event, %endpoint, host, "delivery dead-lettered");
             if let Some(reason) = reason {
-                let why = match reason {
-                    DisabledReason::Gone => "it answered 410",
-                    DisabledReason::Failing => "it has been failing for days",
+                let reason = match reason {
+                    DisabledReason::Gone => "responded with 410",
+                    DisabledReason::Failing => "failing for days",
                 };
-                tracing::info!(%endpoint, host, why, "an endpoint was switched off");
+                tracing::info!(%endpoint, host, reason, "endpoint disabled");
             }
         }
-        Finished::LeaseLost => {
-            tracing::debug!(%event, %endpoint, "a lease was lost: the attempt counts for nothing");
+        AttemptOutcome::LeaseLost => {
+            tracing::debug!(%event, %endpoint, "lease lost; discarding the outcome of the attempt");
         }
-        Finished::Delivered | Finished::Retry(_) => {}
+        AttemptOutcome::Delivered | AttemptOutcome::Retry(_) => {}
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP client that makes the exchanges.
+//! HTTP client of deliveries.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,33 +8,34 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use knowledge_core::model::{AddressPolicy, DeliveryFailure};
 use knowledge_core::service::{
-    ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
+    Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,
+    RESPONSE_BYTES_MAX,
 };
 use reqwest::{Client, redirect, retry};
 
-use super::answer::retry_after;
-use super::failure::{before_the_answer, in_the_answer, refused_url, timed_out};
-use super::look_up::SystemLookUp;
-use super::resolver::{LookUp, PermittedAddresses};
+use super::failure::{before_response, in_response, rejected_url, timed_out};
+use super::look_up::SystemResolver;
+use super::resolver::{PermittedResolver, Resolver};
+use super::retry_after::retry_after;
 use crate::config::WebhookSettings;
-use crate::http_client::{roots_of, roots_of_the_system, tls_config};
+use crate::http_client::{read_roots, system_roots, tls_config};
 
 const USER_AGENT: &str = concat!("knowledge/", env!("CARGO_PKG_VERSION"));
 
-/// Time for which a connection is kept for the next delivery to its host.
+/// Time for which an idle connection is kept for the next delivery to its host.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many connections are kept so for one host. Together they are those of the exchanges that ended a moment ago, see
-/// [`open_files_max`](super::open_files_max).
+/// Maximum of idle connections per host. In total there are at most as many as exchanges that ended
+/// a moment ago, see [`open_files_max`](super::open_files_max).
 const IDLE_PER_HOST_MAX: usize = 2;
-/// How many headers an answer may have. Their size is bounded by hyper, at some 400 KiB together, and by nothing that
-/// could be set here.
-const ANSWER_HEADERS_MAX: usize = 100;
+/// Maximum number of headers of a response. Their size is limited by hyper to some 400 KiB in
+/// total, which is not configurable here.
+const RESPONSE_HEADERS_MAX: usize = 100;
 
-/// Makes the exchanges with endpoints, as [`DeliverySender`] asks for.
+/// HTTP client that sends deliveries as a [`DeliverySender`].
 ///
-/// The address that is connected to is judged by the policy, that of a literal in the URL before each attempt, those of
-/// a name as the one look-up of the connection finds them. No redirect is followed, no proxy of the environment used, no
-/// answer decompressed.
+/// The policy checks every address before connecting: a literal address in the URL before each
+/// attempt, the addresses of a name as returned by the connection's only look-up. The client
+/// follows no redirects, uses no proxy from the environment, and does not decompress responses.
 ///
 /// ```
 /// use knowledge_server::config::WebhookSettings;
@@ -50,71 +51,71 @@ pub struct DeliveryClient {
     timeout: Duration,
 }
 
-/// Why there is no client.
+/// Error of creating a client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeliveryClientError {
-    /// The file of authorities cannot be used.
+    /// The CA file cannot be used.
     #[error("webhooks.ca_file {}: {problem}", path.display())]
     Authorities {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
     /// TLS cannot be set up.
     #[error("the client for deliveries: {0}")]
     Tls(String),
-    /// The client cannot be made of its parts.
+    /// The HTTP client cannot be built.
     #[error("the client for deliveries: {0}")]
     Client(#[from] reqwest::Error),
 }
 
 impl DeliveryClient {
-    /// A client that asks the operating system for the addresses of names. Reads the certificates of the authorities,
-    /// this once.
+    /// Creates a client that resolves names by the operating system. Reads the CA certificates
+    /// once.
     ///
     /// # Errors
-    /// One by one at [`DeliveryClientError`].
+    /// See [`DeliveryClientError`].
     pub fn new(settings: &WebhookSettings) -> Result<Self, DeliveryClientError> {
-        Self::with_look_up(settings, Arc::new(SystemLookUp::default()))
+        Self::with_resolver(settings, Arc::new(SystemResolver::default()))
     }
 
-    /// A client that finds the addresses of names in another way. They are judged all the same.
+    /// Creates a client with another resolver. The policy applies to its addresses as well.
     ///
     /// # Errors
-    /// One by one at [`DeliveryClientError`].
-    pub fn with_look_up(
+    /// See [`DeliveryClientError`].
+    pub fn with_resolver(
         settings: &WebhookSettings,
-        look_up: Arc<dyn LookUp>,
+        resolver: Arc<dyn Resolver>,
     ) -> Result<Self, DeliveryClientError> {
         let roots = match &settings.ca_file {
-            Some(path) => roots_of(path).map_err(|problem| DeliveryClientError::Authorities {
+            Some(path) => read_roots(path).map_err(|problem| DeliveryClientError::Authorities {
                 path: path.clone(),
                 problem,
             })?,
-            None => roots_of_the_system(),
+            None => system_roots(),
         };
         if roots.is_empty() {
             tracing::warn!(
-                "the system trusts no authority: no delivery to an https address will succeed"
+                "the system has no CA certificates; deliveries to https addresses will fail"
             );
         }
         let policy = Arc::new(settings.addresses.clone());
-        let resolver = PermittedAddresses {
+        let resolver = PermittedResolver {
             policy: Arc::clone(&policy),
-            look_up,
+            resolver,
         };
         let client = Client::builder()
             .tls_backend_preconfigured(tls_config(roots).map_err(DeliveryClientError::Tls)?)
             .dns_resolver(resolver)
             .user_agent(USER_AGENT)
             .http1_only()
-            .http1_max_headers(ANSWER_HEADERS_MAX)
+            .http1_max_headers(RESPONSE_HEADERS_MAX)
             .no_proxy()
             .redirect(redirect::Policy::none())
             .referer(false)
-            // The schedule of a delivery is core's.
+            // The service schedules the retries of a delivery.
             .retry(retry::never())
             .connect_timeout(DELIVERY_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -127,35 +128,38 @@ impl DeliveryClient {
         })
     }
 
-    /// Gives up after this time instead of [`DELIVERY_TIMEOUT`].
+    /// Sets the timeout of the whole exchange; [`DELIVERY_TIMEOUT`] by default.
     #[must_use]
     pub fn timeout(mut self, whole_exchange: Duration) -> Self {
         self.timeout = whole_exchange;
         self
     }
 
-    async fn exchange(&self, request: &DeliveryRequest) -> Result<DeliveryAnswer, DeliveryFailure> {
-        // A literal address is connected to without being looked up.
-        self.policy.check_url(&request.url).map_err(refused_url)?;
+    async fn exchange(
+        &self,
+        request: &DeliveryRequest,
+    ) -> Result<DeliveryResponse, DeliveryFailure> {
+        // A literal address is not passed to the resolver.
+        self.policy.check_url(&request.url).map_err(rejected_url)?;
         let sending = self
             .client
             .post(request.url.as_url().clone())
             .headers(request.headers())
             .body(request.body.clone());
-        let mut response = sending.send().await.map_err(|it| before_the_answer(&it))?;
-        let answer = DeliveryAnswer {
+        let mut response = sending.send().await.map_err(|it| before_response(&it))?;
+        let outcome = DeliveryResponse {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers(), SystemTime::now()),
         };
-        let mut left = ANSWER_BYTES_MAX;
-        while let Some(chunk) = response.chunk().await.map_err(|it| in_the_answer(&it))? {
+        let mut left = RESPONSE_BYTES_MAX;
+        while let Some(chunk) = response.chunk().await.map_err(|it| in_response(&it))? {
             match left.checked_sub(chunk.len()) {
                 Some(rest) => left = rest,
-                // Dropped with more to come: the connection is closed.
+                // Dropping an incomplete response closes its connection.
                 None => break,
             }
         }
-        Ok(answer)
+        Ok(outcome)
     }
 }
 

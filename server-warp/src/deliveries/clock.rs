@@ -1,14 +1,14 @@
-//! The clock that leases are kept by, beside the timer that they are renewed by.
+//! Comparison of the clock, by which leases expire, with the timer, by which they are renewed.
 
 use std::time::Duration;
 
 use knowledge_core::model::Timestamp;
 use tokio::time::Instant;
 
-/// How far the clock may run ahead of the timer between two looks: much less than a lease.
+/// Difference tolerated between two checks: much less than a lease.
 const AHEAD_MAX: Duration = Duration::from_secs(1);
 
-/// Notices when the clock is set forward: the leases of what is in flight may have lapsed by it.
+/// Detector of forward jumps of the clock, which may make leases in flight expire.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     timer: Instant,
@@ -16,16 +16,16 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    pub(super) fn begin(timer: Instant, clock: Timestamp) -> Self {
+    pub(super) fn new(timer: Instant, clock: Timestamp) -> Self {
         Self { timer, clock }
     }
 
-    /// Whether the clock has run ahead since the last look.
-    pub(super) fn has_run_ahead(&mut self, timer: Instant, clock: Timestamp) -> bool {
+    /// True if the clock has jumped forward since the last check.
+    pub(super) fn has_jumped_forward(&mut self, timer: Instant, clock: Timestamp) -> bool {
         let timed = timer.saturating_duration_since(self.timer);
-        let has_run_ahead = clock.since(self.clock) > timed + AHEAD_MAX;
-        *self = Self::begin(timer, clock);
-        has_run_ahead
+        let has_jumped_forward = clock.since(self.clock) > timed + AHEAD_MAX;
+        *self = Self::new(timer, clock);
+        has_jumped_forward
     }
 }
 
@@ -34,15 +34,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_forward_is_noticed_once() {
+    fn clock_watch_reports_forward_jump_once() {
         let (timer, clock) = (Instant::now(), Timestamp::from_millis(1_000_000));
-        let mut watch = ClockWatch::begin(timer, clock);
+        let mut watch = ClockWatch::new(timer, clock);
         let hour = Duration::from_secs(3_600);
-        let mut after = |timed, told| watch.has_run_ahead(timer + timed, clock.plus(told));
+        let mut after = |timed, told| watch.has_jumped_forward(timer + timed, clock.plus(told));
         assert!(!after(hour, hour + AHEAD_MAX));
         assert!(after(hour, 2 * hour));
         assert!(!after(hour, 2 * hour));
-        // Set back.
+        // The clock is set back.
         assert!(!after(2 * hour, Duration::ZERO));
         assert!(!after(3 * hour, hour));
     }

@@ -1,4 +1,4 @@
-//! Why an exchange came to no answer, in words for people. Nothing that the other side said is in them.
+//! Messages of failed exchanges. They quote nothing that the peer sent.
 
 use std::error::Error;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode as Code, RefusedUrl};
 use tokio_rustls::rustls::{self, CertificateError};
 
-use super::resolver::{NamedAddressRefused, NotResolvedInTime};
+use super::resolver::{AddressRejected, ResolutionTimedOut};
 
 pub(super) fn failure(code: Code, message: impl Into<String>) -> DeliveryFailure {
     DeliveryFailure {
@@ -15,35 +15,35 @@ pub(super) fn failure(code: Code, message: impl Into<String>) -> DeliveryFailure
     }
 }
 
-/// The URL, which [`RefusedUrl`] speaks of as a field of a request.
-pub(super) fn refused_url(refused: RefusedUrl) -> DeliveryFailure {
+/// Converts a [`RefusedUrl`], whose message completes the name of a field.
+pub(super) fn rejected_url(refused: RefusedUrl) -> DeliveryFailure {
     failure(Code::AddressRefused, format!("the URL {refused}"))
 }
 
 pub(super) fn timed_out() -> DeliveryFailure {
-    failure(Code::TimedOut, "the exchange took too long")
+    failure(Code::TimedOut, "the request timed out")
 }
 
-/// What came in between before there was an answer.
-pub(super) fn before_the_answer(error: &reqwest::Error) -> DeliveryFailure {
-    if let Some(refused) = cause::<NamedAddressRefused>(error) {
+/// Converts an error that occurred before the response.
+pub(super) fn before_response(error: &reqwest::Error) -> DeliveryFailure {
+    if let Some(refused) = cause::<AddressRejected>(error) {
         return failure(Code::AddressRefused, refused.to_string());
     }
-    if let Some(late) = cause::<NotResolvedInTime>(error) {
+    if let Some(late) = cause::<ResolutionTimedOut>(error) {
         return failure(Code::DnsFailed, late.to_string());
     }
     if error.is_dns() {
-        return failure(Code::DnsFailed, "the name could not be looked up");
+        return failure(Code::DnsFailed, "the name could not be resolved");
     }
     if let Some(error) = cause::<rustls::Error>(error) {
         return failure(Code::TlsFailed, tls_problem(error));
     }
     if error.is_connect() {
         return match system_error(error) {
-            // No system says this of a connection that does not come about: it is the handshake that ended early.
+            // The operating system never reports this for a connect: the handshake ended early.
             Some(io::ErrorKind::UnexpectedEof) => failure(
                 Code::TlsFailed,
-                "the connection was closed in the handshake",
+                "the connection was closed during the TLS handshake",
             ),
             Some(io::ErrorKind::ConnectionRefused) => {
                 failure(Code::ConnectionFailed, "the connection was refused")
@@ -52,31 +52,31 @@ pub(super) fn before_the_answer(error: &reqwest::Error) -> DeliveryFailure {
                 failure(Code::ConnectionFailed, "the connection was reset")
             }
             Some(io::ErrorKind::TimedOut) => {
-                failure(Code::ConnectionFailed, "the host does not answer")
+                failure(Code::ConnectionFailed, "the connection timed out")
             }
             _ => failure(Code::ConnectionFailed, "the host could not be reached"),
         };
     }
-    in_the_answer(error)
+    in_response(error)
 }
 
-/// What came in between after the connection had come about.
-pub(super) fn in_the_answer(error: &reqwest::Error) -> DeliveryFailure {
+/// Converts an error that occurred on an open connection.
+pub(super) fn in_response(error: &reqwest::Error) -> DeliveryFailure {
     let message = match cause::<hyper::Error>(error) {
-        Some(error) if error.is_parse_too_large() => "the header of the answer is too large",
-        Some(error) if error.is_parse() => "the answer is no HTTP",
-        _ => "the connection was closed before the end of the answer",
+        Some(error) if error.is_parse_too_large() => "the header of the response is too large",
+        Some(error) if error.is_parse() => "the response is not HTTP",
+        _ => "the connection was closed before the end of the response",
     };
     failure(Code::AnswerBroken, message)
 }
 
 fn tls_problem(error: &rustls::Error) -> &'static str {
     let rustls::Error::InvalidCertificate(certificate) = error else {
-        return "no TLS could be agreed upon";
+        return "the TLS handshake failed";
     };
     match certificate {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "no trusted authority vouches for the certificate"
+            "the certificate is not issued by a trusted authority"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the certificate is for another host"
@@ -92,12 +92,12 @@ fn tls_problem(error: &rustls::Error) -> &'static str {
     }
 }
 
-/// The first among the causes of an error that is of this type.
+/// Returns the first error of this type among the causes.
 fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     causes(error).find_map(<dyn Error>::downcast_ref)
 }
 
-/// What the system said, behind whatever was wrapped around it.
+/// Returns the innermost error of the operating system.
 fn system_error(error: &reqwest::Error) -> Option<io::ErrorKind> {
     let errors = causes(error).filter_map(<dyn Error>::downcast_ref::<io::Error>);
     errors.last().map(io::Error::kind)
@@ -108,7 +108,7 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)
 }
 
 fn cause_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
-    // What such an error carries is not among its sources, only what caused that.
+    // `source()` skips the error that an `io::Error` wraps.
     match error
         .downcast_ref::<io::Error>()
         .and_then(io::Error::get_ref)

@@ -1,34 +1,35 @@
-//! The exchanges that are under way, with the leases that they are made under.
+//! Exchanges in flight, with the leases that protect them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use knowledge_core::service::{DELIVERY_LEASE, DeliveryLease, InFlight as Counted};
+use knowledge_core::service::{DELIVERY_LEASE, DeliveryLease, InFlight};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-/// How old a lease becomes before it is renewed: most exchanges end sooner.
+/// Age at which a lease is renewed: most exchanges end sooner.
 const RENEW_INTERVAL: Duration = DELIVERY_LEASE.checked_div(2).expect("2 is not 0");
-/// How much younger a lease may be that is renewed together with one that has to be.
-const RENEW_EARLIER: Duration = RENEW_INTERVAL.checked_div(2).expect("2 is not 0");
+/// Age by which a lease may be younger to be renewed together with one that needs it.
+const RENEW_EARLY_MAX: Duration = RENEW_INTERVAL.checked_div(2).expect("2 is not 0");
 
-/// The exchanges under way.
+/// Exchanges in flight with their leases.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(super) struct LeasedAttempts {
     exchanges: JoinSet<()>,
-    leases: HashMap<Id, Held>,
-    counted: Counted,
+    leases: HashMap<Id, HeldLease>,
+    counts: InFlight,
 }
 
-/// The lease of one exchange.
+/// Lease of one exchange.
 #[derive(Debug)]
-struct Held {
+struct HeldLease {
     lease: DeliveryLease,
-    /// When it has to be renewed; `None` once it is lost. The exchange goes on: its receiver may have it already.
+    /// Time of the next renewal; `None` once the lease is lost. The exchange continues, because its
+    /// receiver may already have the request.
     renew_at: Option<Instant>,
 }
 
-impl InFlight {
+impl LeasedAttempts {
     pub(super) fn len(&self) -> usize {
         self.exchanges.len()
     }
@@ -37,13 +38,13 @@ impl InFlight {
         self.exchanges.is_empty()
     }
 
-    /// How many there are with each endpoint, and for each organisation.
-    pub(super) fn counted(&self) -> &Counted {
-        &self.counted
+    /// Returns the number of exchanges per endpoint and per organisation.
+    pub(super) fn counts(&self) -> &InFlight {
+        &self.counts
     }
 
-    /// Begins an exchange under a lease that holds since then.
-    pub(super) fn begin(
+    /// Starts an exchange under a lease acquired at `since`.
+    pub(super) fn start(
         &mut self,
         lease: DeliveryLease,
         since: Instant,
@@ -51,75 +52,76 @@ impl InFlight {
     ) {
         let id = self.exchanges.spawn(exchange).id();
         let renew_at = Some(since + RENEW_INTERVAL);
-        self.leases.insert(id, Held { lease, renew_at });
-        self.counted.begin(&lease);
+        self.leases.insert(id, HeldLease { lease, renew_at });
+        self.counts.begin(&lease);
     }
 
-    /// Waits until one ends, and for ever where there is none.
+    /// Waits until an exchange ends; forever if there is none.
     pub(super) async fn ended(&mut self) {
         match self.exchanges.join_next_with_id().await {
-            Some(ended) => self.forget(ended),
+            Some(ended) => self.remove(ended),
             None => std::future::pending().await,
         }
     }
 
-    /// Forgets all that have ended.
-    pub(super) fn forget_ended(&mut self) {
+    /// Removes all exchanges that have ended.
+    pub(super) fn reap(&mut self) {
         while let Some(ended) = self.exchanges.try_join_next_with_id() {
-            self.forget(ended);
+            self.remove(ended);
         }
     }
 
-    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+    fn remove(&mut self, ended: Result<(Id, ()), JoinError>) {
         let id = match ended {
             Ok((id, ())) => id,
             Err(error) => {
-                // Nothing is recorded: the lease lapses, and the delivery is attempted again.
-                tracing::error!(%error, "an exchange with an endpoint panicked");
+                // Nothing is recorded: the lease expires, and the delivery is attempted again.
+                tracing::error!(%error, "delivery attempt panicked");
                 error.id()
             }
         };
         if let Some(held) = self.leases.remove(&id) {
-            self.counted.end(&held.lease);
+            self.counts.end(&held.lease);
         }
     }
 
-    /// When the next lease has to be renewed.
+    /// Returns the time of the next renewal.
     pub(super) fn renewal_at(&self) -> Option<Instant> {
         self.leases.values().filter_map(|held| held.renew_at).min()
     }
 
-    /// Has all leases renewed now: they may have lapsed by the clock that they are kept by.
+    /// Schedules all leases for renewal now: they may have expired by the clock.
     pub(super) fn renew_all(&mut self, now: Instant) {
         for held in self.leases.values_mut() {
             held.renew_at = held.renew_at.map(|at| at.min(now));
         }
     }
 
-    /// The leases to renew, where one has to be.
+    /// Returns the leases to renew; empty if none needs it yet.
     pub(super) fn renewals(&self, now: Instant) -> Vec<DeliveryLease> {
         if self.renewal_at().is_none_or(|at| at > now) {
             return Vec::new();
         }
-        let is_due = |at: Instant| at <= now + RENEW_EARLIER;
+        let is_due = |at: Instant| at <= now + RENEW_EARLY_MAX;
         let due = self.leases.values();
         due.filter(|held| held.renew_at.is_some_and(is_due))
             .map(|held| held.lease)
             .collect()
     }
 
-    /// Notes which of the leases that were to be renewed still hold, since `now`. Says how many were lost.
-    pub(super) fn renewed(
+    /// Records which of the requested renewals succeeded, valid from `now`. Returns the number of
+    /// lost leases.
+    pub(super) fn record_renewals(
         &mut self,
-        asked: &[DeliveryLease],
+        requested: &[DeliveryLease],
         kept: &[DeliveryLease],
         now: Instant,
     ) -> usize {
-        let asked: HashSet<_> = asked.iter().collect();
+        let requested: HashSet<_> = requested.iter().collect();
         let kept: HashSet<_> = kept.iter().collect();
         let mut lost = 0;
         for held in self.leases.values_mut() {
-            if !asked.contains(&held.lease) {
+            if !requested.contains(&held.lease) {
                 continue;
             }
             let is_kept = kept.contains(&held.lease);
@@ -129,7 +131,7 @@ impl InFlight {
         lost
     }
 
-    /// Breaks off all that are left.
+    /// Cancels the remaining exchanges.
     pub(super) async fn abort(mut self) {
         self.exchanges.shutdown().await;
     }

@@ -1,8 +1,8 @@
-//! Names are looked up by the operating system, whose look-up blocks for as long as somebody else's name servers like.
+//! Name resolution by the operating system, which blocks for as long as foreign name servers take.
 //!
-//! Nothing can end such a look-up. So it has a thread that nobody waits for, at a shutdown neither; there is one for a
-//! name however many ask; and names that are known to be slow have few threads of their own, so that those whose name
-//! servers are dead do not take the threads of the others.
+//! A look-up cannot be cancelled. Therefore each has a thread of its own that nothing waits for,
+//! not even a shutdown; concurrent requests for a name share one look-up; and names known to be
+//! slow have only a few threads, so that dead name servers do not use up the threads of others.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,38 +14,38 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::resolver::{LOOK_UP_TIMEOUT, LookUp};
+use super::resolver::{LOOK_UP_TIMEOUT, Resolver};
 
-/// Threads for names of which nothing bad is known.
+/// Maximum of threads for names that are not known to be slow.
 const THREADS_MAX: usize = LOOK_UPS_MAX - SLOW_THREADS_MAX;
-/// Threads for names whose last look-up took too long.
+/// Maximum of threads for names whose last look-up was late.
 const SLOW_THREADS_MAX: usize = 16;
-/// How many look-ups block a thread at once. Each may have a file open.
+/// Maximum of threads blocked in look-ups. Each may have a file open.
 pub(super) const LOOK_UPS_MAX: usize = 128;
-/// How many names are being looked up, waiting for that, or remembered as slow.
+/// Maximum of names that are being looked up, waiting for that, or remembered as slow.
 const NAMES_MAX: usize = 4_096;
-/// For how long an answer that came late is given to those who ask again.
-const LATE_ANSWER_TIME: Duration = Duration::from_secs(30);
-/// What the modules of a system's resolver need, with room to spare.
+/// Time for which a late result is returned to later requests.
+const LATE_RESULT_TTL: Duration = Duration::from_secs(30);
+/// Stack size of a thread, ample for the modules of a system's resolver.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The addresses of a name, or why there are none.
-type Answer = Result<Vec<IpAddr>, Arc<io::Error>>;
-type Ask = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+/// Addresses of a name, or the error of looking it up.
+type LookUpResult = Result<Vec<IpAddr>, Arc<io::Error>>;
+type Query = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// Asks the operating system.
+/// Resolver of the operating system.
 ///
-/// Who asks for a name that is being looked up already shares that look-up. It goes on when nobody waits for it any
-/// more; an answer that comes late is kept for whoever asks next.
+/// Requests for a name that is already being looked up share the look-up. It continues when nothing
+/// waits for it any more; a late result is kept for the next request.
 #[derive(Clone)]
-pub struct SystemLookUp(Arc<Desk>);
+pub struct SystemResolver(Arc<ResolverPool>);
 
-struct Desk {
-    ask: Box<Ask>,
+struct ResolverPool {
+    query: Box<Query>,
     limits: Limits,
     threads: Arc<Semaphore>,
     slow_threads: Arc<Semaphore>,
-    names: Mutex<HashMap<Arc<str>, Known>>,
+    names: Mutex<HashMap<Arc<str>, NameState>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +53,13 @@ struct Limits {
     threads: usize,
     slow_threads: usize,
     names: usize,
-    /// From here on a look-up is late.
+    /// Time after which a look-up is late.
     patience: Duration,
 }
 
-/// What is known of a name. Of one that was looked up in time it is nothing.
-enum Known {
-    UnderWay(watch::Receiver<Option<Answer>>),
+/// State of a name. A name that was looked up in time has none.
+enum NameState {
+    Pending(watch::Receiver<Option<LookUpResult>>),
     /// The last look-up ended late, at `at`.
     Slow {
         addresses: Option<Vec<IpAddr>>,
@@ -67,7 +67,7 @@ enum Known {
     },
 }
 
-impl Default for SystemLookUp {
+impl Default for SystemResolver {
     fn default() -> Self {
         let limits = Limits {
             threads: THREADS_MAX,
@@ -75,20 +75,20 @@ impl Default for SystemLookUp {
             names: NAMES_MAX,
             patience: LOOK_UP_TIMEOUT,
         };
-        Self::asking(limits, |name| {
+        Self::new(limits, |name| {
             let found = (name, 0).to_socket_addrs()?;
             Ok(found.map(|address| address.ip()).collect())
         })
     }
 }
 
-impl SystemLookUp {
-    fn asking(
+impl SystemResolver {
+    fn new(
         limits: Limits,
-        ask: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+        query: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Desk {
-            ask: Box::new(ask),
+        Self(Arc::new(ResolverPool {
+            query: Box::new(query),
             limits,
             threads: Arc::new(Semaphore::new(limits.threads)),
             slow_threads: Arc::new(Semaphore::new(limits.slow_threads)),
@@ -98,128 +98,128 @@ impl SystemLookUp {
 }
 
 #[async_trait]
-impl LookUp for SystemLookUp {
+impl Resolver for SystemResolver {
     async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut answer = match self.0.enter(name)? {
-            Entered::Known(addresses) => return Ok(addresses),
-            Entered::UnderWay(answer) => answer,
+        let mut result = match self.0.join_or_start(name)? {
+            Resolution::Cached(addresses) => return Ok(addresses),
+            Resolution::Pending(result) => result,
         };
-        let answer = answer.wait_for(Option::is_some).await;
-        match answer.map_err(|_| unanswered())?.clone() {
+        let result = result.wait_for(Option::is_some).await;
+        match result.map_err(|_| no_result())?.clone() {
             Some(Ok(addresses)) => Ok(addresses),
             Some(Err(error)) => Err(io::Error::other(error)),
-            None => Err(unanswered()),
+            None => Err(no_result()),
         }
     }
 }
 
-enum Entered {
-    Known(Vec<IpAddr>),
-    UnderWay(watch::Receiver<Option<Answer>>),
+enum Resolution {
+    Cached(Vec<IpAddr>),
+    Pending(watch::Receiver<Option<LookUpResult>>),
 }
 
-impl Desk {
-    /// The look-up of a name, which begins where there is none.
-    fn enter(self: &Arc<Self>, name: &str) -> io::Result<Entered> {
+impl ResolverPool {
+    /// Joins the look-up of a name, or starts one.
+    fn join_or_start(self: &Arc<Self>, name: &str) -> io::Result<Resolution> {
         let mut names = self.names();
         let mut is_slow = false;
         match names.get(name) {
-            // Its sender is gone where the runtime is, in which the look-up had begun.
-            Some(Known::UnderWay(answer)) if answer.has_changed().is_ok() => {
-                return Ok(Entered::UnderWay(answer.clone()));
+            // The sender is gone if the runtime in which the look-up began has ended.
+            Some(NameState::Pending(result)) if result.has_changed().is_ok() => {
+                return Ok(Resolution::Pending(result.clone()));
             }
-            Some(Known::Slow { addresses, at }) => {
+            Some(NameState::Slow { addresses, at }) => {
                 if let Some(addresses) = addresses
-                    && at.elapsed() < LATE_ANSWER_TIME
+                    && at.elapsed() < LATE_RESULT_TTL
                 {
-                    return Ok(Entered::Known(addresses.clone()));
+                    return Ok(Resolution::Cached(addresses.clone()));
                 }
                 is_slow = true;
             }
-            Some(Known::UnderWay(_)) => {}
-            None => make_room(&mut names, self.limits.names)?,
+            Some(NameState::Pending(_)) => {}
+            None => evict_slowest(&mut names, self.limits.names)?,
         }
         let name: Arc<str> = name.into();
-        let (sender, answer) = watch::channel(None);
-        names.insert(Arc::clone(&name), Known::UnderWay(answer.clone()));
+        let (sender, result) = watch::channel(None);
+        names.insert(Arc::clone(&name), NameState::Pending(result.clone()));
         drop(names);
-        let desk = Arc::clone(self);
+        let pool = Arc::clone(self);
         tokio::spawn(async move {
-            let answer = desk.ask(name, is_slow).await;
-            sender.send_replace(Some(answer));
+            let result = pool.run(name, is_slow).await;
+            sender.send_replace(Some(result));
         });
-        Ok(Entered::UnderWay(answer))
+        Ok(Resolution::Pending(result))
     }
 
-    /// Looks a name up, once there is a thread for it.
-    async fn ask(self: Arc<Self>, name: Arc<str>, is_slow: bool) -> Answer {
+    /// Looks a name up, once a thread is available.
+    async fn run(self: Arc<Self>, name: Arc<str>, is_slow: bool) -> LookUpResult {
         let threads = if is_slow {
             &self.slow_threads
         } else {
             &self.threads
         };
-        let mut room = Arc::clone(threads).acquire_owned().await;
-        let mut answer = self.begin(&name);
-        let in_time = tokio::time::timeout(self.limits.patience, &mut answer).await;
+        let mut permit = Arc::clone(threads).acquire_owned().await;
+        let mut result = self.spawn(&name);
+        let in_time = tokio::time::timeout(self.limits.patience, &mut result).await;
         let is_late = in_time.is_err();
-        let answer = match in_time {
-            Ok(answer) => answer,
+        let result = match in_time {
+            Ok(result) => result,
             Err(_) => {
                 if !is_slow && let Ok(other) = Arc::clone(&self.slow_threads).try_acquire_owned() {
-                    room = Ok(other);
+                    permit = Ok(other);
                 }
-                answer.await
+                result.await
             }
         };
-        drop(room);
-        let answer = answer
-            .unwrap_or_else(|_| Err(unanswered()))
+        drop(permit);
+        let result = result
+            .unwrap_or_else(|_| Err(no_result()))
             .map_err(Arc::new);
-        self.end(name, &answer, is_late);
-        answer
+        self.finish(name, &result, is_late);
+        result
     }
 
-    /// Begins a look-up in a thread of its own, which no runtime waits for.
-    fn begin(self: &Arc<Self>, name: &Arc<str>) -> oneshot::Receiver<io::Result<Vec<IpAddr>>> {
-        let (sender, answer) = oneshot::channel();
-        let (desk, name) = (Arc::clone(self), Arc::clone(name));
+    /// Starts a look-up on a thread of its own, which no runtime waits for.
+    fn spawn(self: &Arc<Self>, name: &Arc<str>) -> oneshot::Receiver<io::Result<Vec<IpAddr>>> {
+        let (sender, result) = oneshot::channel();
+        let (pool, name) = (Arc::clone(self), Arc::clone(name));
         let thread = thread::Builder::new()
             .name("look-up".to_owned())
             .stack_size(STACK_BYTES);
-        let began = thread.spawn(move || {
-            // Where nobody takes it, the runtime is gone.
-            let _ = sender.send((desk.ask)(&name));
+        let started = thread.spawn(move || {
+            // The send fails only if the runtime has ended.
+            let _ = sender.send((pool.query)(&name));
         });
-        if let Err(error) = began {
-            tracing::warn!(%error, "no thread to look a name up in");
+        if let Err(error) = started {
+            tracing::warn!(%error, "starting a thread for a name look-up failed");
         }
-        answer
+        result
     }
 
-    fn end(&self, name: Arc<str>, answer: &Answer, is_late: bool) {
+    fn finish(&self, name: Arc<str>, result: &LookUpResult, is_late: bool) {
         let mut names = self.names();
         if is_late {
-            let addresses = answer.as_ref().ok().cloned();
+            let addresses = result.as_ref().ok().cloned();
             let at = Instant::now();
-            names.insert(name, Known::Slow { addresses, at });
+            names.insert(name, NameState::Slow { addresses, at });
         } else {
             names.remove(&name);
         }
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<Arc<str>, Known>> {
+    fn names(&self) -> MutexGuard<'_, HashMap<Arc<str>, NameState>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Forgets the name that has been slow for the longest, where there is no room for another.
-fn make_room(names: &mut HashMap<Arc<str>, Known>, names_max: usize) -> io::Result<()> {
+/// Evicts the name that has been slow for the longest, if the maximum is reached.
+fn evict_slowest(names: &mut HashMap<Arc<str>, NameState>, names_max: usize) -> io::Result<()> {
     if names.len() < names_max {
         return Ok(());
     }
     let slow = names.iter().filter_map(|(name, known)| match known {
-        Known::Slow { at, .. } => Some((*at, name)),
-        Known::UnderWay(_) => None,
+        NameState::Slow { at, .. } => Some((*at, name)),
+        NameState::Pending(_) => None,
     });
     let Some((_, oldest)) = slow.min_by_key(|(at, _)| *at) else {
         return Err(io::Error::other("too many names are being looked up"));
@@ -229,13 +229,13 @@ fn make_room(names: &mut HashMap<Arc<str>, Known>, names_max: usize) -> io::Resu
     Ok(())
 }
 
-fn unanswered() -> io::Error {
+fn no_result() -> io::Error {
     io::Error::other("the look-up ended without an answer")
 }
 
-impl std::fmt::Debug for SystemLookUp {
+impl std::fmt::Debug for SystemResolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SystemLookUp")
+        f.debug_struct("SystemResolver")
             .field("limits", &self.0.limits)
             .finish_non_exhaustive()
     }

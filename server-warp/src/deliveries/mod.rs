@@ -1,12 +1,14 @@
-//! Events leave: the dispatcher that delivers what core has put into its outbox, and the client that it sends with.
+//! Deliveries of events: the dispatcher that processes the service's outbox, and its HTTP client.
 //!
-//! What is to be sent, when and to whom is core's to say (see [`knowledge_core::service::KnowledgeService`]). Here is
-//! what needs threads, sockets and a timer: [`Deliveries`] beside an [`App`](crate::app::App) expand events, claim what
-//! is due, make the exchanges at once, renew the leases of those that take long, and record what came of each.
+//! The service decides what is sent to which endpoint and when (see
+//! [`knowledge_core::service::KnowledgeService`]). This module has the parts that need threads,
+//! sockets and a timer: [`Deliveries`] of an [`App`](crate::app::App) fan out events, claim due
+//! deliveries, run the HTTP exchanges concurrently, renew the leases of slow ones, and record each
+//! outcome.
 //!
-//! Any number of servers may deliver from one store: a delivery is claimed by one of them at a time.
+//! Any number of servers may deliver from one store: each delivery is claimed by one of them at a
+//! time.
 
-mod answer;
 mod attempt;
 mod client;
 mod clock;
@@ -15,7 +17,7 @@ mod failure;
 mod in_flight;
 mod look_up;
 mod resolver;
-mod wake;
+mod retry_after;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,25 +27,27 @@ use knowledge_core::service::DeliverySender;
 
 pub use self::client::{DeliveryClient, DeliveryClientError};
 pub(crate) use self::dispatcher::Dispatcher;
-pub use self::look_up::SystemLookUp;
-pub use self::resolver::LookUp;
-pub use self::wake::Wake;
+pub use self::look_up::SystemResolver;
+pub use self::resolver::Resolver;
 use crate::telemetry::DeliveryTracer;
 
-/// How many exchanges are under way at once, with all endpoints together.
+/// Default maximum of concurrent exchanges with all endpoints together.
 pub const IN_FLIGHT_MAX_DEFAULT: usize = 256;
 
-/// Files that deliveries have open at once: a connection for each exchange, as many that are kept for the next ones, and
-/// the look-ups of names.
+/// Returns the maximum of files that deliveries open.
+///
+/// Each exchange needs a connection, as many connections may be idle, and look-ups of names open
+/// files too.
 #[must_use]
 pub const fn open_files_max(in_flight_max: usize) -> usize {
     2 * in_flight_max + look_up::LOOK_UPS_MAX
 }
 
-/// Time between two looks at the store where nobody gives a signal: what another process has put there is found so.
+/// Default time between two polls of the store without a notification. Polling finds the work that
+/// another process has committed.
 pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// How the deliveries of a server are made.
+/// Configuration of a server's deliveries.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,17 +55,15 @@ pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 /// use knowledge_core::service::{DeliverySender, KnowledgeService, Options, SealingKey};
 /// use knowledge_core::store::MemoryStore;
 /// use knowledge_server::app::App;
-/// use knowledge_server::deliveries::{Deliveries, Wake};
+/// use knowledge_server::deliveries::Deliveries;
 /// use knowledge_server::net::NetConfig;
 /// use knowledge_server::system::system_env;
 ///
 /// # async fn start(sender: Arc<dyn DeliverySender>) -> Result<(), Box<dyn std::error::Error>> {
-/// let wake = Wake::new();
-/// let store = wake.watch_store(Arc::new(MemoryStore::new()));
 /// let env = system_env();
 /// let options = Options::new(SealingKey::generate(&env));
-/// let service = KnowledgeService::open(store, env, options).await?;
-/// let deliveries = Deliveries::through(sender).woken_by(wake);
+/// let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
+/// let deliveries = Deliveries::through(sender);
 /// let app = App::bind(service, NetConfig::default()).await?.deliver_with(deliveries);
 /// # Ok(())
 /// # }
@@ -69,47 +71,38 @@ pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Deliveries {
     sender: Arc<dyn DeliverySender>,
-    wake: Wake,
     tracer: Option<DeliveryTracer>,
     in_flight_max: usize,
     poll_interval: Duration,
 }
 
 impl Deliveries {
-    /// Deliveries that are sent by this client.
+    /// Creates deliveries that this client sends.
     #[must_use]
     pub fn through(sender: Arc<dyn DeliverySender>) -> Self {
         Self {
             sender,
-            wake: Wake::new(),
             tracer: None,
             in_flight_max: IN_FLIGHT_MAX_DEFAULT,
             poll_interval: POLL_INTERVAL_DEFAULT,
         }
     }
 
-    /// Wakes the dispatcher by this signal, which has to watch the store of the service.
+    /// Records a span for each exchange.
     #[must_use]
-    pub fn woken_by(mut self, wake: Wake) -> Self {
-        self.wake = wake;
-        self
-    }
-
-    /// Makes a span of each exchange.
-    #[must_use]
-    pub fn traced_by(mut self, tracer: DeliveryTracer) -> Self {
+    pub fn with_tracer(mut self, tracer: DeliveryTracer) -> Self {
         self.tracer = Some(tracer);
         self
     }
 
-    /// Has at most this many exchanges under way at once, and at least one; [`IN_FLIGHT_MAX_DEFAULT`] unless told.
+    /// Sets the maximum of concurrent exchanges; at least 1, [`IN_FLIGHT_MAX_DEFAULT`] by default.
     #[must_use]
     pub fn in_flight_max(mut self, exchanges: usize) -> Self {
         self.in_flight_max = exchanges.max(1);
         self
     }
 
-    /// Looks at the store at least this often; [`POLL_INTERVAL_DEFAULT`] unless told.
+    /// Polls the store at least this often; [`POLL_INTERVAL_DEFAULT`] by default.
     #[must_use]
     pub fn poll_every(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
@@ -120,7 +113,6 @@ impl Deliveries {
 impl fmt::Debug for Deliveries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deliveries")
-            .field("wake", &self.wake)
             .field("tracer", &self.tracer)
             .field("in_flight_max", &self.in_flight_max)
             .field("poll_interval", &self.poll_interval)

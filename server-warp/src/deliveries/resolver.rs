@@ -1,4 +1,4 @@
-//! Names become addresses: those that deliveries may go to, and no others.
+//! Name resolution restricted to the addresses that deliveries may be sent to.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,52 +9,51 @@ use async_trait::async_trait;
 use knowledge_core::model::AddressPolicy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// How long a name may take to be looked up.
+/// Timeout of a look-up.
 pub(super) const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Finds the addresses of names.
+/// Resolver of names.
 #[async_trait]
-pub trait LookUp: Send + Sync {
-    /// The addresses of a name, at this moment.
+pub trait Resolver: Send + Sync {
+    /// Returns the current addresses of a name.
     ///
     /// # Errors
-    /// Whatever keeps them from being known.
+    /// Any failure of the look-up.
     async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// A name none of whose addresses deliveries may go to.
+/// Error of a name without any permitted address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the name resolves to an address that deliveries may not go to")]
-pub(super) struct NamedAddressRefused;
+#[error("the name resolves to an address that deliveries may not be sent to")]
+pub(super) struct AddressRejected;
 
-/// A name whose look-up took longer than [`LOOK_UP_TIMEOUT`].
+/// Error of a look-up that took longer than [`LOOK_UP_TIMEOUT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the name was not resolved in time")]
-pub(super) struct NotResolvedInTime;
+#[error("resolving the name timed out")]
+pub(super) struct ResolutionTimedOut;
 
-/// What the client connects to: the permitted ones among the addresses of a name, as one look-up found them. The client
-/// makes no other.
-pub(super) struct PermittedAddresses {
+/// Resolver of the HTTP client: it returns the permitted addresses of a name from its only look-up.
+pub(super) struct PermittedResolver {
     pub(super) policy: Arc<AddressPolicy>,
-    pub(super) look_up: Arc<dyn LookUp>,
+    pub(super) resolver: Arc<dyn Resolver>,
 }
 
-impl Resolve for PermittedAddresses {
+impl Resolve for PermittedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (policy, look_up) = (Arc::clone(&self.policy), Arc::clone(&self.look_up));
+        let (policy, resolver) = (Arc::clone(&self.policy), Arc::clone(&self.resolver));
         Box::pin(async move {
-            let looking = look_up.look_up(name.as_str());
-            let found = tokio::time::timeout(LOOK_UP_TIMEOUT, looking).await;
-            let found = found.map_err(|_| NotResolvedInTime)??;
+            let look_up = resolver.look_up(name.as_str());
+            let found = tokio::time::timeout(LOOK_UP_TIMEOUT, look_up).await;
+            let found = found.map_err(|_| ResolutionTimedOut)??;
             if found.is_empty() {
                 return Err("the name has no addresses".into());
             }
             let mut permitted = found;
             permitted.retain(|address| policy.permits(*address));
             if permitted.is_empty() {
-                return Err(NamedAddressRefused.into());
+                return Err(AddressRejected.into());
             }
-            // Port 0 stands for the one of the URL.
+            // Port 0 stands for the port of the URL.
             let addresses = permitted
                 .into_iter()
                 .map(|address| SocketAddr::new(address, 0));

@@ -1,4 +1,4 @@
-//! The organisation of the demo: its workspaces, its people, its sources, its roles.
+//! The organisation of the demo: workspaces, members, sources and roles.
 
 use knowledge_core::access::{Action, ActionSet, BaseRole, BuiltInRole};
 use knowledge_core::model::MemberKind;
@@ -6,23 +6,23 @@ use knowledge_core::model::MemberKind;
 pub(super) const ORG_NAME: &str = "Lumen Freight";
 pub(super) const ORG_SLUG: &str = "lumen-freight";
 
-/// A workspace: name and slug.
-pub(super) struct Place {
+/// A workspace.
+pub(super) struct WorkspaceSpec {
     pub(super) name: &'static str,
     pub(super) slug: &'static str,
 }
 
-/// Where most of the memories are, and what the demo shows.
-pub(super) const OPERATIONS: Place = Place {
+/// Main workspace, with most of the memories.
+pub(super) const OPERATIONS: WorkspaceSpec = WorkspaceSpec {
     name: "Operations",
     slug: "operations",
 };
-pub(super) const CUSTOMERS: Place = Place {
+pub(super) const CUSTOMERS: WorkspaceSpec = WorkspaceSpec {
     name: "Customer Success",
     slug: "customer-success",
 };
 
-/// Someone who works there.
+/// A member.
 pub(super) struct Person {
     pub(super) handle: &'static str,
     pub(super) name: &'static str,
@@ -46,14 +46,14 @@ const fn person(
     }
 }
 
-/// The owner of the organisation, who holds the session of the demo.
+/// Owner of the organisation, whose session the demo prints.
 pub(super) const OWNER: Person = person(
     "maya.okafor",
     "Maya Okafor",
     BuiltInRole::Owner,
     &["platform", "finance"],
 );
-/// The administrator, who holds the token of the demo.
+/// Administrator, whose token the demo prints.
 pub(super) const ADMIN: Person = person(
     "jonas.weber",
     "Jonas Weber",
@@ -61,7 +61,7 @@ pub(super) const ADMIN: Person = person(
     &["platform", "support"],
 );
 
-/// Everybody else.
+/// All other members.
 pub(super) const PEOPLE: &[Person] = &[
     person(
         "priya.raman",
@@ -115,12 +115,12 @@ pub(super) const PEOPLE: &[Person] = &[
     },
 ];
 
-/// Whom the connectors work as.
+/// Handle of the connectors' service account.
 pub(super) const SYNC_BOT: &str = "sync-bot";
-/// Who reviews the memories.
+/// Handle of the member who reviews memories.
 pub(super) const CURATOR: &str = "priya.raman";
 
-/// A custom role. The list is in the order of their names.
+/// A custom role. The list is ordered by name.
 pub(super) struct Role {
     pub(super) name: &'static str,
     pub(super) slug: &'static str,
@@ -128,10 +128,10 @@ pub(super) struct Role {
     pub(super) base: BaseRole,
     pub(super) allow: ActionSet,
     pub(super) deny: ActionSet,
-    /// Whether it is for the first workspace alone.
+    /// True if the role is limited to the first workspace.
     pub(super) is_of_workspace: bool,
     pub(super) is_active: bool,
-    /// Who holds it.
+    /// Handles of the members with the role.
     pub(super) holders: &'static [&'static str],
 }
 
@@ -193,7 +193,7 @@ pub(super) const ROLES: &[Role] = &[
     },
 ];
 
-/// A source: its name and what it is.
+/// Sources: name and kind.
 pub(super) const SOURCES: &[(&str, &str)] = &[
     ("Engineering wiki", "confluence"),
     ("Support desk", "zendesk"),
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_role_has_two_holders_and_the_list_is_in_order() {
+    fn demo_roles_are_sorted_and_first_has_two_holders() {
         assert!(ROLES[0].holders.len() >= 2);
         assert!(ROLES.is_sorted_by_key(|role| role.name));
     }

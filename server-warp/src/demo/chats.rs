@@ -1,9 +1,9 @@
 //! The chats of the demo.
 
-/// A chat: who wrote what, oldest first.
+/// A chat: author and text of each message, oldest first.
 pub(super) struct Chat {
     pub(super) title: &'static str,
-    /// How long ago the last message was written.
+    /// Age of the last message.
     pub(super) minutes_ago: u64,
     pub(super) messages: &'static [(&'static str, &'static str)],
 }

@@ -1,4 +1,4 @@
-//! A clock that is set by hand: how two weeks are made in a second.
+//! A settable clock, which makes two weeks of history possible in a second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use knowledge_core::env::Clock;
 use knowledge_core::model::Timestamp;
 
-/// Tells the time that it was set to. All clones are one clock.
+/// Clock that returns the time it was set to. Clones share the time.
 #[derive(Clone, Debug)]
 pub(super) struct HistoryClock {
     /// Milliseconds since the Unix epoch.
@@ -34,7 +34,7 @@ impl Clock for HistoryClock {
     }
 
     async fn sleep(&self, duration: Duration) {
-        // What waits here waits for other transactions, which run in real time.
+        // Callers wait for other transactions, which run in real time.
         tokio::time::sleep(duration).await;
     }
 }

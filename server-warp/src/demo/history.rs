@@ -1,4 +1,4 @@
-//! What happened besides the memories: connectors in every status, MCP keys, chats, a webhook, a recall.
+//! History besides memories: connectors in every status, MCP keys, chats, a webhook, a recall.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use knowledge_core::service::{NewConnector, NewMcpKey, NewRecall, SyncOutcome, S
 
 use super::cast;
 use super::chats::{CUSTOMER_CHATS, Chat, OPERATIONS_CHATS};
-use super::seed::{CITED, Stage};
+use super::stage::{CITED, Stage};
 
-/// What a degraded connector says.
+/// Error of the degraded connector.
 pub(super) const DEGRADED_ERROR: &str =
     "429 Too Many Requests: 214 of 5,120 pages were left for the next sync";
 
@@ -30,8 +30,8 @@ const fn days(days: u64) -> Duration {
     hours(days * 24)
 }
 
-/// What was made.
-pub(super) struct Made {
+/// The created records.
+pub(super) struct HistoryRecords {
     pub(super) recall: RecallId,
     pub(super) healthy_connector: ConnectorId,
     pub(super) degraded_connector: ConnectorId,
@@ -40,24 +40,24 @@ pub(super) struct Made {
     pub(super) chats: u64,
 }
 
-/// Makes all of it. `memories` are those of the first workspace, the first of them known to everybody in it.
-pub(super) async fn make(stage: &Stage, memories: &[MemoryId]) -> Result<Made, Error> {
-    let connectors = make_connectors(stage).await?;
-    make_mcp_keys(stage).await?;
+/// Creates the records. The first of `memories`, those of the first workspace, are readable by all.
+pub(super) async fn create(stage: &Stage, memories: &[MemoryId]) -> Result<HistoryRecords, Error> {
+    let connectors = create_connectors(stage).await?;
+    create_mcp_keys(stage).await?;
     let mut chats = 0;
     for (workspace, list) in [
         (stage.operations.id, OPERATIONS_CHATS),
         (stage.customers.id, CUSTOMER_CHATS),
     ] {
         for chat in list {
-            make_chat(stage, workspace, chat).await?;
+            create_chat(stage, workspace, chat).await?;
             chats += 1;
         }
     }
-    make_webhook(stage).await?;
-    Ok(Made {
-        recall: make_recall(stage, memories).await?,
-        // In the order of `CONNECTORS`.
+    create_webhook(stage).await?;
+    Ok(HistoryRecords {
+        recall: create_recall(stage, memories).await?,
+        // Indexes into `CONNECTORS`.
         healthy_connector: connectors[0],
         degraded_connector: connectors[1],
         connectors: connectors.len() as u64,
@@ -66,7 +66,7 @@ pub(super) async fn make(stage: &Stage, memories: &[MemoryId]) -> Result<Made, E
     })
 }
 
-/// What a connector reported, and how long ago.
+/// Report of a connector and its age.
 enum Report {
     Success(Duration),
     Failure(Duration, &'static str),
@@ -79,18 +79,18 @@ struct Connector {
     account: &'static str,
     scope: ConnectorScope,
     interval: Duration,
-    made: Duration,
+    created: Duration,
     reports: &'static [Report],
 }
 
-/// One in each status: healthy, degraded, stale, failing, auth_required, paused, pending.
+/// One connector in each status: healthy, degraded, stale, failing, auth_required, paused, pending.
 const CONNECTORS: [Connector; 7] = [
     Connector {
         kind: "confluence",
         account: "wiki.lumen-freight.example",
         scope: ConnectorScope::Organization,
         interval: days(1),
-        made: days(14),
+        created: days(14),
         reports: &[
             Report::Success(days(2)),
             Report::Success(days(1)),
@@ -102,7 +102,7 @@ const CONNECTORS: [Connector; 7] = [
         account: "support@lumen-freight.example",
         scope: ConnectorScope::Workspace,
         interval: days(1),
-        made: days(13),
+        created: days(13),
         reports: &[
             Report::Success(days(2)),
             Report::Failure(hours(5), DEGRADED_ERROR),
@@ -114,7 +114,7 @@ const CONNECTORS: [Connector; 7] = [
         account: "finance-shared",
         scope: ConnectorScope::Workspace,
         interval: hours(6),
-        made: days(12),
+        created: days(12),
         reports: &[Report::Success(days(5)), Report::Success(days(3))],
     },
     Connector {
@@ -122,7 +122,7 @@ const CONNECTORS: [Connector; 7] = [
         account: "lumen-freight/dispatch",
         scope: ConnectorScope::Organization,
         interval: hours(1),
-        made: days(11),
+        created: days(11),
         reports: &[
             Report::Success(hours(7)),
             Report::Failure(hours(3), "502 Bad Gateway from api.github.example"),
@@ -135,7 +135,7 @@ const CONNECTORS: [Connector; 7] = [
         account: "jonas.weber",
         scope: ConnectorScope::Personal,
         interval: hours(1),
-        made: days(10),
+        created: days(10),
         reports: &[
             Report::Success(days(2)),
             Report::Refusal(hours(6), "401 token_revoked: connect the account again"),
@@ -146,7 +146,7 @@ const CONNECTORS: [Connector; 7] = [
         account: "people-handbook",
         scope: ConnectorScope::Organization,
         interval: hours(12),
-        made: days(9),
+        created: days(9),
         reports: &[Report::Success(days(6)), Report::Pause(days(4))],
     },
     Connector {
@@ -154,17 +154,17 @@ const CONNECTORS: [Connector; 7] = [
         account: "maya.okafor@lumen-freight.example",
         scope: ConnectorScope::Personal,
         interval: hours(2),
-        made: minutes(20),
+        created: minutes(20),
         reports: &[],
     },
 ];
 
-async fn make_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
+async fn create_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
     let admin = stage.act_as(cast::ADMIN.handle);
     let workspace = stage.operations.id;
-    let mut made = Vec::with_capacity(CONNECTORS.len());
+    let mut created = Vec::with_capacity(CONNECTORS.len());
     for connector in &CONNECTORS {
-        stage.ago(connector.made);
+        stage.ago(connector.created);
         let new = NewConnector {
             kind: connector.kind.to_owned(),
             account_label: connector.account.to_owned(),
@@ -177,14 +177,14 @@ async fn make_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
             .await?
             .id;
         for report in connector.reports {
-            carry_out(stage, &admin, id, report).await?;
+            apply(stage, &admin, id, report).await?;
         }
-        made.push(id);
+        created.push(id);
     }
-    Ok(made)
+    Ok(created)
 }
 
-async fn carry_out(
+async fn apply(
     stage: &Stage,
     admin: &Credential,
     connector: ConnectorId,
@@ -224,7 +224,7 @@ struct McpKey {
     name: &'static str,
     client: McpClient,
     audience: &'static [&'static str],
-    made: Duration,
+    created: Duration,
     used: Option<Duration>,
     is_of_operations: bool,
 }
@@ -234,7 +234,7 @@ const MCP_KEYS: [McpKey; 6] = [
         name: "Jonas's laptop",
         client: McpClient::ClaudeDesktop,
         audience: &["workspace:operations", "org:lumen-freight", "team:platform"],
-        made: days(13),
+        created: days(13),
         used: Some(minutes(9)),
         is_of_operations: true,
     },
@@ -242,7 +242,7 @@ const MCP_KEYS: [McpKey; 6] = [
         name: "Platform team, in the terminal",
         client: McpClient::ClaudeCode,
         audience: &["workspace:operations", "team:platform"],
-        made: days(12),
+        created: days(12),
         used: Some(minutes(31)),
         is_of_operations: true,
     },
@@ -250,7 +250,7 @@ const MCP_KEYS: [McpKey; 6] = [
         name: "Dispatch on-call",
         client: McpClient::Cursor,
         audience: &["workspace:operations"],
-        made: days(8),
+        created: days(8),
         used: Some(hours(20)),
         is_of_operations: true,
     },
@@ -258,7 +258,7 @@ const MCP_KEYS: [McpKey; 6] = [
         name: "Trial for the sales floor",
         client: McpClient::Chatgpt,
         audience: &["org:lumen-freight"],
-        made: days(2),
+        created: days(2),
         used: None,
         is_of_operations: true,
     },
@@ -266,7 +266,7 @@ const MCP_KEYS: [McpKey; 6] = [
         name: "Support desk assistant",
         client: McpClient::Other,
         audience: &["workspace:customer-success", "team:support"],
-        made: days(11),
+        created: days(11),
         used: Some(minutes(3)),
         is_of_operations: false,
     },
@@ -274,13 +274,13 @@ const MCP_KEYS: [McpKey; 6] = [
         name: "Priya's editor",
         client: McpClient::Vscode,
         audience: &["workspace:customer-success"],
-        made: days(5),
+        created: days(5),
         used: None,
         is_of_operations: false,
     },
 ];
 
-async fn make_mcp_keys(stage: &Stage) -> Result<(), Error> {
+async fn create_mcp_keys(stage: &Stage) -> Result<(), Error> {
     let admin = stage.act_as(cast::ADMIN.handle);
     for key in &MCP_KEYS {
         let workspace = if key.is_of_operations {
@@ -288,7 +288,7 @@ async fn make_mcp_keys(stage: &Stage) -> Result<(), Error> {
         } else {
             stage.customers.id
         };
-        stage.ago(key.made);
+        stage.ago(key.created);
         let audience = key
             .audience
             .iter()
@@ -320,7 +320,7 @@ async fn make_mcp_keys(stage: &Stage) -> Result<(), Error> {
 /// Time between two messages of a chat.
 const MESSAGE_INTERVAL: Duration = minutes(2);
 
-async fn make_chat(stage: &Stage, workspace: WorkspaceId, chat: &Chat) -> Result<(), Error> {
+async fn create_chat(stage: &Stage, workspace: WorkspaceId, chat: &Chat) -> Result<(), Error> {
     let (first, _) = chat.messages[0];
     stage.ago(minutes(chat.minutes_ago));
     let service = &stage.service;
@@ -338,9 +338,10 @@ async fn make_chat(stage: &Stage, workspace: WorkspaceId, chat: &Chat) -> Result
     Ok(())
 }
 
-/// The second workspace has a webhook, switched off: nobody is there to be told. Adding one to the first is left to
-/// whoever plays with the demo.
-async fn make_webhook(stage: &Stage) -> Result<(), Error> {
+/// Creates an inactive webhook in the second workspace, as it has no receiver.
+///
+/// The first workspace has none, so that users can add one.
+async fn create_webhook(stage: &Stage) -> Result<(), Error> {
     stage.ago(days(6));
     let new = NewWebhook {
         event_type: EventType::MemoryUpdated,
@@ -361,7 +362,7 @@ async fn make_webhook(stage: &Stage) -> Result<(), Error> {
     Ok(())
 }
 
-async fn make_recall(stage: &Stage, memories: &[MemoryId]) -> Result<RecallId, Error> {
+async fn create_recall(stage: &Stage, memories: &[MemoryId]) -> Result<RecallId, Error> {
     stage.ago(minutes(12));
     let new = NewRecall {
         query: "Why did label printing stop in the Rotterdam hub, and what did we change?"

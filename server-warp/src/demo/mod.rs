@@ -1,7 +1,8 @@
-//! What `knowledge demo` shows: an organisation with two weeks behind it.
+//! The data of `knowledge demo`: an organisation with two weeks of history.
 //!
-//! Everything is made by the operations of the service, with a clock that begins two weeks ago: connectors are stale
-//! because time has passed, not because a field says so. Texts follow from a seed; identifiers and secrets never do.
+//! Everything is created by operations of the service, with a clock that starts two weeks ago: a
+//! stale connector is stale because time has passed. Texts are derived from a seed; identifiers and
+//! secrets are always random.
 
 mod cast;
 mod chats;
@@ -9,6 +10,7 @@ mod clock;
 mod history;
 mod screen;
 mod seed;
+mod stage;
 mod state;
 mod text;
 
@@ -19,14 +21,14 @@ pub use self::state::{Demo, DemoState, StateError, read_state, state_path, write
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, CredentialKind, Narrowing, Secret};
+use knowledge_core::access::{Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::model::{CustomRole, MemberId, OrgId};
 use knowledge_core::service::{KnowledgeService, NewToken, SyncOutcome, SyncReport};
 
-/// How long the tokens of the demo are taken: longer than a demo is kept.
+/// Lifetime of the demo's tokens, longer than a demo is kept.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Whether the store holds anything but a demo: organisations that the demo did not make.
+/// True if the store contains organisations that are not the demo's.
 ///
 /// # Errors
 /// Those of the store.
@@ -35,7 +37,7 @@ pub async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error>
     Ok(organizations.iter().any(|org| org.slug != cast::ORG_SLUG))
 }
 
-/// Whether the store holds nothing yet.
+/// True if the store contains no organisation.
 ///
 /// # Errors
 /// Those of the store.
@@ -43,17 +45,17 @@ pub async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> {
     Ok(service.provisioning().organizations().await?.is_empty())
 }
 
-/// Gives the demo tokens that work: those it has, or new ones. Returns whether it has other ones than before.
+/// Replaces the demo's tokens if they are no longer valid. Returns true if a token changed.
 ///
 /// # Errors
 /// Those of the service.
-pub async fn log_in(service: &KnowledgeService, demo: &mut Demo) -> Result<bool, Error> {
-    let bearer = Login {
+pub async fn renew_credentials(service: &KnowledgeService, demo: &mut Demo) -> Result<bool, Error> {
+    let bearer = DemoCredential {
         member: demo.bearer_member,
         kind: CredentialKind::Bearer,
         name: "Demo token",
     };
-    let session = Login {
+    let session = DemoCredential {
         member: demo.session_member,
         kind: CredentialKind::Session,
         name: "Demo session",
@@ -67,15 +69,15 @@ pub async fn log_in(service: &KnowledgeService, demo: &mut Demo) -> Result<bool,
     Ok(is_changed)
 }
 
-/// Who presents a secret.
-struct Login {
+/// A credential of the demo.
+struct DemoCredential {
     member: MemberId,
     kind: CredentialKind,
     name: &'static str,
 }
 
-impl Login {
-    /// Keeps a secret that works and replaces one that does not.
+impl DemoCredential {
+    /// Replaces a secret that is no longer valid.
     async fn renew(
         &self,
         service: &KnowledgeService,
@@ -93,7 +95,7 @@ impl Login {
             member: self.member,
             kind: self.kind,
             name: self.name.to_owned(),
-            narrowing: Narrowing::default(),
+            scope: TokenScope::default(),
             lifetime: TOKEN_LIFETIME,
         };
         let issued = service.provisioning().issue(org, &token).await?;
@@ -102,8 +104,9 @@ impl Login {
     }
 }
 
-/// The connectors that work report a sync, as they would have done since the demo was last served; the degraded one
-/// fails first.
+/// Reports syncs for the working connectors, as if they had continued since the last start.
+///
+/// The degraded connector fails first.
 ///
 /// # Errors
 /// Those of the service.
@@ -130,7 +133,7 @@ pub async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(),
                 .report_sync(&operator, demo.workspace_id, connector, report)
                 .await;
             match reported {
-                // Whoever removed it while playing with the demo wanted it so.
+                // The user may have deleted the connector.
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -139,7 +142,7 @@ pub async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(),
     Ok(())
 }
 
-/// The custom roles as they are now, in the order of their list.
+/// Returns the current custom roles, in the order of their list.
 ///
 /// # Errors
 /// Those of the service.

@@ -1,4 +1,4 @@
-//! What the demo prints: the screen for people and the line for programs.
+//! Output of the demo: text for people and JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,17 @@ use super::state::Demo;
 use crate::progress::grouped;
 use crate::reference::PAGE_PATH;
 
-/// The operations, each as a line to paste into a shell.
+/// The operations as shell commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walkthrough {
-    /// What a line does, and the line; in an order in which all of them work.
+    /// Title and command of each step, in an order in which all of them work.
     pub steps: Vec<(&'static str, String)>,
 }
 
 impl Walkthrough {
-    /// The lines for a demo that is served at `base_url`, with the custom roles that it has now. `key` is a new
-    /// idempotency key.
+    /// Returns the commands for a demo served at `base_url`, with its current custom roles.
+    ///
+    /// `key` is a new idempotency key.
     #[must_use]
     pub fn new(base_url: &str, demo: &Demo, roles: &[CustomRole], key: Uuid) -> Self {
         let api = format!("{base_url}/v1");
@@ -36,7 +37,7 @@ impl Walkthrough {
             .collect();
         let mut steps = vec![
             (
-                "Relabel and approve three memories in one call, exactly once (paste it twice)",
+                "Relabel and approve three memories in one idempotent request (run it twice)",
                 format!(
                     "curl -sS -X PATCH {api}/memories/bulk {bearer} -H 'Idempotency-Key: {key}' {json} \
                      -d '{{\"memoryIds\":[{}],\"sensitivityLabel\":\"confidential\",\"reviewStatus\":\"approved\"}}'",
@@ -44,11 +45,11 @@ impl Walkthrough {
                 ),
             ),
             (
-                "The dashboard of the workspace",
+                "Show the dashboard of the workspace",
                 format!("curl -sS {workspace}/dashboard-summary {bearer}"),
             ),
             (
-                "The custom roles",
+                "List the custom roles",
                 format!("curl -sS {roles_url} {session}"),
             ),
         ];
@@ -62,7 +63,7 @@ impl Walkthrough {
                 ),
             ));
             steps.push((
-                "Delete it; whoever holds it becomes a member",
+                "Delete it; its holders become members",
                 format!(
                     "curl -sS -i -X DELETE {roles_url}/{} {session} {json} -d '{{\"reassign_to\":\"member\"}}'",
                     first.id
@@ -71,7 +72,7 @@ impl Walkthrough {
         }
         steps.extend([
             (
-                "Hear when a memory changes that an answer cites",
+                "Subscribe to changes of the memories that an answer cites",
                 format!(
                     "curl -sS -X POST {api}/citation-subscriptions {bearer} {json} \
                      -d '{{\"recall_id\":\"{}\",\"webhook_url\":\"http://127.0.0.1:9000/citations\"}}'",
@@ -79,7 +80,7 @@ impl Walkthrough {
                 ),
             ),
             (
-                "Hear of new memories in the workspace",
+                "Subscribe to new memories in the workspace",
                 format!(
                     "curl -sS -X POST {workspace}/webhooks {bearer} {json} \
                      -d '{{\"event_type\":\"chunk.created\",\"url\":\"http://127.0.0.1:9000/chunks\"}}'"
@@ -97,24 +98,24 @@ impl Walkthrough {
     }
 }
 
-/// Everything that is printed of a demo that is being served.
+/// The output for a demo that is being served.
 #[derive(Clone, Debug)]
 pub struct Screen<'d> {
-    /// Where it is served, without a slash at the end.
+    /// Base URL without a trailing slash.
     pub base_url: String,
     /// The demo.
     pub demo: &'d Demo,
-    /// Its custom roles as they are now, in the order of their list.
+    /// Current custom roles, in the order of their list.
     pub roles: &'d [CustomRole],
-    /// How many memories of the first workspace wait for review.
+    /// Memories of the first workspace that await review.
     pub backlog: u64,
-    /// Where its data is, for people.
+    /// Data directory, for display.
     pub data_dir: String,
     /// A new idempotency key.
     pub key: Uuid,
 }
 
-/// The line for programs.
+/// Output for programs.
 #[derive(Debug, Serialize)]
 struct Line<'d> {
     base_url: &'d str,
@@ -128,7 +129,7 @@ struct Line<'d> {
 }
 
 impl Screen<'_> {
-    /// The line for programs: one JSON object.
+    /// Returns the output for programs.
     #[must_use]
     pub fn json(&self) -> impl Serialize + '_ {
         Line {
@@ -143,7 +144,7 @@ impl Screen<'_> {
         }
     }
 
-    /// The screen for people.
+    /// Returns the output for people.
     #[must_use]
     pub fn text(&self, has_colours: bool) -> String {
         let style = |style: console::Style| style.force_styling(has_colours);
@@ -166,7 +167,7 @@ impl Screen<'_> {
             (
                 "memories",
                 format!(
-                    "{}, {} of them in {} ({} wait for review)",
+                    "{}, {} of them in {} ({} to review)",
                     grouped(counts.memories),
                     grouped(counts.memories_in_first),
                     demo.workspace_slug,
@@ -174,7 +175,7 @@ impl Screen<'_> {
                 ),
             ),
             (
-                "around them",
+                "also",
                 format!(
                     "{} members, {} sources, {} connectors, {} MCP keys, {} chats, {} custom roles",
                     counts.members,
@@ -208,7 +209,7 @@ impl Screen<'_> {
         }
         line(format!(
             "  {}",
-            faint.apply_to("Ctrl-C stops it; the next start serves the same again.")
+            faint.apply_to("Press Ctrl-C to stop; the next start serves the same data.")
         ));
         line(String::new());
         text

@@ -1,58 +1,55 @@
-//! Making the demo: two weeks of an organisation, by the operations of the service.
+//! Seeding of the demo: two weeks of an organisation, by operations of the service.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, RoleRef};
+use knowledge_core::access::RoleRef;
 use knowledge_core::env::Env;
 use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
 use knowledge_core::model::{
-    BulkUpdate, CustomRoleUpdate, Member, MemberId, MemoryChange, MemoryId, NewCustomRole, OrgId,
-    ReviewStatus, RoleActions, SensitivityLabel, SourceId, Timestamp, Workspace,
+    BulkUpdate, CustomRoleUpdate, MemoryChange, MemoryId, NewCustomRole, ReviewStatus, RoleActions,
+    SensitivityLabel, SourceId, Timestamp, Workspace,
 };
 use knowledge_core::service::{
-    IdempotencyKey, KnowledgeService, MemberAssignment, NewMember, NewSource, NewWorkspace,
-    OpenError, Options,
+    IdempotencyKey, KnowledgeService, MemberAssignment, NewSource, OpenError, Options,
 };
 use knowledge_core::store::Store;
 
-use super::cast::{self, Person, Place};
+use super::cast::{self};
 use super::clock::HistoryClock;
 use super::history;
+use super::stage::{CITED, Stage};
 use super::state::{Counts, Demo, MEMORY_IDS_MAX};
 use super::text::{Draft, Writer};
 use crate::progress::Progress;
 use crate::system::OsRandomness;
 
-/// How long before now the history begins.
+/// Age of the first record.
 const HISTORY: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-/// How long before now the last memories came in, and how long after the beginning the first ones.
+/// Age of the last memories, and delay of the first ones after the start of the history.
 const LAST_INGEST: Duration = Duration::from_secs(18 * 60);
-/// How long behind the memories their reviews are.
+/// Delay of the reviews after the memories.
 const REVIEW_DELAY: Duration = Duration::from_secs(3 * 60 * 60);
-/// How many memories one ingest brings.
+/// Memories per ingest.
 const BATCH: usize = INGEST_MEMORIES_MAX;
-/// How many memories one bulk update changes.
+/// Memories per bulk update.
 const BULK: usize = BULK_MEMORIES_MAX;
-/// How many memories the recall may cite: the first ones, which everybody in the workspace may know of.
-pub(super) const CITED: usize = 5;
-/// One memory in so many is in the second workspace.
+/// One memory in this many is in the second workspace.
 const SECOND_WORKSPACE_SHARE: u64 = 5;
 
-/// What to make.
+/// Parameters of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// How many memories, at least 3.
+    /// Number of memories, at least 3.
     pub memories: u64,
-    /// What the texts follow from.
+    /// Seed of the texts.
     pub seed: u64,
-    /// The end of the history.
+    /// End of the history.
     pub now: Timestamp,
 }
 
-/// Makes the demo in an empty store, without tokens: those are of the present.
+/// Creates the demo in an empty store, without tokens, which are issued at the present time.
 ///
 /// # Errors
 /// Those of the service.
@@ -67,97 +64,17 @@ pub async fn seed(store: Arc<dyn Store>, options: Options, plan: Plan) -> Result
                 other => Error::internal(other.to_string()),
             })?;
     let mut seeding = Seeding {
-        stage: Stage::set(service, clock, plan.now).await?,
+        stage: Stage::create(service, clock, plan.now).await?,
         writer: Writer::new(plan.seed),
-        progress: Progress::begin("making the demo", Some(plan.memories)),
+        progress: Progress::begin("creating the demo", Some(plan.memories)),
         ingested: 0,
     };
-    let made = seeding.run(plan).await;
+    let created = seeding.run(plan).await;
     seeding.progress.end();
-    made
+    created
 }
 
-/// The organisation with its members and workspaces, and who acts.
-pub(super) struct Stage {
-    pub(super) service: KnowledgeService,
-    clock: HistoryClock,
-    now: Timestamp,
-    pub(super) org: OrgId,
-    pub(super) operations: Workspace,
-    pub(super) customers: Workspace,
-    members: HashMap<&'static str, MemberId>,
-}
-
-impl Stage {
-    async fn set(
-        service: KnowledgeService,
-        clock: HistoryClock,
-        now: Timestamp,
-    ) -> Result<Self, Error> {
-        let provisioning = service.provisioning();
-        let (org, owner) = provisioning
-            .create_organization(cast::ORG_NAME, cast::ORG_SLUG, &new_member(&cast::OWNER))
-            .await?;
-        let workspace = |place: &Place| NewWorkspace {
-            name: place.name.to_owned(),
-            slug: place.slug.to_owned(),
-            audience: None,
-        };
-        let operations = provisioning
-            .create_workspace(org.id, &workspace(&cast::OPERATIONS))
-            .await?;
-        let customers = provisioning
-            .create_workspace(org.id, &workspace(&cast::CUSTOMERS))
-            .await?;
-        let mut members = HashMap::from([(cast::OWNER.handle, owner.id)]);
-        for person in std::iter::once(&cast::ADMIN).chain(cast::PEOPLE) {
-            let member: Member = provisioning
-                .create_member(org.id, &new_member(person))
-                .await?;
-            members.insert(person.handle, member.id);
-        }
-        Ok(Self {
-            service,
-            clock,
-            now,
-            org: org.id,
-            operations,
-            customers,
-            members,
-        })
-    }
-
-    /// Sets the clock to this long before now.
-    pub(super) fn ago(&self, ago: Duration) -> Timestamp {
-        let time = self.now.minus(ago);
-        self.clock.set(time);
-        time
-    }
-
-    pub(super) fn member(&self, handle: &str) -> MemberId {
-        self.members[handle]
-    }
-
-    /// The caller with this handle.
-    pub(super) fn act_as(&self, handle: &str) -> Credential {
-        Credential::Trusted {
-            org: self.org,
-            member: self.member(handle),
-        }
-    }
-}
-
-fn new_member(person: &Person) -> NewMember {
-    NewMember {
-        kind: person.kind,
-        handle: person.handle.to_owned(),
-        name: person.name.to_owned(),
-        role: RoleRef::BuiltIn(person.role),
-        teams: person.teams.iter().map(|team| (*team).to_owned()).collect(),
-    }
-}
-
-/// The work on the memories.
+/// State of the seeding.
 struct Seeding {
     stage: Stage,
     writer: Writer,
@@ -167,14 +84,14 @@ struct Seeding {
 
 impl Seeding {
     async fn run(&mut self, plan: Plan) -> Result<Demo, Error> {
-        make_roles(&self.stage).await?;
-        let sources = make_sources(&self.stage).await?;
+        create_roles(&self.stage).await?;
+        let sources = create_sources(&self.stage).await?;
         let in_second = plan.memories / SECOND_WORKSPACE_SHARE;
         let in_first = plan.memories - in_second;
         let (operations, customers) = (self.stage.operations.clone(), self.stage.customers.clone());
         let first = self.ingest(&operations, &sources, in_first).await?;
         self.ingest(&customers, &sources, in_second).await?;
-        let made = history::make(&self.stage, &first).await?;
+        let created = history::create(&self.stage, &first).await?;
         let stage = &self.stage;
         Ok(Demo {
             org_id: stage.org,
@@ -186,23 +103,23 @@ impl Seeding {
             bearer_token: String::new(),
             session_member: stage.member(cast::OWNER.handle),
             session_token: String::new(),
-            recall_id: made.recall,
+            recall_id: created.recall,
             memory_ids: first.into_iter().take(MEMORY_IDS_MAX).collect(),
-            healthy_connector: made.healthy_connector,
-            degraded_connector: made.degraded_connector,
+            healthy_connector: created.healthy_connector,
+            degraded_connector: created.degraded_connector,
             counts: Counts {
                 memories: plan.memories,
                 memories_in_first: in_first,
                 members: stage.members.len() as u64,
                 sources: sources.len() as u64,
-                connectors: made.connectors,
-                mcp_keys: made.mcp_keys,
-                chats: made.chats,
+                connectors: created.connectors,
+                mcp_keys: created.mcp_keys,
+                chats: created.chats,
             },
         })
     }
 
-    /// Brings memories into a workspace, batch by batch over the two weeks, with the reviews some hours behind.
+    /// Ingests memories batch by batch over the two weeks, each followed by its reviews.
     async fn ingest(
         &mut self,
         workspace: &Workspace,
@@ -238,16 +155,18 @@ impl Seeding {
                 ids.push(memory.id);
             }
             self.stage.ago(ago.saturating_sub(REVIEW_DELAY));
-            decisions.carry_out(&self.stage, BULK).await?;
+            decisions.apply(&self.stage, BULK).await?;
             self.ingested += ingested.len() as u64;
             self.progress.advance(self.ingested, self.ingested);
         }
-        decisions.carry_out(&self.stage, 1).await?;
+        decisions.apply(&self.stage, 1).await?;
         Ok(ids)
     }
 }
 
-/// Where in the history the batch stands that begins behind `before` of `count` memories: the first at 0, the last at 1.
+/// Returns the relative time of a batch that starts after `before` of `count` memories.
+///
+/// The first batch is at 0, the last at 1.
 fn part(before: u64, count: u64) -> f64 {
     let last = count.saturating_sub(1) / BATCH as u64 * BATCH as u64;
     if last == 0 {
@@ -257,7 +176,7 @@ fn part(before: u64, count: u64) -> f64 {
     }
 }
 
-/// What people decided on memories and has not been written yet.
+/// Decisions on memories that are not yet written.
 #[derive(Default)]
 struct Decisions {
     approved: Vec<MemoryId>,
@@ -277,8 +196,8 @@ impl Decisions {
         }
     }
 
-    /// Writes the decisions of which there are at least `least`.
-    async fn carry_out(&mut self, stage: &Stage, least: usize) -> Result<(), Error> {
+    /// Writes the decisions of each kind if there are at least `least`.
+    async fn apply(&mut self, stage: &Stage, least: usize) -> Result<(), Error> {
         let review = |status| MemoryChange {
             review_status: Some(status),
             ..MemoryChange::default()
@@ -326,12 +245,12 @@ async fn bulk_update(
     match result.summary.failed {
         0 => Ok(()),
         failed => Err(Error::internal(format!(
-            "{failed} memories of the demo were refused"
+            "{failed} memories of the demo were rejected"
         ))),
     }
 }
 
-async fn make_roles(stage: &Stage) -> Result<(), Error> {
+async fn create_roles(stage: &Stage) -> Result<(), Error> {
     let owner = stage.act_as(cast::OWNER.handle);
     let service = &stage.service;
     for role in cast::ROLES {
@@ -346,11 +265,11 @@ async fn make_roles(stage: &Stage) -> Result<(), Error> {
                 deny: role.deny,
             },
         };
-        let made = service
+        let created = service
             .create_custom_role(&owner, cast::ORG_SLUG, &new)
             .await?;
-        let held = RoleRef::Custom(made.id);
-        let assignment = match made.workspace_id {
+        let held = RoleRef::Custom(created.id);
+        let assignment = match created.workspace_id {
             Some(workspace) => MemberAssignment::Workspace(workspace, Some(held)),
             None => MemberAssignment::Organization(held),
         };
@@ -365,14 +284,14 @@ async fn make_roles(stage: &Stage) -> Result<(), Error> {
                 ..CustomRoleUpdate::default()
             };
             service
-                .update_custom_role(&owner, cast::ORG_SLUG, made.id, &off, None)
+                .update_custom_role(&owner, cast::ORG_SLUG, created.id, &off, None)
                 .await?;
         }
     }
     Ok(())
 }
 
-async fn make_sources(stage: &Stage) -> Result<Vec<SourceId>, Error> {
+async fn create_sources(stage: &Stage) -> Result<Vec<SourceId>, Error> {
     let mut sources = Vec::with_capacity(cast::SOURCES.len());
     for (name, kind) in cast::SOURCES {
         let new = NewSource {

@@ -1,4 +1,4 @@
-//! What the demo remembers between two starts: in a file beside the data, never in the directory of the store.
+//! State of the demo between two starts: a file beside the data directory.
 
 use std::path::{Path, PathBuf};
 
@@ -7,66 +7,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::private_file::{self, PrivateFileError};
 
-/// How many memories the demo names.
+/// Memories listed in the state.
 pub(super) const MEMORY_IDS_MAX: usize = 2_000;
 
-/// Where the file of a data directory is: beside it, under the same name with `.demo.json` behind it.
+/// Returns the path of the state file: that of the data directory with `.demo.json` appended.
 #[must_use]
 pub fn state_path(data_dir: &Path) -> PathBuf {
     private_file::with_suffix(data_dir, ".demo.json")
 }
 
-/// How far the demo in a data directory is.
+/// State of the demo in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum DemoState {
-    /// It is being made. Where a start finds this, the making was interrupted.
+    /// The demo is being created; a start that finds this state follows an interruption.
     Seeding,
-    /// It was made whole.
+    /// The demo is complete.
     Ready(Box<Demo>),
 }
 
-/// A demo that was made.
+/// A complete demo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demo {
-    /// The organisation.
+    /// Organisation.
     pub org_id: OrgId,
-    /// Its name.
+    /// Name of the organisation.
     pub org_name: String,
-    /// Its slug.
+    /// Slug of the organisation.
     pub org_slug: String,
-    /// The first workspace.
+    /// First workspace.
     pub workspace_id: WorkspaceId,
-    /// Its slug.
+    /// Slug of the first workspace.
     pub workspace_slug: String,
-    /// Who the token acts as.
+    /// Member that the token acts as.
     pub bearer_member: MemberId,
-    /// A bearer token of an administrator.
+    /// Bearer token of an administrator.
     pub bearer_token: String,
-    /// Who the session acts as.
+    /// Member that the session acts as.
     pub session_member: MemberId,
-    /// A session of the owner.
+    /// Session of the owner.
     pub session_token: String,
-    /// A recall in the first workspace.
+    /// Recall in the first workspace.
     pub recall_id: RecallId,
     /// Up to 2,000 memories of the first workspace.
     pub memory_ids: Vec<MemoryId>,
-    /// The connector that is kept healthy.
+    /// Connector that is kept healthy.
     pub healthy_connector: ConnectorId,
-    /// The connector that is kept degraded.
+    /// Connector that is kept degraded.
     pub degraded_connector: ConnectorId,
-    /// How much was made.
+    /// Numbers of created records.
     pub counts: Counts,
 }
 
-/// How much was made.
+/// Numbers of created records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Memories in both workspaces.
     pub memories: u64,
-    /// Of them, those in the first one.
+    /// Memories in the first workspace.
     pub memories_in_first: u64,
-    /// Members, service accounts among them.
+    /// Members, including service accounts.
     pub members: u64,
     /// Sources.
     pub sources: u64,
@@ -78,27 +78,27 @@ pub struct Counts {
     pub chats: u64,
 }
 
-/// Why the file cannot be used.
+/// Reason for an unusable state file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// It cannot be read or written, or others may read it.
+    /// The file cannot be read or written, or is readable by others.
     #[error(transparent)]
     File(#[from] PrivateFileError),
-    /// It has something else in it.
-    #[error("{} is not the file of a demo: {reason}", path.display())]
+    /// The file has other contents.
+    #[error("{} is not a demo's state file: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
 
-/// Reads the file; `None` where there is none.
+/// Reads the state file; `None` if there is none.
 ///
 /// # Errors
-/// [`StateError`], one by one.
+/// [`StateError`].
 pub fn read_state(path: &Path) -> Result<Option<DemoState>, StateError> {
     let Some(text) = private_file::read(path)? else {
         return Ok(None);
@@ -112,7 +112,7 @@ pub fn read_state(path: &Path) -> Result<Option<DemoState>, StateError> {
     }
 }
 
-/// Writes the file, at once.
+/// Replaces the state file atomically.
 ///
 /// # Errors
 /// [`StateError::File`].

@@ -1,22 +1,22 @@
-//! Every metric, in one table: what is registered, what `/metrics` says of it and what the documentation lists.
+//! Table of all metrics, from which they are registered, described on `/metrics` and documented.
 
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, core::Collector,
 };
 
-/// How a metric behaves.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only ever grows, from nothing at the start of the process.
+    /// Number that only grows, from zero at the start of the process.
     Counter,
-    /// Goes up and down.
+    /// Number that goes up and down.
     Gauge,
-    /// Counts observations by size.
+    /// Distribution of observed values.
     Histogram,
 }
 
 impl Kind {
-    /// The word that the text format has for it.
+    /// Returns the type's name in the text format.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,16 +27,16 @@ impl Kind {
     }
 }
 
-/// What is said of one metric.
+/// Description of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its name, with the unit and, for counters, `_total` at the end.
+    /// Name, ending in the unit and, for counters, in `_total`.
     pub name: &'static str,
-    /// How it behaves.
+    /// Type.
     pub kind: Kind,
-    /// What tells its series apart.
+    /// Labels that distinguish its series.
     pub labels: &'static [&'static str],
-    /// One sentence, without a full stop.
+    /// One sentence without a full stop.
     pub help: &'static str,
 }
 
@@ -49,143 +49,143 @@ macro_rules! catalogue {
             help: $help,
         };)+
 
-        /// Every metric, in the order of the documentation.
+        /// All metrics, in the order of the documentation.
         pub const CATALOGUE: &[Description] = &[$($constant),+];
     };
 }
 
 catalogue! {
     REQUESTS = Counter "knowledge_http_requests_total" ["route", "method", "status"]
-        "Requests answered";
+        "Completed requests";
     REQUEST_DURATION = Histogram "knowledge_http_request_duration_seconds" ["route", "method"]
-        "Time from the end of a request's header to its answer";
+        "Time from the end of a request's header to its response";
     REQUESTS_IN_WORK = Gauge "knowledge_http_requests_in_work" []
-        "Requests whose body has arrived and whose answer has not been found yet";
+        "Requests in flight, counted once their body has arrived";
     REQUESTS_IN_WORK_MAX = Gauge "knowledge_http_requests_in_work_max" []
-        "Requests that may be in work at once";
-    REQUESTS_REFUSED = Counter "knowledge_http_requests_refused_total" ["reason"]
-        "Requests that the server refused without asking the service, or gave up on; in_work_full and body_memory_full are load shed";
+        "Maximum number of requests in flight";
+    REQUESTS_REJECTED = Counter "knowledge_http_requests_refused_total" ["reason"]
+        "Requests that the server itself answered with an error; in_work_full and body_memory_full are load shedding";
     REQUESTS_DROPPED = Counter "knowledge_http_requests_dropped_total" []
-        "Requests dropped unanswered because the client had gone or the server was stopped";
+        "Requests dropped without a response because the client disconnected or the server stopped";
     RATE_LIMITED = Counter "knowledge_http_requests_rate_limited_total" []
-        "Requests answered 429";
+        "Requests rejected with 429";
     REPLAYS = Counter "knowledge_http_idempotent_replays_total" []
-        "Answers that were those of an earlier request with the same idempotency key";
+        "Responses replayed for a repeated idempotency key";
     REQUEST_BYTES = Counter "knowledge_http_request_body_bytes_total" []
-        "Bytes of request bodies that arrived";
+        "Received bytes of request bodies";
     RESPONSE_BYTES = Counter "knowledge_http_response_body_bytes_total" []
-        "Bytes of the bodies of answers";
+        "Sent bytes of response bodies";
     CONNECTIONS_OPEN = Gauge "knowledge_http_connections_open" []
-        "Connections that are open";
+        "Open connections";
     CONNECTIONS_MAX = Gauge "knowledge_http_connections_max" []
-        "Connections that may be open at once";
+        "Maximum number of open connections";
     CONNECTIONS_ACCEPTED = Counter "knowledge_http_connections_accepted_total" []
         "Connections accepted";
     CONNECTIONS_CLOSED = Counter "knowledge_http_connections_closed_total" ["reason"]
         "Connections closed";
     ACCEPT_FAILURES = Counter "knowledge_http_accept_failures_total" []
-        "Times that accepting failed for want of files or memory";
+        "Failures to accept a connection for lack of file descriptors or memory";
     STORE_DURATION = Histogram "knowledge_store_operation_duration_seconds" ["method"]
-        "Time that the store took for one call";
+        "Duration of one call of the store";
     STORE_ERRORS = Counter "knowledge_store_errors_total" ["method", "kind"]
-        "Calls that the store failed";
+        "Failed calls of the store";
     STORE_CONFLICTS = Counter "knowledge_store_conflicts_total" []
-        "Commits that were refused because others had changed what they were decided on";
+        "Commits rejected because of a conflicting change";
     TRANSACTION_RETRIES = Counter "knowledge_store_transaction_retries_total" []
-        "Times that a transaction was decided anew";
+        "Transaction retries";
     STORE_COMMITS = Counter "knowledge_store_commits_total" []
-        "Commits that were applied";
+        "Applied commits";
     GROUP_COMMITS = Histogram "knowledge_store_group_commits" []
-        "Commits that were written and synced together";
+        "Commits written and synced together";
     SYNC_DURATION = Histogram "knowledge_store_sync_duration_seconds" []
         "Time to flush and sync one group of commits";
     SYNC_FAILURES = Counter "knowledge_store_sync_failures_total" []
-        "Groups of commits that could not be brought to the disk; one closes the store";
+        "Failures to sync a group of commits; one closes the store";
     STORE_OPEN = Gauge "knowledge_store_open" []
-        "1 while the store works, 0 once it refuses everything until it is opened again";
+        "1 while the store is open, 0 after an error has closed it";
     STORE_ENTRIES = Gauge "knowledge_store_entries" []
         "Entries in the store";
     STORE_CORRUPT_READS = Counter "knowledge_store_corrupt_reads_total" []
-        "Reads that met damaged data";
+        "Reads that found corrupt data";
     STORE_CHECKING = Gauge "knowledge_store_checking" []
-        "1 while every entry is checked in the background, after an unclean end";
+        "1 while every entry is being checked in the background after an unclean shutdown";
     STORE_DISK = Gauge "knowledge_store_disk_bytes" []
         "Size of the store's files";
     STORE_DISK_FREE = Gauge "knowledge_store_disk_free_bytes" []
-        "Bytes that are free on the file system of the store";
+        "Free bytes on the store's file system";
     MAINTENANCE_RUNS = Counter "knowledge_maintenance_runs_total" ["outcome"]
-        "Turns of the background maintenance";
-    MAINTENANCE_SWEPT = Counter "knowledge_maintenance_swept_total" []
-        "Due entries that the maintenance has dealt with";
+        "Runs of background maintenance";
+    MAINTENANCE_PURGED = Counter "knowledge_maintenance_swept_total" []
+        "Scheduled tasks completed by maintenance";
     MAINTENANCE_HOLDERS = Counter "knowledge_maintenance_holders_rewritten_total" []
-        "Holders of deleted roles that were given the role that replaced it";
+        "Holders of deleted roles moved to the replacement role";
     MAINTENANCE_LAST = Gauge "knowledge_maintenance_last_success_timestamp_seconds" []
-        "When a turn of the maintenance last came to its end, as Unix time; 0 before the first";
+        "Unix time of the last successful maintenance run; 0 before the first";
     MAINTENANCE_LAG = Gauge "knowledge_maintenance_lag_seconds" []
-        "How long the oldest due entry had been due when the last turn began";
+        "Delay of the oldest due task at the start of the last maintenance run";
     OUTBOX_EVENTS = Gauge "knowledge_outbox_events" []
-        "Events that are not expanded to their endpoints yet, counted up to 100";
+        "Events not yet fanned out to their endpoints, counted up to 100";
     OUTBOX_DELIVERIES = Gauge "knowledge_outbox_deliveries" []
-        "Deliveries that are neither made nor given up";
+        "Deliveries that are neither delivered nor dead-lettered";
     OUTBOX_AGE = Gauge "knowledge_outbox_oldest_age_seconds" []
-        "How long ago the oldest event happened that is not delivered or given up everywhere; 0 where there is none";
+        "Age of the oldest event that is not yet delivered or dead-lettered at every endpoint; 0 if none";
     OUTBOX_OVERDUE = Gauge "knowledge_outbox_overdue_seconds" []
-        "How long ago the longest waiting endpoint should have been sent something, which nobody does; 0 where there is none";
+        "Age of the oldest delivery that is due but unclaimed; 0 if none";
     ENDPOINTS_DISABLED = Gauge "knowledge_endpoints_disabled" []
-        "Webhooks and citation subscriptions that the service has switched off";
-    EVENTS_EXPANDED = Counter "knowledge_events_expanded_total" []
-        "Events that were expanded to their endpoints, if they had any";
-    DELIVERIES_MADE = Counter "knowledge_deliveries_queued_total" []
-        "Deliveries that events were expanded to";
-    DELIVERIES_GIVEN_UP = Counter "knowledge_deliveries_given_up_total" []
-        "Deliveries that became dead letters without a further attempt, since their endpoint is switched off";
+        "Webhooks and citation subscriptions that the service has disabled";
+    EVENTS_FANNED_OUT = Counter "knowledge_events_expanded_total" []
+        "Events fanned out to their endpoints, including events without endpoints";
+    DELIVERIES_QUEUED = Counter "knowledge_deliveries_queued_total" []
+        "Deliveries queued by fan-out";
+    DELIVERIES_DEAD_LETTERED = Counter "knowledge_deliveries_given_up_total" []
+        "Deliveries dead-lettered without a further attempt because their endpoint is inactive";
     DELIVERY_ATTEMPTS = Counter "knowledge_delivery_attempts_total" ["outcome"]
-        "Attempts of deliveries that came to an end";
+        "Completed delivery attempts";
     DELIVERY_FAILURES = Counter "knowledge_delivery_failures_total" ["reason"]
-        "Attempts of deliveries that were not answered with a 2xx status";
+        "Delivery attempts without a 2xx response";
     DELIVERY_DURATION = Histogram "knowledge_delivery_duration_seconds" []
-        "Time that an exchange with an endpoint took";
+        "Duration of an HTTP exchange with an endpoint";
     DELIVERIES_IN_FLIGHT = Gauge "knowledge_deliveries_in_flight" []
-        "Attempts that are under way or being recorded";
+        "Delivery attempts in flight or being recorded";
     DELIVERIES_IN_FLIGHT_MAX = Gauge "knowledge_deliveries_in_flight_max" []
-        "Attempts that may be under way at once; 0 where this server delivers nothing";
+        "Maximum number of delivery attempts in flight; 0 if this server delivers nothing";
     DISPATCH_FAILURES = Counter "knowledge_dispatch_failures_total" ["step"]
-        "Times that a step of delivering failed, and was tried again";
+        "Failed steps of the dispatcher, which are retried";
     TRACE_EXPORTS = Counter "knowledge_trace_exports_total" ["outcome"]
-        "Batches of spans handed to the collector";
+        "Batches of spans sent to the collector";
     BUILD_INFO = Gauge "knowledge_build_info" ["version"]
-        "Always 1; the labels tell what is running";
+        "Always 1; the version is in the labels";
     PROCESS_START = Gauge "process_start_time_seconds" []
-        "When the process started, as Unix time";
+        "Unix time at which the process started";
     PROCESS_CPU = Counter "process_cpu_seconds_total" []
-        "Processor time that the process has used, of its own and of the system for it";
+        "CPU time used by the process, user and system";
     PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" []
-        "Memory of the process that is in RAM";
+        "Resident memory of the process";
     PROCESS_VIRTUAL = Gauge "process_virtual_memory_bytes" []
-        "Address space of the process";
+        "Virtual memory of the process";
     PROCESS_FDS = Gauge "process_open_fds" []
-        "Files that the process has open";
+        "Open file descriptors of the process";
     PROCESS_FDS_MAX = Gauge "process_max_fds" []
-        "Files that the process may have open";
+        "Maximum number of open file descriptors of the process";
 }
 
-/// Bounds of the buckets of a request's duration, in seconds: from half a millisecond to the default time-out.
+/// Buckets of a request's duration, in seconds: from half a millisecond to the default timeout.
 pub(super) const REQUEST_BUCKETS: &[f64] = &[
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// Bounds of the buckets of a call of the store, in seconds: a read from the cache takes microseconds.
+/// Buckets of a store call's duration, in seconds: a read from the cache takes microseconds.
 pub(super) const STORE_BUCKETS: &[f64] = &[
     0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1,
     0.25, 1.0, 5.0,
 ];
 
-/// Bounds of the buckets of an exchange with an endpoint, in seconds: up to what the whole of it may take.
+/// Buckets of a delivery attempt's duration, in seconds: up to its timeout.
 pub(super) const DELIVERY_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0,
 ];
 
-/// What is described wrongly would be found by the first start and by every test: nothing of it depends on data.
+/// Reason why registration cannot fail: the catalogue depends on no data, so tests find errors.
 const WELL_FORMED: &str = "the catalogue holds valid, distinct names";
 
 impl Description {
@@ -211,7 +211,7 @@ impl Description {
     }
 }
 
-/// Shows these collectors with the others of the registry.
+/// Registers these collectors.
 pub(super) fn register(registry: &prometheus::Registry, collectors: Vec<Box<dyn Collector>>) {
     for collector in collectors {
         registry.register(collector).expect(WELL_FORMED);
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_end_as_their_kind_wants() {
+    fn metric_names_are_unique_and_suffixed_by_kind() {
         let names: HashSet<_> = CATALOGUE.iter().map(|metric| metric.name).collect();
         assert_eq!(names.len(), CATALOGUE.len());
         for metric in CATALOGUE {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_grow() {
+    fn histogram_buckets_ascend() {
         for buckets in [REQUEST_BUCKETS, STORE_BUCKETS, DELIVERY_BUCKETS] {
             assert!(buckets.is_sorted_by(|a, b| a < b));
         }

@@ -1,30 +1,32 @@
-//! What the deliveries count, and what the outbox holds when somebody asks.
+//! Metrics of deliveries, and of the outbox as of the last scrape.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use knowledge_core::model::{DeliveryFailureCode, Timestamp};
-use knowledge_core::service::{Attempt, Expanded, Finished, KnowledgeService, OutboxStatus};
+use knowledge_core::service::{
+    Attempt, AttemptOutcome, FanOutReport, KnowledgeService, OutboxStatus,
+};
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
     self, DELIVERY_BUCKETS, ENDPOINTS_DISABLED, OUTBOX_AGE, OUTBOX_DELIVERIES, OUTBOX_EVENTS,
     OUTBOX_OVERDUE, register,
 };
-use super::scraped::{Readings, Scraped};
+use super::scrape::{Samples, ScrapeCollector};
 use crate::explain::explain;
 
-/// How long a scrape waits for the outbox. Without an answer it shows everything else.
+/// Time that a scrape waits for the outbox. On timeout it shows everything else.
 const OUTBOX_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 const STATUS_CLASSES: [&str; 4] = ["http_3xx", "http_4xx", "http_5xx", "http_other"];
 
-/// The numbers of the deliveries of one service.
+/// Metrics of the deliveries of one service.
 #[derive(Clone, Debug)]
 pub struct DeliveryMetrics {
-    events_expanded: IntCounter,
+    events_fanned_out: IntCounter,
     queued: IntCounter,
-    given_up: IntCounter,
+    dead_lettered: IntCounter,
     attempts: IntCounterVec,
     failures: IntCounterVec,
     duration: HistogramVec,
@@ -34,63 +36,63 @@ pub struct DeliveryMetrics {
     outbox: Arc<Mutex<Option<Outbox>>>,
 }
 
-/// The outbox as it was last read.
+/// Outbox status at the last read.
 #[derive(Clone, Copy, Debug)]
 struct Outbox {
     status: OutboxStatus,
     at: Timestamp,
 }
 
-/// What the dispatcher does again and again.
+/// Step of the dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DispatchStep {
-    Expand,
+    FanOut,
     Claim,
     Renew,
     Record,
-    /// A whole turn, which panicked.
-    Turn,
+    /// A whole run, which panicked.
+    Run,
 }
 
 impl DispatchStep {
     const ALL: [Self; 5] = [
-        Self::Expand,
+        Self::FanOut,
         Self::Claim,
         Self::Renew,
         Self::Record,
-        Self::Turn,
+        Self::Run,
     ];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
-            Self::Expand => "expand",
+            Self::FanOut => "expand",
             Self::Claim => "claim",
             Self::Renew => "renew",
             Self::Record => "record",
-            Self::Turn => "turn",
+            Self::Run => "turn",
         }
     }
 }
 
-/// What became of the record of an attempt.
+/// Result of recording an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recorded {
-    /// Core has taken it so.
-    As(Finished),
-    /// Core cannot take it.
-    Not,
+pub(crate) enum RecordResult {
+    /// The service recorded it with this outcome.
+    Recorded(AttemptOutcome),
+    /// The service could not record it.
+    Unrecorded,
 }
 
-impl Recorded {
+impl RecordResult {
     const LABELS: [&str; 5] = ["delivered", "retry", "dead", "lease_lost", "unrecorded"];
 
     const fn label(self) -> &'static str {
         match self {
-            Self::As(Finished::Delivered) => "delivered",
-            Self::As(Finished::Retry(_)) => "retry",
-            Self::As(Finished::Dead(_)) => "dead",
-            Self::As(Finished::LeaseLost) => "lease_lost",
-            Self::Not => "unrecorded",
+            Self::Recorded(AttemptOutcome::Delivered) => "delivered",
+            Self::Recorded(AttemptOutcome::Retry(_)) => "retry",
+            Self::Recorded(AttemptOutcome::Dead(_)) => "dead",
+            Self::Recorded(AttemptOutcome::LeaseLost) => "lease_lost",
+            Self::Unrecorded => "unrecorded",
         }
     }
 }
@@ -98,9 +100,9 @@ impl Recorded {
 impl DeliveryMetrics {
     pub(super) fn new() -> Self {
         let metrics = Self {
-            events_expanded: catalogue::EVENTS_EXPANDED.counter(),
-            queued: catalogue::DELIVERIES_MADE.counter(),
-            given_up: catalogue::DELIVERIES_GIVEN_UP.counter(),
+            events_fanned_out: catalogue::EVENTS_FANNED_OUT.counter(),
+            queued: catalogue::DELIVERIES_QUEUED.counter(),
+            dead_lettered: catalogue::DELIVERIES_DEAD_LETTERED.counter(),
             attempts: catalogue::DELIVERY_ATTEMPTS.counters(),
             failures: catalogue::DELIVERY_FAILURES.counters(),
             duration: catalogue::DELIVERY_DURATION.histograms(DELIVERY_BUCKETS),
@@ -109,8 +111,8 @@ impl DeliveryMetrics {
             dispatch_failures: catalogue::DISPATCH_FAILURES.counters(),
             outbox: Arc::default(),
         };
-        // A series that is there from the start has a rate from the first time that it moves.
-        for outcome in Recorded::LABELS {
+        // A series that exists from the start has a rate from its first increment.
+        for outcome in RecordResult::LABELS {
             metrics.attempts.with_label_values(&[outcome]);
         }
         let codes = DeliveryFailureCode::ALL.iter();
@@ -128,7 +130,7 @@ impl DeliveryMetrics {
 
     pub(super) fn register(&self, registry: &Registry) {
         let this = self.clone();
-        let outbox = Scraped::new(
+        let outbox = ScrapeCollector::new(
             &[
                 OUTBOX_EVENTS,
                 OUTBOX_DELIVERIES,
@@ -138,15 +140,15 @@ impl DeliveryMetrics {
             ],
             {
                 let outbox = Arc::clone(&self.outbox);
-                move |readings| show(&outbox, readings)
+                move |samples| show(&outbox, samples)
             },
         );
         register(
             registry,
             vec![
-                Box::new(this.events_expanded),
+                Box::new(this.events_fanned_out),
                 Box::new(this.queued),
-                Box::new(this.given_up),
+                Box::new(this.dead_lettered),
                 Box::new(this.attempts),
                 Box::new(this.failures),
                 Box::new(this.duration),
@@ -158,18 +160,18 @@ impl DeliveryMetrics {
         );
     }
 
-    /// Reads what is on its way, for what is rendered next. What cannot be read is not shown.
+    /// Reads the outbox status for the next rendering. On failure its metrics are omitted.
     pub async fn read_outbox(&self, service: &KnowledgeService) {
         let read = tokio::time::timeout(OUTBOX_READ_TIMEOUT, service.outbox_status()).await;
         let status = match read {
             Ok(Ok(status)) => Some(status),
             Ok(Err(error)) => {
                 let detail = explain(&error);
-                tracing::warn!(detail, "the outbox cannot be read for its metrics");
+                tracing::warn!(detail, "reading the outbox for its metrics failed");
                 None
             }
             Err(_) => {
-                tracing::warn!("the outbox is not read in time for its metrics");
+                tracing::warn!("reading the outbox for its metrics timed out");
                 None
             }
         };
@@ -183,24 +185,24 @@ impl DeliveryMetrics {
         self.in_flight_max.set(exchanges);
     }
 
-    pub(crate) fn expanded(&self, expanded: &Expanded) {
-        self.events_expanded.inc_by(expanded.events);
+    pub(crate) fn record_fan_out(&self, expanded: &FanOutReport) {
+        self.events_fanned_out.inc_by(expanded.events);
         self.queued.inc_by(expanded.deliveries);
-        self.gave_up(expanded.given_up);
+        self.record_dead_letters(expanded.dead_lettered);
     }
 
-    pub(crate) fn gave_up(&self, deliveries: u64) {
-        self.given_up.inc_by(deliveries);
+    pub(crate) fn record_dead_letters(&self, deliveries: u64) {
+        self.dead_lettered.inc_by(deliveries);
     }
 
-    /// An attempt is under way until what is returned is dropped.
-    pub(crate) fn exchange_begins(&self) -> InFlight {
+    /// Counts an attempt as in flight until the result is dropped.
+    pub(crate) fn start_attempt(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
-    /// An exchange has ended.
-    pub(crate) fn exchanged(&self, attempt: &Attempt) {
+    /// Records a completed exchange.
+    pub(crate) fn record_attempt(&self, attempt: &Attempt) {
         self.duration
             .with_label_values::<&str>(&[])
             .observe(attempt.duration.as_secs_f64());
@@ -209,19 +211,19 @@ impl DeliveryMetrics {
         }
     }
 
-    /// What came of an attempt is recorded, or will not be.
-    pub(crate) fn recorded(&self, recorded: Recorded) {
-        self.attempts.with_label_values(&[recorded.label()]).inc();
+    /// Records the result of recording an attempt.
+    pub(crate) fn record_result(&self, result: RecordResult) {
+        self.attempts.with_label_values(&[result.label()]).inc();
     }
 
-    /// A step has failed, and will be tried again.
-    pub(crate) fn failed(&self, step: DispatchStep) {
+    /// Records a failed step, which will be retried.
+    pub(crate) fn record_failure(&self, step: DispatchStep) {
         let labels = &[step.label()];
         self.dispatch_failures.with_label_values(labels).inc();
     }
 }
 
-/// An attempt that is under way.
+/// Attempt that counts as in flight until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight(IntGauge);
 
@@ -231,7 +233,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Why an attempt is no success, as a label.
+/// Returns the label of a failed attempt's reason; `None` if the attempt succeeded.
 fn failure(attempt: &Attempt) -> Option<&'static str> {
     match &attempt.outcome {
         Ok(answer) => match answer.status {
@@ -247,23 +249,23 @@ fn failure(attempt: &Attempt) -> Option<&'static str> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "the format has floating-point numbers alone"
+    reason = "the format has only floating-point numbers"
 )]
-fn show(outbox: &Mutex<Option<Outbox>>, readings: &mut Readings) {
+fn show(outbox: &Mutex<Option<Outbox>>, samples: &mut Samples) {
     let read = *outbox.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(Outbox { status, at }) = read else {
         return;
     };
-    readings.number(&OUTBOX_EVENTS, status.unexpanded);
-    readings.number(&OUTBOX_DELIVERIES, status.undelivered);
+    samples.integer(&OUTBOX_EVENTS, status.unexpanded);
+    samples.integer(&OUTBOX_DELIVERIES, status.undelivered);
     for (description, since) in [
         (&OUTBOX_AGE, status.oldest),
         (&OUTBOX_OVERDUE, status.overdue_since),
     ] {
         let long = since.map_or(Duration::ZERO, |since| at.since(since));
-        readings.real(description, long.as_millis() as f64 / 1e3);
+        samples.float(description, long.as_millis() as f64 / 1e3);
     }
-    readings.number(&ENDPOINTS_DISABLED, status.disabled_endpoints);
+    samples.integer(&ENDPOINTS_DISABLED, status.disabled_endpoints);
 }
 
 #[cfg(test)]
@@ -271,14 +273,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use knowledge_core::model::DeliveryFailure;
-    use knowledge_core::service::DeliveryAnswer;
+    use knowledge_core::service::DeliveryResponse;
 
     use super::*;
 
     fn answered(status: u16) -> Attempt {
         Attempt {
             duration: Duration::from_millis(3),
-            outcome: Ok(DeliveryAnswer {
+            outcome: Ok(DeliveryResponse {
                 status,
                 retry_after: None,
             }),
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_counted_by_their_class() {
+    fn failures_are_counted_by_class() {
         for (status, reason) in [
             (200, None),
             (299, None),
@@ -308,30 +310,30 @@ mod tests {
     }
 
     #[test]
-    fn every_label_that_is_used_is_there_from_the_start() {
+    fn label_values_are_initialized_from_the_start() {
         let metrics = DeliveryMetrics::new();
         let before = (series(&metrics.attempts), series(&metrics.failures));
         let recorded = [
-            Recorded::As(Finished::Delivered),
-            Recorded::As(Finished::Retry(Timestamp::UNIX_EPOCH)),
-            Recorded::As(Finished::Dead(None)),
-            Recorded::As(Finished::LeaseLost),
-            Recorded::Not,
+            RecordResult::Recorded(AttemptOutcome::Delivered),
+            RecordResult::Recorded(AttemptOutcome::Retry(Timestamp::UNIX_EPOCH)),
+            RecordResult::Recorded(AttemptOutcome::Dead(None)),
+            RecordResult::Recorded(AttemptOutcome::LeaseLost),
+            RecordResult::Unrecorded,
         ];
         for recorded in recorded {
-            metrics.recorded(recorded);
+            metrics.record_result(recorded);
         }
         for status in [204, 301, 404, 500, 600] {
-            metrics.exchanged(&answered(status));
+            metrics.record_attempt(&answered(status));
         }
         let after = (series(&metrics.attempts), series(&metrics.failures));
         assert_eq!(after, before);
         assert_eq!(before.0, recorded.len());
     }
 
-    /// Those of what was never sent are no reasons of attempts.
+    /// Deliveries that were never sent have no attempts and so no reasons.
     #[test]
-    fn the_reasons_of_failures_are_those_of_the_documentation() {
+    fn failure_reasons_match_documentation() {
         use prometheus::core::Collector;
         let families = DeliveryMetrics::new().failures.collect();
         let series = families.iter().flat_map(|family| family.get_metric());
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ages_are_those_of_the_oldest_event_and_of_the_first_turn() {
+    fn ages_are_of_oldest_event_and_first_ready_entry() {
         let metrics = DeliveryMetrics::new();
         let registry = Registry::new();
         metrics.register(&registry);

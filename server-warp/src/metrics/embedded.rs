@@ -1,4 +1,4 @@
-//! The statistics of an embedded store.
+//! Statistics of an embedded store.
 
 use std::sync::{Arc, Weak};
 
@@ -8,12 +8,12 @@ use super::catalogue::{
     GROUP_COMMITS, STORE_CHECKING, STORE_COMMITS, STORE_CORRUPT_READS, STORE_DISK, STORE_DISK_FREE,
     STORE_ENTRIES, STORE_OPEN, SYNC_DURATION, SYNC_FAILURES,
 };
-use super::scraped::{Readings, Scraped};
+use super::scrape::{Samples, ScrapeCollector};
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
-/// The metrics of this store, for as long as others keep it open.
-pub(super) fn scraped(store: &Arc<dyn Embedded>) -> Scraped {
+/// Returns a collector of this store's metrics for as long as others keep it open.
+pub(super) fn collector(store: &Arc<dyn Embedded>) -> ScrapeCollector {
     let store: Weak<dyn Embedded> = Arc::downgrade(store);
     let descriptions = [
         STORE_COMMITS,
@@ -27,21 +27,21 @@ pub(super) fn scraped(store: &Arc<dyn Embedded>) -> Scraped {
         STORE_DISK,
         STORE_DISK_FREE,
     ];
-    Scraped::new(&descriptions, move |readings| {
+    ScrapeCollector::new(&descriptions, move |samples| {
         if let Some(store) = store.upgrade() {
-            read(&*store, readings);
+            read(&*store, samples);
         }
     })
 }
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "the format has floating-point numbers alone"
+    reason = "the format has only floating-point numbers"
 )]
-fn read(store: &dyn Embedded, readings: &mut Readings) {
+fn read(store: &dyn Embedded, samples: &mut Samples) {
     let stats = store.stats();
-    readings.number(&STORE_COMMITS, stats.commits);
-    readings.histogram(
+    samples.integer(&STORE_COMMITS, stats.commits);
+    samples.histogram(
         &GROUP_COMMITS,
         stats
             .group_commits
@@ -50,7 +50,7 @@ fn read(store: &dyn Embedded, readings: &mut Readings) {
         stats.group_commits.count(),
         stats.group_commits.sum() as f64,
     );
-    readings.histogram(
+    samples.histogram(
         &SYNC_DURATION,
         stats
             .sync_micros
@@ -59,14 +59,14 @@ fn read(store: &dyn Embedded, readings: &mut Readings) {
         stats.sync_micros.count(),
         stats.sync_time_total.as_secs_f64(),
     );
-    readings.number(&SYNC_FAILURES, stats.sync_failures);
-    readings.number(&STORE_OPEN, u64::from(store.closed_because().is_none()));
-    readings.number(&STORE_ENTRIES, stats.entries);
-    readings.number(&STORE_CORRUPT_READS, stats.corrupt_reads);
+    samples.integer(&SYNC_FAILURES, stats.sync_failures);
+    samples.integer(&STORE_OPEN, u64::from(store.close_reason().is_none()));
+    samples.integer(&STORE_ENTRIES, stats.entries);
+    samples.integer(&STORE_CORRUPT_READS, stats.corrupt_reads);
     let is_checking = stats.check == CheckState::Running;
-    readings.number(&STORE_CHECKING, u64::from(is_checking));
-    readings.number(&STORE_DISK, stats.disk_bytes);
+    samples.integer(&STORE_CHECKING, u64::from(is_checking));
+    samples.integer(&STORE_DISK, stats.disk_bytes);
     if let Some(bytes) = stats.disk_free_bytes {
-        readings.number(&STORE_DISK_FREE, bytes);
+        samples.integer(&STORE_DISK_FREE, bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! `GET /metrics`, on an address of its own.
+//! `GET /metrics` on its own address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use tokio::task::JoinHandle;
 
 use super::Metrics;
 use crate::explain::explain;
-use crate::net::{BindError, NetConfig, Refusal, Responder, Server, ShutdownReport};
+use crate::net::{BindError, NetConfig, Rejection, Responder, Server, ShutdownReport};
 
-/// The path of the metrics.
+/// Path of the metrics.
 pub const METRICS_PATH: &str = "/metrics";
 
-/// Connections to the metrics at once: a scraper or two, and somebody who looks.
+/// Maximum number of open connections: a scraper or two, and a person.
 const CONNECTIONS_MAX: usize = 16;
-/// Scrapes in work at once.
+/// Maximum number of scrapes in flight.
 const REQUESTS_IN_WORK_MAX: usize = 4;
-/// No scrape has a body.
+/// Scrapes have no body.
 const BODY_BYTES_MAX: usize = 1;
-/// Scrapes take milliseconds: nothing is worth waiting for when the server stops.
+/// Scrapes take milliseconds, so a shutdown need not wait long.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Answers scrapes.
+/// Responder to scrapes.
 #[derive(Clone, Debug)]
 struct MetricsResponder {
     metrics: Arc<Metrics>,
     service: KnowledgeService,
 }
 
-/// Metrics that are being served. Dropping it ends that too, without waiting for it.
+/// Running server of the metrics. Dropping it shuts the server down without waiting.
 #[derive(Debug)]
 pub struct Endpoint {
     local_addr: SocketAddr,
@@ -44,24 +44,26 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The address that it listens on, with the port that it was given.
+    /// Returns the address that it listens on, with the assigned port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Finishes the scrape that is in work, and ends.
+    /// Shuts down after the scrape in flight.
     pub async fn stop(self) {
-        // A server that has ended already wants no more.
+        // The send fails only if the server has already ended.
         let _ = self.stop.send(());
         if let Err(error) = self.task.await {
-            tracing::error!(%error, "serving the metrics panicked");
+            tracing::error!(%error, "metrics endpoint panicked");
         }
     }
 }
 
-/// Serves the metrics on an address of their own, from now on, beside `/healthz` and the `/readyz` of this service.
-/// What serves them counts nothing of itself.
+/// Serves the metrics on their own address from now on.
+///
+/// The address also has `/healthz` and the `/readyz` of this service. Scrapes themselves are not
+/// counted.
 ///
 /// # Errors
 /// Those of [`Server::bind`].
@@ -83,7 +85,7 @@ pub async fn serve(
     tracing::info!("metrics on http://{local_addr}{METRICS_PATH}");
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(server.run(async {
-        // Dropped is told too.
+        // A dropped sender means shutdown as well.
         let _ = stopped.await;
     }));
     Ok(Endpoint {
@@ -98,7 +100,7 @@ impl Responder for MetricsResponder {
         if request.uri().path() != METRICS_PATH {
             return plain(
                 StatusCode::NOT_FOUND,
-                "there is nothing here but /metrics\n",
+                "not found; metrics are at /metrics\n",
             );
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -109,7 +111,7 @@ impl Responder for MetricsResponder {
         }
         self.metrics.deliveries().read_outbox(&self.service).await;
         let mut response = plain(StatusCode::OK, "");
-        // hyper leaves the body out of an answer to HEAD and keeps its length.
+        // hyper omits the body of a response to HEAD and keeps its length.
         *response.body_mut() = self.metrics.render().into();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));
@@ -117,8 +119,8 @@ impl Responder for MetricsResponder {
         response
     }
 
-    fn refuse(&self, _: &Method, _: &Uri, refusal: &Refusal) -> Response<Bytes> {
-        plain(refusal.status(), "")
+    fn reject(&self, _: &Method, _: &Uri, rejection: &Rejection) -> Response<Bytes> {
+        plain(rejection.status(), "")
     }
 
     async fn ready(&self) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What the network half of the server counts.
+//! Metrics of the HTTP server.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use http::{Method, StatusCode};
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{self, REQUEST_BUCKETS, register};
-use crate::net::Refusal;
+use crate::net::Rejection;
 
-/// The label of a request whose path is none of the server's: a series for each path that somebody tries would be
-/// as many as they like.
+/// Route label of a request without a matching route. Its path would let clients create any number
+/// of series.
 pub const ROUTE_UNMATCHED: &str = "unmatched";
 
-/// The label of a method that HTTP does not define.
+/// Label of a method that HTTP does not define.
 const METHOD_OTHER: &str = "_OTHER";
 
-/// The numbers of one server. Those that nothing registers are counted and shown to nobody.
+/// Metrics of one HTTP server. Without a registry they are recorded but not exported.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {
     requests: IntCounterVec,
     duration: HistogramVec,
     in_work: IntGauge,
     in_work_max: IntGauge,
-    refused: IntCounterVec,
+    rejected: IntCounterVec,
     dropped: IntCounter,
     rate_limited: IntCounter,
     replays: IntCounter,
@@ -35,9 +35,9 @@ pub struct HttpMetrics {
     accept_failures: IntCounter,
 }
 
-/// An answer, as far as it is counted.
+/// Facts about a response that are recorded in metrics.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered<'a> {
+pub(crate) struct ResponseSummary<'a> {
     pub(crate) route: &'static str,
     pub(crate) method: &'a Method,
     pub(crate) status: StatusCode,
@@ -47,24 +47,24 @@ pub(crate) struct Answered<'a> {
     pub(crate) is_replay: bool,
 }
 
-/// Why a connection was closed.
+/// Reason for which a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// By either side, between two requests or after the last answer.
+    /// Closed by either side between two requests or after the last response.
     Finished,
-    /// No whole header in time, which is also how an idle connection ends.
+    /// No complete header arrived in time, which is also how an idle connection ends.
     HeaderTimeout,
-    /// The TLS handshake failed, or did not come to its end in time.
+    /// The TLS handshake failed or timed out.
     Handshake,
-    /// What came was no HTTP, or its header was too long.
+    /// The request was not HTTP, or its header was too long.
     Malformed,
-    /// The client took nothing of its answer for too long.
+    /// The client did not read its response for too long.
     WriteStalled,
-    /// The client broke it off.
+    /// The client aborted the connection.
     Broken,
-    /// The server was stopped.
+    /// The server shut down.
     Shutdown,
-    /// The server was stopped, and its time was up.
+    /// The server shut down and its deadline passed.
     Killed,
 }
 
@@ -101,7 +101,7 @@ impl Default for HttpMetrics {
             duration: catalogue::REQUEST_DURATION.histograms(REQUEST_BUCKETS),
             in_work: catalogue::REQUESTS_IN_WORK.gauge(),
             in_work_max: catalogue::REQUESTS_IN_WORK_MAX.gauge(),
-            refused: catalogue::REQUESTS_REFUSED.counters(),
+            rejected: catalogue::REQUESTS_REJECTED.counters(),
             dropped: catalogue::REQUESTS_DROPPED.counter(),
             rate_limited: catalogue::RATE_LIMITED.counter(),
             replays: catalogue::REPLAYS.counter(),
@@ -113,9 +113,9 @@ impl Default for HttpMetrics {
             connections_closed: catalogue::CONNECTIONS_CLOSED.counters(),
             accept_failures: catalogue::ACCEPT_FAILURES.counter(),
         };
-        // A series that is there from the start has a rate from the first time that it moves.
-        for reason in Refusal::REASONS {
-            metrics.refused.with_label_values(&[reason]);
+        // A series that exists from the start has a rate from its first increment.
+        for reason in Rejection::REASONS {
+            metrics.rejected.with_label_values(&[reason]);
         }
         for reason in CloseReason::ALL {
             metrics
@@ -136,7 +136,7 @@ impl HttpMetrics {
                 Box::new(this.duration),
                 Box::new(this.in_work),
                 Box::new(this.in_work_max),
-                Box::new(this.refused),
+                Box::new(this.rejected),
                 Box::new(this.dropped),
                 Box::new(this.rate_limited),
                 Box::new(this.replays),
@@ -151,58 +151,58 @@ impl HttpMetrics {
         );
     }
 
-    /// What the server can hold at most, once it knows.
+    /// Sets the limits of the server, once they are known.
     pub(crate) fn set_capacity(&self, connections_max: usize, requests_in_work_max: usize) {
         let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
         self.connections_max.set(gauge(connections_max));
         self.in_work_max.set(gauge(requests_in_work_max));
     }
 
-    /// A connection that is open until the answer is dropped.
-    pub(crate) fn accepted(&self) -> OpenConnection {
+    /// Counts a connection as open until the result is dropped.
+    pub(crate) fn open_connection(&self) -> OpenConnection {
         self.connections_accepted.inc();
         OpenConnection {
-            _open: Raised::new(&self.connections_open),
+            _open: GaugeGuard::new(&self.connections_open),
             closed: self.connections_closed.clone(),
         }
     }
 
-    pub(crate) fn accept_failed(&self) {
+    pub(crate) fn record_accept_failure(&self) {
         self.accept_failures.inc();
     }
 
-    /// A request that is in work until the answer is dropped.
-    pub(crate) fn in_work(&self) -> Raised {
-        Raised::new(&self.in_work)
+    /// Counts a request as in flight until the result is dropped.
+    pub(crate) fn start_request(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.in_work)
     }
 
-    pub(crate) fn refused(&self, refusal: &Refusal) {
-        self.refused.with_label_values(&[refusal.reason()]).inc();
+    pub(crate) fn record_rejection(&self, rejection: &Rejection) {
+        self.rejected.with_label_values(&[rejection.reason()]).inc();
     }
 
-    pub(crate) fn dropped(&self, bytes_in: u64) {
+    pub(crate) fn record_drop(&self, bytes_in: u64) {
         self.dropped.inc();
         self.request_bytes.inc_by(bytes_in);
     }
 
-    pub(crate) fn answered(&self, answered: &Answered<'_>) {
-        let method = method_label(answered.method);
-        let route = answered.route;
+    pub(crate) fn record_response(&self, response: &ResponseSummary<'_>) {
+        let method = method_label(response.method);
+        let route = response.route;
         self.requests
-            .with_label_values(&[route, method, answered.status.as_str()])
+            .with_label_values(&[route, method, response.status.as_str()])
             .inc();
         self.duration
             .with_label_values(&[route, method])
-            .observe(answered.duration.as_secs_f64());
-        self.request_bytes.inc_by(answered.bytes_in);
-        self.response_bytes.inc_by(answered.bytes_out);
-        self.replays.inc_by(u64::from(answered.is_replay));
-        let is_rate_limited = answered.status == StatusCode::TOO_MANY_REQUESTS;
+            .observe(response.duration.as_secs_f64());
+        self.request_bytes.inc_by(response.bytes_in);
+        self.response_bytes.inc_by(response.bytes_out);
+        self.replays.inc_by(u64::from(response.is_replay));
+        let is_rate_limited = response.status == StatusCode::TOO_MANY_REQUESTS;
         self.rate_limited.inc_by(u64::from(is_rate_limited));
     }
 }
 
-/// A method as a label: those that HTTP defines, so that nobody makes series with methods of their own.
+/// Returns a method as a label. Only methods that HTTP defines have one, which bounds the series.
 pub(crate) fn method_label(method: &Method) -> &str {
     match *method {
         Method::GET
@@ -218,27 +218,27 @@ pub(crate) fn method_label(method: &Method) -> &str {
     }
 }
 
-/// A gauge that is one higher until this is dropped.
+/// Guard that keeps a gauge one higher until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Raised(IntGauge);
+pub(crate) struct GaugeGuard(IntGauge);
 
-impl Raised {
+impl GaugeGuard {
     fn new(gauge: &IntGauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Raised {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-/// A connection that counts as open until this is dropped.
+/// Connection that counts as open until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
-    _open: Raised,
+    _open: GaugeGuard,
     closed: IntCounterVec,
 }
 

@@ -1,9 +1,9 @@
-//! What the work in the background counts.
+//! Metrics of background maintenance.
 
 use std::time::Duration;
 
 use knowledge_core::model::Timestamp;
-use knowledge_core::service::Maintained;
+use knowledge_core::service::MaintenanceReport;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{self, register};
@@ -11,11 +11,11 @@ use super::catalogue::{self, register};
 const OK: &str = "ok";
 const FAILED: &str = "failed";
 
-/// The numbers of the maintenance of one service.
+/// Metrics of the maintenance of one service.
 #[derive(Clone, Debug)]
 pub struct MaintenanceMetrics {
     runs: IntCounterVec,
-    swept: IntCounter,
+    purged: IntCounter,
     holders_rewritten: IntCounter,
     last_success: IntGauge,
     lag: IntGauge,
@@ -29,7 +29,7 @@ impl MaintenanceMetrics {
         }
         Self {
             runs,
-            swept: catalogue::MAINTENANCE_SWEPT.counter(),
+            purged: catalogue::MAINTENANCE_PURGED.counter(),
             holders_rewritten: catalogue::MAINTENANCE_HOLDERS.counter(),
             last_success: catalogue::MAINTENANCE_LAST.gauge(),
             lag: catalogue::MAINTENANCE_LAG.gauge(),
@@ -42,7 +42,7 @@ impl MaintenanceMetrics {
             registry,
             vec![
                 Box::new(this.runs),
-                Box::new(this.swept),
+                Box::new(this.purged),
                 Box::new(this.holders_rewritten),
                 Box::new(this.last_success),
                 Box::new(this.lag),
@@ -50,21 +50,21 @@ impl MaintenanceMetrics {
         );
     }
 
-    /// How late the turn that begins finds what is due.
-    pub(crate) fn began(&self, now: Timestamp, oldest_due: Option<Timestamp>) {
+    /// Records the start of a run and the delay of its oldest due task.
+    pub(crate) fn record_start(&self, now: Timestamp, oldest_due: Option<Timestamp>) {
         let late = oldest_due.map_or(0, |due| now.as_millis().saturating_sub(due.as_millis()));
         let late = Duration::from_millis(u64::try_from(late).unwrap_or(0));
         self.lag.set(seconds(late));
     }
 
-    /// A part of the work is done.
-    pub(crate) fn did(&self, done: &Maintained) {
-        self.swept.inc_by(done.swept);
+    /// Records a completed part of a run.
+    pub(crate) fn record_progress(&self, done: &MaintenanceReport) {
+        self.purged.inc_by(done.purged);
         self.holders_rewritten.inc_by(done.holders_rewritten);
     }
 
-    /// The turn has come to its end, or failed.
-    pub(crate) fn ended(&self, succeeded: bool, now: Timestamp) {
+    /// Records the end of a run.
+    pub(crate) fn record_end(&self, succeeded: bool, now: Timestamp) {
         let outcome = if succeeded { OK } else { FAILED };
         self.runs.with_label_values(&[outcome]).inc();
         if succeeded {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lag_is_that_of_the_oldest_due_entry() {
+    fn maintenance_lag_is_that_of_oldest_due_task() {
         let metrics = MaintenanceMetrics::new();
         let now = Timestamp::from_millis(100_000);
         for (oldest_due, lag) in [
@@ -92,7 +92,7 @@ mod tests {
             (Some(Timestamp::from_millis(200_000)), 0),
             (None, 0),
         ] {
-            metrics.began(now, oldest_due);
+            metrics.record_start(now, oldest_due);
             assert_eq!(metrics.lag.get(), lag, "{oldest_due:?}");
         }
     }

@@ -1,11 +1,13 @@
-//! Numbers for an operator, as Prometheus reads them.
+//! Metrics in the Prometheus format.
 //!
-//! Nothing here is global: each server has its [`Metrics`], so that several in one process count apart. What happens
-//! often is counted where it happens; what the store and the operating system know is read when somebody asks.
-//! The label of a request is its route, never its path, so that no client makes series.
+//! Nothing here is global: each server has its own [`Metrics`], so that several in one process are
+//! counted separately. Frequent events are counted when they happen; statistics of the store and
+//! the operating system are read on each scrape. A request is labelled with its route, never its
+//! path, so that clients cannot create series.
 //!
-//! The library is `prometheus`: it keeps its numbers in a registry that is a value, and writes the text format that
-//! every scraper of the last ten years reads. The facade `metrics` records into one recorder per process.
+//! The library is `prometheus`: it keeps its metrics in a registry that is a value, and writes the
+//! text format that every scraper of the last ten years reads. The `metrics` facade supports only
+//! one recorder per process.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -19,19 +21,19 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let numbers = Metrics::new();
-//! let store = numbers.meter_store(Arc::new(MemoryStore::new()));
+//! let metrics = Metrics::new();
+//! let store = metrics.meter_store(Arc::new(MemoryStore::new()));
 //! let env = system_env();
 //! let options = Options::new(SealingKey::generate(&env));
 //! let service = KnowledgeService::open(store, env, options).await?;
 //!
 //! let net = NetConfig { address: "127.0.0.1:0".parse()?, ..NetConfig::default() };
-//! let app = App::bind_measured(service.clone(), net, numbers.clone()).await?;
-//! let endpoint = metrics::serve("127.0.0.1:0".parse()?, numbers.clone(), service).await?;
+//! let app = App::bind_with_metrics(service.clone(), net, metrics.clone()).await?;
+//! let endpoint = metrics::serve("127.0.0.1:0".parse()?, metrics.clone(), service).await?;
 //! println!("http://{}/metrics", endpoint.local_addr());
-//! app.run(async { /* until a signal comes */ }).await;
+//! app.run(async { /* until a signal arrives */ }).await;
 //! endpoint.stop().await;
-//! assert!(numbers.render().contains("# TYPE knowledge_http_requests_in_work gauge\n"));
+//! assert!(metrics.render().contains("# TYPE knowledge_http_requests_in_work gauge\n"));
 //! # Ok(())
 //! # }
 //! ```
@@ -43,7 +45,7 @@ mod endpoint;
 mod http;
 mod maintenance;
 mod process;
-mod scraped;
+mod scrape;
 mod store;
 
 use std::sync::Arc;
@@ -55,16 +57,16 @@ use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
 pub use self::deliveries::DeliveryMetrics;
-pub(crate) use self::deliveries::{DispatchStep, Recorded};
+pub(crate) use self::deliveries::{DispatchStep, RecordResult};
 pub use self::endpoint::{Endpoint, METRICS_PATH, serve};
 pub(crate) use self::http::method_label;
-pub(crate) use self::http::{Answered, CloseReason};
+pub(crate) use self::http::{CloseReason, ResponseSummary};
 pub use self::http::{HttpMetrics, ROUTE_UNMATCHED};
 pub use self::maintenance::MaintenanceMetrics;
 pub(crate) use self::store::label as store_error_label;
 use self::store::{MeteredClock, MeteredStore, StoreMetrics};
 
-/// The numbers of one server and of what is behind it.
+/// Metrics of one server and of the service and store behind it.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -76,7 +78,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Numbers that are all nothing yet.
+    /// Creates metrics that are all zero.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let metrics = Self {
@@ -93,35 +95,35 @@ impl Metrics {
         metrics.maintenance.register(registry);
         metrics.deliveries.register(registry);
         let exports = Box::new(metrics.trace_exports.clone());
-        catalogue::register(registry, vec![exports, Box::new(process::scraped())]);
+        catalogue::register(registry, vec![exports, Box::new(process::collector())]);
         Arc::new(metrics)
     }
 
-    /// What the network half counts.
+    /// Returns the metrics of the HTTP server.
     #[must_use]
     pub fn http(&self) -> &HttpMetrics {
         &self.http
     }
 
-    /// What the work in the background counts.
+    /// Returns the metrics of background maintenance.
     #[must_use]
     pub fn maintenance(&self) -> &MaintenanceMetrics {
         &self.maintenance
     }
 
-    /// What the deliveries count.
+    /// Returns the metrics of deliveries.
     #[must_use]
     pub fn deliveries(&self) -> &DeliveryMetrics {
         &self.deliveries
     }
 
-    /// Batches of spans, by what became of them: `ok` or `failed`.
+    /// Returns the counter of exported span batches by outcome: `ok` or `failed`.
     #[must_use]
     pub fn trace_exports(&self) -> &IntCounterVec {
         &self.trace_exports
     }
 
-    /// The store with its calls counted.
+    /// Wraps a store to record metrics of its calls.
     #[must_use]
     pub fn meter_store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(MeteredStore {
@@ -130,7 +132,8 @@ impl Metrics {
         })
     }
 
-    /// The clock with its waits counted: core waits before it decides a transaction anew, and at no other time.
+    /// Wraps a clock to count its waits as transaction retries. Core waits before a retry and at no
+    /// other time.
     #[must_use]
     pub fn meter_clock(&self, clock: impl Clock) -> impl Clock {
         MeteredClock {
@@ -139,20 +142,20 @@ impl Metrics {
         }
     }
 
-    /// Shows the statistics of this store too, for as long as others keep it open. Once: its numbers have no label that
-    /// would tell two apart.
+    /// Adds the statistics of this store for as long as others keep it open. At most once: its
+    /// metrics have no label to distinguish two stores.
     ///
     /// # Panics
-    /// When there is such a store already.
-    pub fn show_embedded(&self, store: &Arc<dyn Embedded>) {
-        catalogue::register(&self.registry, vec![Box::new(embedded::scraped(store))]);
+    /// Panics if such a store was added before.
+    pub fn register_embedded(&self, store: &Arc<dyn Embedded>) {
+        catalogue::register(&self.registry, vec![Box::new(embedded::collector(store))]);
     }
 
-    /// Everything in the text format 0.0.4 of Prometheus.
+    /// Returns all metrics in the Prometheus text format 0.0.4.
     #[must_use]
     pub fn render(&self) -> String {
         TextEncoder::new()
             .encode_to_string(&self.registry.gather())
-            .expect("text takes everything, and every family has a name")
+            .expect("writing to a string succeeds, and every family has a name")
     }
 }

@@ -1,15 +1,15 @@
-//! What the operating system tells of this process, under the names that every exporter gives it.
+//! Metrics of this process from the operating system, under the names that every exporter uses.
 //!
-//! Read from `/proc`: elsewhere than on Linux there is nothing of it.
+//! Read from `/proc`: on platforms other than Linux there are none.
 
 use super::catalogue::{
     BUILD_INFO, PROCESS_CPU, PROCESS_FDS, PROCESS_FDS_MAX, PROCESS_RESIDENT, PROCESS_START,
     PROCESS_VIRTUAL,
 };
-use super::scraped::{Readings, Scraped};
+use super::scrape::{Samples, ScrapeCollector};
 
-/// The metrics of this process.
-pub(super) fn scraped() -> Scraped {
+/// Returns a collector of this process's metrics.
+pub(super) fn collector() -> ScrapeCollector {
     let descriptions = [
         BUILD_INFO,
         PROCESS_START,
@@ -19,35 +19,35 @@ pub(super) fn scraped() -> Scraped {
         PROCESS_FDS,
         PROCESS_FDS_MAX,
     ];
-    Scraped::new(&descriptions, |readings| {
-        readings.fact(&BUILD_INFO, &[env!("CARGO_PKG_VERSION")]);
-        read(readings);
+    ScrapeCollector::new(&descriptions, |samples| {
+        samples.info(&BUILD_INFO, &[env!("CARGO_PKG_VERSION")]);
+        read(samples);
     })
 }
 
 #[cfg(target_os = "linux")]
-fn read(readings: &mut Readings) {
+fn read(samples: &mut Samples) {
     use rustix::process::{Resource, getrlimit};
 
     let page_bytes = rustix::param::page_size() as u64;
     if let Some((pages, resident)) = linux::memory_pages() {
-        readings.number(&PROCESS_VIRTUAL, pages * page_bytes);
-        readings.number(&PROCESS_RESIDENT, resident * page_bytes);
+        samples.integer(&PROCESS_VIRTUAL, pages * page_bytes);
+        samples.integer(&PROCESS_RESIDENT, resident * page_bytes);
     }
     if let Some(times) = linux::times() {
-        readings.real(&PROCESS_CPU, times.cpu_seconds);
-        readings.real(&PROCESS_START, times.started);
+        samples.float(&PROCESS_CPU, times.cpu_seconds);
+        samples.float(&PROCESS_START, times.started);
     }
     if let Some(files) = linux::open_files() {
-        readings.number(&PROCESS_FDS, files);
+        samples.integer(&PROCESS_FDS, files);
     }
     if let Some(files) = getrlimit(Resource::Nofile).current {
-        readings.number(&PROCESS_FDS_MAX, files);
+        samples.integer(&PROCESS_FDS_MAX, files);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn read(_readings: &mut Readings) {}
+fn read(_readings: &mut Samples) {}
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -56,11 +56,11 @@ mod linux {
 
     use rustix::time::{ClockId, clock_gettime};
 
-    /// In `/proc/self/stat`, counted from behind the command: time in the process itself.
+    /// Index in `/proc/self/stat`, counted from behind the command, of the user CPU time.
     const UTIME: usize = 11;
-    /// Time in the system for it.
+    /// Index of the system CPU time.
     const STIME: usize = 12;
-    /// When it started, since the machine did.
+    /// Index of the start time, in ticks since boot.
     const STARTTIME: usize = 19;
 
     pub(super) struct Times {
@@ -68,7 +68,7 @@ mod linux {
         pub(super) started: f64,
     }
 
-    /// All pages, and those in RAM.
+    /// Returns the number of all pages and of those in RAM.
     pub(super) fn memory_pages() -> Option<(u64, u64)> {
         let text = fs::read_to_string("/proc/self/statm").ok()?;
         let mut pages = text.split_ascii_whitespace().map(|word| word.parse().ok());
@@ -77,12 +77,13 @@ mod linux {
 
     pub(super) fn times() -> Option<Times> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // The command stands in parentheses and may have anything in it.
+        // The command is in parentheses and may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
         #[expect(clippy::cast_precision_loss, reason = "a hundred or so")]
         let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
-        // Reckoned back from now: where a unit hides the rest of /proc, the file with the time of the boot is not there.
+        // Computed back from now: in a sandbox that hides the rest of `/proc`, the file with the
+        // boot time is missing.
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .ok()?
@@ -96,7 +97,7 @@ mod linux {
         })
     }
 
-    /// The directory is open while it is counted.
+    /// Returns the number of open files, without the directory that is open while it is read.
     pub(super) fn open_files() -> Option<u64> {
         let files = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
         Some(files.saturating_sub(1))

@@ -1,4 +1,4 @@
-//! Counts of what any store does, taken at the two methods of the trait.
+//! Metrics of any store, recorded at the two methods of the trait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::catalogue::{self, STORE_BUCKETS, register};
 
 const METHODS: [&str; 2] = ["read", "commit"];
 
-/// The numbers of one store, and of the transactions over it.
+/// Metrics of one store and of the transactions over it.
 #[derive(Clone, Debug)]
 pub(super) struct StoreMetrics {
     duration: HistogramVec,
@@ -66,7 +66,7 @@ impl StoreMetrics {
     }
 }
 
-/// A kind of error as a label.
+/// Returns a kind of error as a label.
 pub(crate) fn label(kind: StoreErrorKind) -> &'static str {
     match kind {
         StoreErrorKind::Unavailable => "unavailable",
@@ -77,7 +77,7 @@ pub(crate) fn label(kind: StoreErrorKind) -> &'static str {
     }
 }
 
-/// A store whose calls are counted.
+/// Store whose calls are recorded.
 pub(super) struct MeteredStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) metrics: StoreMetrics,
@@ -103,7 +103,8 @@ impl Store for MeteredStore {
     }
 }
 
-/// A clock that counts how often core waits, which it does before it decides a transaction anew and at no other time.
+/// Clock that counts its waits as transaction retries. Core waits before a retry and at no other
+/// time.
 pub(super) struct MeteredClock<C> {
     pub(super) clock: C,
     pub(super) metrics: StoreMetrics,

@@ -1,4 +1,4 @@
-//! Reading the body of a request: bounded in time, in bytes, and in the bytes that all bodies hold together.
+//! Request bodies, bounded in time, in size, and in the memory that all of them use together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,114 +10,116 @@ use tokio::time::Instant;
 
 use super::config::BODY_BYTES_UNCOUNTED;
 
-/// Why a body was not read to its end.
+/// Error of reading a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum BodyError {
     TooLarge,
     TimedOut,
     Unreadable,
-    NoRoom,
+    BudgetExhausted,
 }
 
-/// The bytes that all arriving bodies may hold together, see `NetConfig::body_bytes_held_max`.
+/// Memory for all bodies that are being read, see `NetConfig::body_bytes_held_max`.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct MemoryBudget {
     free: AtomicUsize,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(super) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             free: AtomicUsize::new(bytes),
         })
     }
 
-    fn share(self: &Arc<Self>) -> Share {
-        Share {
-            room: Arc::clone(self),
-            taken: 0,
+    fn reserve(self: &Arc<Self>) -> Reservation {
+        Reservation {
+            budget: Arc::clone(self),
+            reserved: 0,
         }
     }
 }
 
-/// What one body has taken of the room; given back when dropped.
-struct Share {
-    room: Arc<Room>,
-    taken: usize,
+/// Part of the budget that one body has reserved; released on drop.
+struct Reservation {
+    budget: Arc<MemoryBudget>,
+    reserved: usize,
 }
 
-impl Share {
-    /// Makes this share large enough for a body of `length` bytes; false where the room is used up.
+impl Reservation {
+    /// Grows the reservation to a body of `length` bytes; returns false if the budget is exhausted.
     fn grow_to(&mut self, length: usize) -> bool {
         let more = length
             .saturating_sub(BODY_BYTES_UNCOUNTED)
-            .saturating_sub(self.taken);
+            .saturating_sub(self.reserved);
         // Relaxed: the counter guards nothing but itself.
-        let taken = more == 0
+        let reserved = more == 0
             || self
-                .room
+                .budget
                 .free
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
                     free.checked_sub(more)
                 })
                 .is_ok();
-        if taken {
-            self.taken += more;
+        if reserved {
+            self.reserved += more;
         }
-        taken
+        reserved
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.room.free.fetch_add(self.taken, Ordering::Relaxed);
+        self.budget.free.fetch_add(self.reserved, Ordering::Relaxed);
     }
 }
 
-/// What bounds the reading of one body.
+/// Limits on reading one body.
 pub(super) struct Bounds<'a> {
     pub(super) bytes_max: usize,
     pub(super) deadline: Instant,
-    pub(super) room: &'a Arc<Room>,
-    /// Counts the bytes as they arrive, also those of a body that is then refused.
+    pub(super) budget: &'a Arc<MemoryBudget>,
+    /// Counter of received bytes, including those of a body that is then rejected.
     pub(super) arrived: &'a AtomicU64,
 }
 
-/// Reads the body to its end. After an error the stream still gives what comes next.
-pub(super) async fn read<S, B, E>(stream: &mut S, bounds: &Bounds<'_>) -> Result<Bytes, Fault>
+/// Reads the body to its end. After an error the rest can still be read from the stream.
+pub(super) async fn read<S, B, E>(stream: &mut S, bounds: &Bounds<'_>) -> Result<Bytes, BodyError>
 where
     S: Stream<Item = Result<B, E>> + Unpin,
     B: Buf,
 {
-    // A body that is there already is returned before any timer is set.
+    // A body that is already there is returned before any timer is set.
     tokio::time::timeout_at(bounds.deadline, collect(stream, bounds))
         .await
-        .unwrap_or(Err(Fault::TimedOut))
+        .unwrap_or(Err(BodyError::TimedOut))
 }
 
-async fn collect<S, B, E>(stream: &mut S, bounds: &Bounds<'_>) -> Result<Bytes, Fault>
+async fn collect<S, B, E>(stream: &mut S, bounds: &Bounds<'_>) -> Result<Bytes, BodyError>
 where
     S: Stream<Item = Result<B, E>> + Unpin,
     B: Buf,
 {
-    // The share ends with the reading: from then on the cap on requests in work bounds what is held.
-    let mut share = bounds.room.share();
+    // The reservation ends with the reading: from then on the cap on requests in flight bounds the
+    // memory.
+    let mut reservation = bounds.budget.reserve();
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(chunk) = stream.next().await {
-        let mut chunk = chunk.map_err(|_| Fault::Unreadable)?;
+        let mut chunk = chunk.map_err(|_| BodyError::Unreadable)?;
         let length = first.len().max(whole.len()) + chunk.remaining();
         bounds
             .arrived
             .fetch_add(chunk.remaining() as u64, Ordering::Relaxed);
         if length > bounds.bytes_max {
-            return Err(Fault::TooLarge);
+            return Err(BodyError::TooLarge);
         }
-        if !share.grow_to(length) {
-            return Err(Fault::NoRoom);
+        if !reservation.grow_to(length) {
+            return Err(BodyError::BudgetExhausted);
         }
-        // Most bodies come in one piece, which is kept as it is. Several are copied together at once: a piece is a
-        // slice of a read buffer, and a thousand tiny ones would hold a thousand buffers.
+        // Most bodies arrive in one chunk, which is kept as it is. Several are copied together
+        // immediately: a chunk is a slice of a read buffer, and a thousand tiny ones would hold a
+        // thousand buffers.
         if first.is_empty() {
             first = chunk.copy_to_bytes(chunk.remaining());
         } else {
@@ -134,10 +136,10 @@ where
     })
 }
 
-/// Reads the rest of a refused body and throws it away, up to a time and a number of bytes.
+/// Reads the rest of a rejected body and discards it, up to a time and a number of bytes.
 ///
-/// A connection that is closed with unread bytes is reset, and a reset can overtake the answer: a client that sends
-/// everything before it reads would never see why it was refused.
+/// A connection that is closed with unread bytes is reset, and a reset can overtake the response: a
+/// client that sends everything before it reads would never see why its request was rejected.
 pub(super) async fn linger<S, B, E>(mut stream: S, timeout: Duration, bytes_max: u64)
 where
     S: Stream<Item = Result<B, E>> + Unpin,
@@ -152,6 +154,6 @@ where
             }
         }
     };
-    // Either outcome ends in dropping the stream, which lets the connection close.
+    // Either result drops the stream, which lets the connection close.
     let _ = tokio::time::timeout(timeout, discard).await;
 }

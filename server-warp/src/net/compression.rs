@@ -1,11 +1,12 @@
-//! Compression of answers (gzip), as clients ask for it in `Accept-Encoding`.
+//! Compression of responses (gzip), negotiated by `Accept-Encoding`.
 //!
-//! What is not compressed, besides what is small or is no text:
-//! - Answers to `POST`: they are the ones that show a secret which was just made. The length of a compressed answer
-//!   tells of what it has in common with what was sent (BREACH), and nothing that was sent should be measured against
-//!   a secret.
-//! - Answers with a strong entity tag, which stands for the very bytes (RFC 9110, 8.8.3.3): a weak one in its place
-//!   could not be sent back as `If-Match`. What is public is only read: there the tag becomes a weak one.
+//! Besides responses that are small or not text, these are not compressed:
+//! - Responses to `POST`: they are the ones that contain a newly generated secret. The length of a
+//!   compressed response reveals what it has in common with the request (BREACH), so an attacker
+//!   could probe for the secret.
+//! - Responses with a strong entity tag, which identifies the exact bytes (RFC 9110, 8.8.3.3): a
+//!   weak tag in its place could not be sent back as `If-Match`. Public resources are read-only, so
+//!   their tag becomes a weak one.
 
 use std::io::{self, Write};
 
@@ -17,20 +18,22 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-/// The shortest body that is compressed, in bytes, when nothing else is said.
+/// Default of the shortest body that is compressed, in bytes.
 pub const COMPRESSION_BYTES_MIN_DEFAULT: usize = 1_024;
 
-/// The longest body that is compressed on the thread that serves connections, in some 50 µs. The 280 kB of a bulk
-/// update of 1,000 memories take 0.6 ms, for which the other connections of the thread would wait.
+/// Longest body that is compressed on the thread that serves connections, in some 50 µs. The 280 kB
+/// of a bulk update of 1,000 memories take 0.6 ms, during which the thread's other connections
+/// would wait.
 const INLINE_BYTES_MAX: usize = 16 * 1_024;
 
-/// The level of gzip: bulk updates become a fourteenth, and higher levels take up to twice the time for 2 % less.
+/// Compression level of gzip. Bulk updates shrink to a fourteenth; higher levels take up to twice
+/// the time for 2 % less.
 const LEVEL: u32 = 2;
 
-/// Which answers are compressed.
+/// Configuration of compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionConfig {
-    /// The shortest body that is compressed, in bytes. A shorter one would hardly become shorter.
+    /// Shortest body that is compressed, in bytes. A shorter one would hardly shrink.
     pub bytes_min: usize,
 }
 
@@ -42,15 +45,15 @@ impl Default for CompressionConfig {
     }
 }
 
-/// What a client says of an answer that is not compressed, and of gzip.
+/// Weights that a client assigns to gzip and to an uncompressed response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Accepted {
+pub(super) struct AcceptEncoding {
     gzip: f32,
-    /// `None` where the client does not say: then everything else that it takes comes before.
+    /// `None` if the client does not name it: then every other accepted coding is preferred.
     identity: Option<f32>,
 }
 
-impl Accepted {
+impl AcceptEncoding {
     pub(super) fn read(headers: &HeaderMap) -> Self {
         let (mut gzip, mut identity, mut others) = (None, None, None);
         let codings = headers
@@ -72,7 +75,8 @@ impl Accepted {
         }
         Self {
             gzip: gzip.or(others).unwrap_or(0.0),
-            // The asterisk forbids what it stands for and prefers nothing (RFC 9110, 12.5.3).
+            // `*` can forbid the codings that it matches, but expresses no preference (RFC 9110,
+            // 12.5.3).
             identity: identity.or(others.filter(|quality| *quality == 0.0)),
         }
     }
@@ -86,7 +90,7 @@ impl Accepted {
     }
 }
 
-/// The weight of a coding; one that cannot be read counts as refused.
+/// Returns the weight of a coding; an invalid one counts as zero.
 fn quality(parameter: &str) -> f32 {
     let weight = parameter.trim();
     let value = weight
@@ -98,11 +102,11 @@ fn quality(parameter: &str) -> f32 {
         .unwrap_or(0.0)
 }
 
-/// The answer as the client wants it, see the top of this module.
+/// Compresses a response if its client prefers that, see the top of this module.
 pub(super) async fn compress(
     config: &CompressionConfig,
     method: &Method,
-    accepted: Accepted,
+    accepted: AcceptEncoding,
     mut response: Response<Bytes>,
 ) -> Response<Bytes> {
     if method == Method::POST {
@@ -123,11 +127,11 @@ pub(super) async fn compress(
     }
     let body = std::mem::take(response.body_mut());
     *response.body_mut() = match method == Method::HEAD {
-        // Nobody sees it, and its length is not that of the answer to a GET.
+        // The body is not sent, and its length is not that of the response to a GET.
         true => Bytes::new(),
         false => match compressed(body.clone()).await {
             Ok(compressed) if compressed.len() < body.len() => compressed,
-            // Sent as it is: it is right, and only longer.
+            // The uncompressed body is correct, only longer.
             _ => {
                 *response.body_mut() = body;
                 return response;
@@ -139,12 +143,12 @@ pub(super) async fn compress(
         headers.insert(ETAG, weak);
     }
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    // For HEAD it is not known; for everything else hyper says it.
+    // For HEAD the length is unknown; otherwise hyper sets it.
     headers.remove(CONTENT_LENGTH);
     response
 }
 
-/// The length of the body, or of the one that a GET in place of this HEAD would be answered with.
+/// Returns the length of the body; for HEAD that of the response to the corresponding GET.
 fn length(method: &Method, response: &Response<Bytes>) -> usize {
     let announced = response
         .headers()
@@ -196,7 +200,7 @@ async fn compressed(body: Bytes) -> io::Result<Bytes> {
     if body.len() <= INLINE_BYTES_MAX {
         return gzip(&body);
     }
-    // Bounded by the cap on requests in work, which this one still counts towards.
+    // Bounded by the cap on requests in flight, of which this is one.
     let compressing = tokio::task::spawn_blocking(move || gzip(&body));
     compressing
         .await
@@ -214,16 +218,16 @@ fn gzip(body: &[u8]) -> io::Result<Bytes> {
 mod tests {
     use super::*;
 
-    fn accepted(values: &[&'static str]) -> Accepted {
+    fn accepted(values: &[&'static str]) -> AcceptEncoding {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(ACCEPT_ENCODING, HeaderValue::from_static(value));
         }
-        Accepted::read(&headers)
+        AcceptEncoding::read(&headers)
     }
 
     #[test]
-    fn clients_say_what_they_take() {
+    fn accept_encoding_selects_supported_encoding() {
         for wanted in [
             "gzip",
             "GZIP",
@@ -259,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_as_it_is_may_be_refused() {
+    fn identity_encoding_may_be_rejected() {
         for refusing in ["identity;q=0", "*;q=0", "gzip, *;q=0"] {
             assert!(accepted(&[refusing]).refuses_identity(), "{refusing}");
         }
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_told_by_their_type() {
+    fn text_types_are_compressible() {
         for text in [
             "application/json",
             "Application/JSON; charset=utf-8",

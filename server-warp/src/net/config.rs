@@ -1,4 +1,4 @@
-//! What the network half of the server can be told, and what it does when told nothing.
+//! Settings of the HTTP server and their defaults.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -9,118 +9,120 @@ use super::open_files::OPEN_FILES_RESERVED;
 use super::rate_limit::RateLimitConfig;
 use super::tls::TlsConfig;
 
-/// Where the server listens when not told otherwise: reachable from this machine alone.
+/// Default address of the server: reachable from this machine only.
 pub const ADDRESS_DEFAULT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// Connections that the kernel completes and holds while the server does not accept, see
-/// [`NetConfig::accept_backlog`].
+/// Default of [`NetConfig::accept_backlog`].
 pub const ACCEPT_BACKLOG_DEFAULT: u32 = 1_024;
 
-/// Connections open at once.
+/// Default of [`NetConfig::connections_max`].
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 
-/// Requests that are being answered at once.
+/// Default of [`NetConfig::requests_in_work_max`].
 pub const REQUESTS_IN_WORK_MAX_DEFAULT: usize = 512;
 
-/// Time for the header of a request to arrive, and the longest that an idle connection is kept.
+/// Default of [`NetConfig::header_read_timeout`].
 pub const HEADER_READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Bytes of a request's first line and header together.
+/// Default of [`NetConfig::header_bytes_max`].
 pub const HEADER_BYTES_MAX_DEFAULT: usize = 32 * 1_024;
 
-/// Time for the body of a request to arrive, counted from the end of its header.
+/// Default of [`NetConfig::body_read_timeout`].
 pub const BODY_READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
 
-/// Bytes of a request's body.
+/// Default of [`NetConfig::body_bytes_max`].
 pub const BODY_BYTES_MAX_DEFAULT: usize = 1_024 * 1_024;
 
-/// Bytes of bodies that are held at once while they arrive, beyond the first
-/// [`BODY_BYTES_UNCOUNTED`] of each.
+/// Default of [`NetConfig::body_bytes_held_max`].
 pub const BODY_BYTES_HELD_MAX_DEFAULT: usize = 256 * 1_024 * 1_024;
 
-/// The first bytes of a body, which do not count towards [`NetConfig::body_bytes_held_max`]: small requests are read
-/// however many large ones are on their way.
+/// First bytes of a body, which do not count towards [`NetConfig::body_bytes_held_max`]. Thus small
+/// requests are read however many large ones are in progress.
 pub const BODY_BYTES_UNCOUNTED: usize = 16 * 1_024;
 
-/// Time for a whole request, from the end of its header to its answer.
+/// Default of [`NetConfig::request_timeout`].
 pub const REQUEST_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Time without the client taking a single byte of its answer.
+/// Default of [`NetConfig::write_stall_timeout`].
 pub const WRITE_STALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Time for which the rest of a refused body is read and thrown away.
+/// Default of [`NetConfig::linger_timeout`].
 pub const LINGER_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// Bytes of the rest of a refused body that are read and thrown away.
+/// Default of [`NetConfig::linger_bytes_max`].
 pub const LINGER_BYTES_MAX_DEFAULT: u64 = 64 * 1_024 * 1_024;
 
-/// Time for the responder to say whether it is ready.
+/// Default of [`NetConfig::ready_timeout`].
 pub const READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// Time for the requests in work to be finished when the server is stopped.
+/// Default of [`NetConfig::shutdown_timeout`].
 pub const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// What an overloaded server tells its clients to wait.
+/// Default of [`NetConfig::retry_after`].
 pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
-/// The longest time-out that is taken: a deadline can still be reckoned from it.
+/// Maximum of every timeout; deadlines computed from it cannot overflow.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How the server meets the network. [`Default`] gives the `…_DEFAULT` constants of this module.
+/// Configuration of the HTTP server. [`Default`] uses the `…_DEFAULT` constants of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetConfig {
-    /// The address to listen on. Port 0 takes any free port, see [`Server::local_addr`](super::Server::local_addr).
+    /// Address to listen on. Port 0 selects any free port, see
+    /// [`Server::local_addr`](super::Server::local_addr).
     pub address: SocketAddr,
-    /// Connections that the kernel holds for the server while it does not accept. The kernel may have a lower bound
-    /// of its own (Linux: `net.core.somaxconn`).
+    /// Connections that the kernel holds until the server accepts them. The kernel may have a lower
+    /// limit of its own (Linux: `net.core.somaxconn`).
     pub accept_backlog: u32,
-    /// Connections open at once. It is lowered where the process may open fewer files. Further clients wait in the
-    /// kernel's backlog until a connection closes.
+    /// Maximum number of open connections; lower if the process may open fewer files. Further
+    /// clients wait in the kernel's backlog until a connection closes.
     pub connections_max: usize,
-    /// Files kept back for everything that is not a client's connection; half of what the process may open where that
-    /// is less.
+    /// File descriptors reserved for everything except client connections. If the process may open
+    /// fewer than twice as many, half of them are reserved.
     pub open_files_reserved: usize,
-    /// Requests that are being answered at once; each counts from the arrival of its last byte. Further requests are
-    /// refused with 503. Health checks are not counted.
+    /// Maximum number of requests in flight, each counted once its last byte has arrived. Further
+    /// requests are rejected with 503. Health checks are not counted.
     pub requests_in_work_max: usize,
-    /// Time for the header of a request to arrive whole, from the opening of the connection or from the end of the
-    /// previous answer. So it also bounds how long an idle connection is kept. The connection is closed without an
-    /// answer.
+    /// Time for the complete header of a request to arrive. Then the connection is closed without a
+    /// response. It starts when the connection opens or the previous response ends, so it also
+    /// limits how long a connection may be idle.
     pub header_read_timeout: Duration,
-    /// Bytes of a request's first line and header together, at least 1. A longer one is answered 431 with an empty
-    /// body.
+    /// Maximum size of a request's first line and header together, at least 1. The response to a
+    /// longer one is 431 with an empty body.
     pub header_bytes_max: usize,
-    /// Time for the body of a request to arrive whole, from the end of its header.
+    /// Time for the complete body of a request to arrive, from the end of its header.
     pub body_read_timeout: Duration,
-    /// Bytes of a request's body, chunked or not. A longer one is refused with 413.
+    /// Maximum size of a request's body, chunked or not. A longer one is rejected with 413.
     pub body_bytes_max: usize,
-    /// Bytes of bodies that are held at once while they arrive, but for the first [`BODY_BYTES_UNCOUNTED`] of each.
-    /// A body that would pass it is refused with 503. At least [`body_bytes_max`](Self::body_bytes_max).
+    /// Memory for bodies that are being read. The first [`BODY_BYTES_UNCOUNTED`] of each are not
+    /// counted. A body that would exceed it is rejected with 503. At least
+    /// [`body_bytes_max`](Self::body_bytes_max).
     pub body_bytes_held_max: usize,
-    /// Time for a whole request, from the end of its header to its answer. Then it is refused with 503, and what was
-    /// still working on it is dropped.
+    /// Time for a whole request, from the end of its header to its response. Then it is rejected
+    /// with 503 and its handler is dropped.
     pub request_timeout: Duration,
-    /// Time without the client taking a single byte of its answer. Then the connection is closed.
+    /// Time in which the client must accept at least one byte of its response. Then the connection
+    /// is closed.
     pub write_stall_timeout: Duration,
-    /// Time for which the rest of a refused body is still read and thrown away, so that a client that sends
-    /// everything before it reads receives the refusal and not a reset. Nothing: close at once.
+    /// Time for which the rest of a rejected body is still read and discarded. This lets a client
+    /// that sends everything before it reads receive the error response and not a reset. Zero
+    /// closes immediately.
     pub linger_timeout: Duration,
-    /// Bytes of the rest of a refused body that are read and thrown away.
+    /// Bytes of the rest of a rejected body that are read and discarded.
     pub linger_bytes_max: u64,
-    /// Time for the responder to say whether it is ready. Then `/readyz` is 503.
+    /// Time for the responder's readiness check. Then `/readyz` responds with 503.
     pub ready_timeout: Duration,
-    /// Time for the requests in work to be finished when the server is stopped. Then their connections are closed.
+    /// Time for the requests in flight to complete at shutdown. Then their connections are closed.
     pub shutdown_timeout: Duration,
-    /// What the `Retry-After` of a 503 says, rounded up to whole seconds.
+    /// `Retry-After` of a 503, rounded up to whole seconds.
     pub retry_after: Duration,
-    /// The certificate of the server; without one it speaks plain HTTP.
+    /// Certificate of the server; without one it speaks plain HTTP.
     pub tls: Option<TlsConfig>,
-    /// Which pages of other origins may call the server from a browser; none without it.
+    /// Other origins whose pages may call the server from a browser; `None` allows no other origin.
     pub cors: Option<CorsConfig>,
-    /// Which answers are compressed; none without it.
+    /// Compression of responses; `None` disables it.
     pub compression: Option<CompressionConfig>,
-    /// How many requests one principal may make; as many as it likes without it.
+    /// Rate limit of each principal; `None` disables it.
     pub rate_limit: Option<RateLimitConfig>,
 }
 
@@ -152,22 +154,23 @@ impl Default for NetConfig {
     }
 }
 
-/// A configuration that no server can keep.
+/// Error of [`NetConfig::validate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be {requirement}")]
 pub struct InvalidConfig {
-    /// The field of [`NetConfig`].
+    /// Field of [`NetConfig`].
     pub field: &'static str,
-    /// What it must be.
+    /// Requirement that the field does not meet; completes "must be".
     pub requirement: &'static str,
 }
 
 impl NetConfig {
-    /// Tells whether a server can keep this configuration.
+    /// Checks that a server can run with this configuration.
     ///
     /// # Errors
-    /// [`InvalidConfig`] names the first field that is wrong: a limit or a time-out of nothing (but `linger_…`,
-    /// `shutdown_timeout` and `retry_after`, where nothing has a meaning), or more than there can be.
+    /// [`InvalidConfig`] names the first invalid field: a limit or a timeout that is zero (except
+    /// `linger_…`, `shutdown_timeout` and `retry_after`, for which zero has a meaning) or too
+    /// large.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         let counts = [
             ("accept_backlog", self.accept_backlog as usize),
@@ -177,7 +180,8 @@ impl NetConfig {
             ("body_bytes_max", self.body_bytes_max),
         ];
         for (field, value) in counts {
-            // 31 bits: what the kernel takes as a backlog and what a semaphore counts everywhere.
+            // 31 bits: the largest backlog of the kernel and the largest semaphore on every
+            // platform.
             if value == 0 || value > i32::MAX as usize {
                 return Err(InvalidConfig {
                     field,
@@ -198,25 +202,25 @@ impl NetConfig {
             ("write_stall_timeout", self.write_stall_timeout),
             ("ready_timeout", self.ready_timeout),
         ];
-        let problem_of_a_part = self
+        let problem_of_section = self
             .cors
             .as_ref()
             .and_then(CorsConfig::problem)
             .or_else(|| self.rate_limit.as_ref().and_then(RateLimitConfig::problem));
-        if let Some((field, requirement)) = problem_of_a_part {
+        if let Some((field, requirement)) = problem_of_section {
             return Err(InvalidConfig { field, requirement });
         }
-        let timeouts_of_tls = self.tls.iter().flat_map(|tls| {
+        let tls_timeouts = self.tls.iter().flat_map(|tls| {
             [
                 ("tls.reload_interval", tls.reload_interval),
                 ("tls.handshake_timeout", tls.handshake_timeout),
             ]
         });
-        for (field, value) in timeouts.into_iter().chain(timeouts_of_tls) {
+        for (field, value) in timeouts.into_iter().chain(tls_timeouts) {
             if value.is_zero() || value > TIMEOUT_MAX {
                 return Err(InvalidConfig {
                     field,
-                    requirement: "longer than nothing and at most a day",
+                    requirement: "greater than 0 and at most 1 day",
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! One connection, from accept to close.
 
 use std::error::Error;
 use std::io;
@@ -20,14 +20,14 @@ use super::server::{Phase, Shared};
 use super::stall::StallGuard;
 use crate::metrics::CloseReason;
 
-/// The bytes of an answer or a body that hyper holds between two system calls. hyper wants 8 KiB at the least.
+/// Size of hyper's buffer for reading and writing; hyper requires at least 8 KiB.
 const BUFFER_BYTES_MAX: usize = 64 * 1_024;
 
-/// How every connection speaks HTTP.
+/// Returns the HTTP/1 settings of every connection.
 pub(super) fn protocol(config: &NetConfig) -> http1::Builder {
     let mut protocol = http1::Builder::new();
     protocol
-        // Without a timer the time-out would be inert.
+        // Without a timer the timeout would have no effect.
         .timer(TokioTimer::new())
         .header_read_timeout(config.header_read_timeout)
         .max_header_size(config.header_bytes_max)
@@ -35,7 +35,7 @@ pub(super) fn protocol(config: &NetConfig) -> http1::Builder {
     protocol
 }
 
-/// Serves a connection that was just accepted, over TLS where the server speaks that.
+/// Serves a connection that was just accepted, after the TLS handshake if the server speaks TLS.
 pub(super) async fn open<R: Responder>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
@@ -48,7 +48,7 @@ pub(super) async fn open<R: Responder>(
     let mut phases = shared.phases.clone();
     let accepted = tokio::select! {
         accepted = certificates.accept(stream) => accepted,
-        // Who has not shaken hands has asked nothing yet.
+        // Without a handshake there is no request to complete.
         _ = reached(&mut phases, Phase::Draining) => return CloseReason::Shutdown,
     };
     match accepted {
@@ -57,7 +57,7 @@ pub(super) async fn open<R: Responder>(
     }
 }
 
-/// Serves one connection until it closes, or until the server tells it to; says why it ended.
+/// Serves one connection until it closes or the server closes it; returns the reason.
 async fn serve<R, IO>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
@@ -83,7 +83,7 @@ where
             }
         }
     }
-    // Closes at once where no request is in work or half-sent, else after its answer.
+    // Closes immediately if no request is in flight or partly sent, otherwise after its response.
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         result = connection => closed(result, CloseReason::Shutdown),
@@ -91,7 +91,7 @@ where
     }
 }
 
-/// Waits for a phase, and tells which has been reached. A server that has gone without a word counts as killed.
+/// Waits for a phase and returns the current one. A server that was dropped counts as killed.
 async fn reached(phases: &mut watch::Receiver<Phase>, least: Phase) -> Phase {
     phases
         .wait_for(|phase| *phase >= least)
@@ -103,8 +103,8 @@ fn closed(result: hyper::Result<()>, in_order: CloseReason) -> CloseReason {
     let Err(error) = result else {
         return in_order;
     };
-    // What clients do wrong is theirs: nothing here asks for an operator.
-    tracing::debug!(%error, "connection closed on an error");
+    // Errors of clients are not the operator's concern.
+    tracing::debug!(%error, "connection failed");
     if error.is_timeout() {
         CloseReason::HeaderTimeout
     } else if error.is_parse() {
@@ -116,7 +116,7 @@ fn closed(result: hyper::Result<()>, in_order: CloseReason) -> CloseReason {
     }
 }
 
-/// Whether it is the [`StallGuard`] that has failed a write.
+/// True if the [`StallGuard`] made a write fail.
 fn is_stalled(error: &hyper::Error) -> bool {
     error
         .source()

@@ -1,8 +1,9 @@
-//! Which pages of other origins may call the server from a browser (the CORS protocol of the Fetch standard).
+//! Cross-origin requests from browsers (the CORS protocol of the Fetch standard).
 //!
-//! tower-http's layer decides and writes the headers. It is put over answers that are finished, rather than over the
-//! routes, so that those have them too that no route makes: a page that cannot read a 503 cannot wait for its
-//! `Retry-After`. warp's own filter refuses other origins with an error of its own and leaves such answers out.
+//! tower-http's layer decides and sets the headers. It is applied to finished responses rather than
+//! to the routes, so that responses from outside the routes have the headers too: a page that
+//! cannot read a 503 cannot honour its `Retry-After`. warp's own filter rejects other origins with
+//! an error of its own and skips such responses.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -22,10 +23,10 @@ use warp::reply::Response;
 
 use super::exchange::{Exchange, REQUEST_ID};
 
-/// Time for which a browser may remember what a preflight said.
+/// Default time for which browsers may cache the result of a preflight.
 pub const CORS_MAX_AGE_DEFAULT: Duration = Duration::from_secs(60 * 60);
 
-/// The methods of the interface.
+/// Methods of the API.
 const METHODS: [Method; 6] = [
     Method::GET,
     Method::HEAD,
@@ -35,7 +36,7 @@ const METHODS: [Method; 6] = [
     Method::DELETE,
 ];
 
-/// The headers of the interface that pages may not send unasked.
+/// Returns the request headers of the API that need permission in a preflight.
 fn request_headers() -> [HeaderName; 6] {
     [
         AUTHORIZATION,
@@ -47,8 +48,8 @@ fn request_headers() -> [HeaderName; 6] {
     ]
 }
 
-/// The headers of answers that pages may not read unasked.
-fn answer_headers() -> [HeaderName; 10] {
+/// Returns the response headers of the API that pages cannot read by default.
+fn response_headers() -> [HeaderName; 10] {
     [
         ETAG,
         HeaderName::from_static("error-code"),
@@ -63,30 +64,33 @@ fn answer_headers() -> [HeaderName; 10] {
     ]
 }
 
-/// Which pages may call the server from a browser.
+/// Configuration of cross-origin requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsConfig {
-    /// The origins whose pages may.
+    /// Allowed origins.
     pub origins: CorsOrigins,
-    /// Whether the browser sends the session cookie along. The responder has to take cookies from such pages too: by
-    /// itself core refuses what a page of another site writes with one, see `Api::trust_origins`.
+    /// True if the browser includes the session cookie. The responder has to accept cookies from
+    /// such pages too: by default core rejects writes from another site that use one, see
+    /// `Api::trust_origins`.
     pub credentials: bool,
-    /// Time for which a browser may remember what a preflight said. Browsers have bounds of their own, of two hours
-    /// and less.
+    /// Time for which browsers may cache the result of a preflight. Browsers have limits of their
+    /// own, of two hours and less.
     pub max_age: Duration,
 }
 
-/// The origins whose pages may call the server.
+/// Origins whose pages may call the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsOrigins {
-    /// Any. Never with [`credentials`](CorsConfig::credentials): a session would be every page's.
+    /// Any origin. Invalid with [`credentials`](CorsConfig::credentials), which would open every
+    /// session to every page.
     Any,
-    /// These, each written as browsers send it: `https://app.example.com`, with the port where it is not the scheme's.
-    These(Vec<String>),
+    /// Listed origins, written as browsers send them: `https://app.example.com`. The port is
+    /// included if it is not the scheme's default.
+    List(Vec<String>),
 }
 
 impl CorsConfig {
-    /// For these origins, without credentials.
+    /// Creates a configuration without credentials.
     #[must_use]
     pub fn new(origins: CorsOrigins) -> Self {
         Self {
@@ -96,27 +100,27 @@ impl CorsConfig {
         }
     }
 
-    /// The origins whose pages send the session cookie along.
+    /// Returns the origins whose pages may send the session cookie.
     #[must_use]
     pub fn origins_with_credentials(&self) -> &[String] {
         match &self.origins {
-            CorsOrigins::These(origins) if self.credentials => origins,
+            CorsOrigins::List(origins) if self.credentials => origins,
             _ => &[],
         }
     }
 
-    /// What is wrong with this configuration: the field and what it must be.
+    /// Returns the invalid field and its requirement, if any.
     pub(super) fn problem(&self) -> Option<(&'static str, &'static str)> {
         match &self.origins {
             CorsOrigins::Any if self.credentials => Some((
                 "cors.credentials",
-                "off where every origin may call: name the origins",
+                "false if every origin is allowed; list the origins",
             )),
-            CorsOrigins::These(origins) if !origins.iter().all(|origin| is_origin(origin)) => {
+            CorsOrigins::List(origins) if !origins.iter().all(|origin| is_origin(origin)) => {
                 Some((
                     "cors.origins",
-                    "a list of origins such as https://app.example.com: scheme and host in lower case, the port where it \
-                 is not the scheme's, and no path",
+                    "a list of origins such as https://app.example.com: scheme and host in lower \
+                     case, the port if it is not the scheme's default, and no path",
                 ))
             }
             _ => None,
@@ -124,19 +128,19 @@ impl CorsConfig {
     }
 }
 
-/// What puts the headers of the protocol on answers.
+/// Layer that adds the headers of the protocol to responses.
 #[derive(Clone, Debug)]
 pub(super) struct Cors {
     layer: CorsLayer,
 }
 
 impl Cors {
-    /// For a configuration without a [`problem`](CorsConfig::problem).
+    /// Creates a layer from a configuration without a [`problem`](CorsConfig::problem).
     pub(super) fn new(config: &CorsConfig) -> Self {
         let origins = match &config.origins {
             CorsOrigins::Any => AllowOrigin::any(),
-            CorsOrigins::These(origins) => AllowOrigin::list(origins.iter().map(|origin| {
-                HeaderValue::from_str(origin).expect("an origin that was checked is visible ASCII")
+            CorsOrigins::List(origins) => AllowOrigin::list(origins.iter().map(|origin| {
+                HeaderValue::from_str(origin).expect("a validated origin is visible ASCII")
             })),
         };
         let layer = CorsLayer::new()
@@ -144,19 +148,19 @@ impl Cors {
             .allow_credentials(config.credentials)
             .allow_methods(METHODS)
             .allow_headers(request_headers())
-            .expose_headers(answer_headers())
+            .expose_headers(response_headers())
             .max_age(config.max_age);
         Self { layer }
     }
 
-    /// Whether a request asks for permission and for nothing else.
+    /// True for a preflight request.
     pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
         method == Method::OPTIONS
             && headers.contains_key(ORIGIN)
             && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
     }
 
-    /// The answer to a preflight.
+    /// Returns the response to a preflight.
     pub(super) async fn preflight(&self, headers: &HeaderMap) -> Response {
         let mut response = self
             .with_headers(Method::OPTIONS, headers, Response::default())
@@ -165,9 +169,9 @@ impl Cors {
         response
     }
 
-    /// The answer with what a browser has to know to give it to a page.
+    /// Adds the headers that let a page read the response.
     pub(super) async fn apply(&self, exchange: &Exchange, response: Response) -> Response {
-        // The layer takes every OPTIONS for a preflight.
+        // The layer treats every OPTIONS request as a preflight.
         let method = match exchange.method {
             Method::OPTIONS => Method::GET,
             ref method => method.clone(),
@@ -186,16 +190,17 @@ impl Cors {
         let mut request = Request::new(());
         *request.method_mut() = method;
         request.headers_mut().clone_from(headers);
-        let mut service: CorsService<Finished> = self.layer.layer(Finished(Some(response)));
+        let mut service: CorsService<FinishedService> =
+            self.layer.layer(FinishedService(Some(response)));
         let Ok(response) = service.call(request).await;
         response
     }
 }
 
-/// A service whose answer is there already.
-struct Finished(Option<Response>);
+/// Service that returns a finished response.
+struct FinishedService(Option<Response>);
 
-impl Service<Request<()>> for Finished {
+impl Service<Request<()>> for FinishedService {
     type Response = Response;
     type Error = Infallible;
     type Future = Ready<Result<Response, Infallible>>;

@@ -1,5 +1,4 @@
-//! One request and its answer: what every exchange has, whoever answers. An identifier, a line in the log, and an
-//! answer even to a panic.
+//! Request and response, with the request ID, log line and panic handling of every exchange.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -22,43 +21,43 @@ use warp::Reply;
 use warp::reply::Response;
 
 use super::cors::Cors;
-use super::rate_limit::Standing;
-use super::responder::{Refusal, Responder};
+use super::rate_limit::RateLimitStatus;
+use super::responder::{Rejection, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::server::Shared;
-use crate::metrics::{Answered, HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
+use crate::metrics::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED, ResponseSummary};
 use crate::telemetry::RequestSpan;
 
-/// The header that identifies an exchange, in the answer and in the log.
+/// Header with the ID of an exchange, in the response and in the log.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
-/// Core's word for an answer that is that of an earlier request.
+/// Core's header of a response that replays that of an earlier request.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The target of the lines that requests make in the log.
+/// Target of the access log.
 const ACCESS: &str = "knowledge_server::access";
 
-/// The target of the span that the other lines of a request stand in.
+/// Target of the span that encloses the other log lines of a request.
 const REQUEST: &str = "knowledge_server::request";
 
-/// What is known of a request apart from what is handed on with it.
+/// Facts about a request besides those that the request itself carries.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) method: Method,
     pub(super) uri: Uri,
-    /// Where the connection comes from.
+    /// Address of the client or of a proxy.
     pub(super) peer: IpAddr,
-    /// The origin of the page that makes the request, where one does.
+    /// Origin of the page that sent the request, if any.
     pub(super) origin: Option<HeaderValue>,
-    /// When the header had arrived.
+    /// Time at which the header had arrived.
     pub(super) started: Instant,
     /// Bytes of the body that have arrived.
     pub(super) bytes_in: AtomicU64,
-    /// Where the caller stands, once the request was counted.
-    pub(super) standing: OnceLock<Standing>,
+    /// Rate limit of the caller, once the request has been counted.
+    pub(super) rate_limit: OnceLock<RateLimitStatus>,
 }
 
-/// Answers one request, whatever happens.
+/// Responds to one request, even if its handler panics.
 pub(super) async fn exchange<R, S>(
     shared: Arc<Shared<R>>,
     mut routes: S,
@@ -76,7 +75,7 @@ where
         origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),
-        standing: OnceLock::new(),
+        rate_limit: OnceLock::new(),
     });
     let mut record = Record::begin(&shared, &exchange, &request);
     request.extensions_mut().insert(Arc::clone(&exchange));
@@ -85,12 +84,12 @@ where
         && Cors::is_preflight(request.method(), request.headers())
     {
         let mut response = cors.preflight(request.headers()).await;
-        record.answer(&mut response);
+        record.respond(&mut response);
         return Ok(response);
     }
 
-    // The routes own everything that the panic could have left half done, but for what the responder shares between
-    // requests; that is its own to keep whole.
+    // The routes own everything that a panic could leave half done, except the state that the
+    // responder shares between requests; keeping that consistent is the responder's task.
     let work = AssertUnwindSafe(async { routes.call(request).await }).catch_unwind();
     let work = work.instrument(record.log_span());
     let outcome = match &record.span {
@@ -101,35 +100,38 @@ where
         Ok(Ok(response)) => response,
         Err(payload) => {
             let (request_id, panic) = (&record.request_id, panic_message(payload.as_ref()));
-            tracing::error!(request_id, panic, "answering a request panicked");
-            shared.refuse(&exchange, &Refusal::Panicked).into_response()
+            tracing::error!(request_id, panic, "request handler panicked");
+            shared
+                .reject(&exchange, &Rejection::Panicked)
+                .into_response()
         }
     };
 
-    if let Some(standing) = exchange.standing.get() {
-        standing.write(response.headers_mut());
+    if let Some(rate_limit) = exchange.rate_limit.get() {
+        rate_limit.write(response.headers_mut());
     }
     if let Some(cors) = &shared.cors {
         response = cors.apply(&exchange, response).await;
     }
-    record.answer(&mut response);
+    record.respond(&mut response);
     Ok(response)
 }
 
-/// Health checks and scrapes come every few seconds for ever: among what is asked they would drown the rest.
+/// True for health checks and scrapes, which are so frequent that they would drown everything else.
 fn is_probe(path: &str) -> bool {
     matches!(path, HEALTH_PATH | READY_PATH | METRICS_PATH)
 }
 
-/// Writes the line of an exchange in the log, counts it and ends its span: when it is answered, or when it is dropped
-/// unanswered because the client has gone or the server was stopped.
+/// Writes the access log line of an exchange, records its metrics and ends its span.
+///
+/// This happens on response, or on drop if the client disconnected or the server stopped.
 struct Record<'a> {
     exchange: &'a Exchange,
     metrics: &'a HttpMetrics,
     span: Option<RequestSpan>,
     request_id: String,
     trace_id: Option<String>,
-    answered: bool,
+    responded: bool,
 }
 
 impl<'a> Record<'a> {
@@ -142,34 +144,34 @@ impl<'a> Record<'a> {
         let tracer = shared.tracer.as_ref();
         let span = tracer
             .filter(|_| !is_probe(exchange.uri.path()))
-            .map(|tracer| tracer.begin(request, shared.scheme(), &request_id));
+            .map(|tracer| tracer.start(request, shared.scheme(), &request_id));
         Self {
             exchange,
             metrics: &shared.metrics,
             trace_id: span.as_ref().map(RequestSpan::trace_id),
             span,
             request_id,
-            answered: false,
+            responded: false,
         }
     }
 
-    /// Whatever is logged within it carries the identifiers of the request. At the highest level, so that it is there
-    /// for a line of any.
+    /// Returns a span that adds the request's IDs to the lines within it. It has the highest level,
+    /// so that it is enabled whenever a line is.
     fn log_span(&self) -> Span {
         let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
         tracing::error_span!(target: REQUEST, "request", request_id, trace_id)
     }
 
-    /// Names the request in its answer, and notes what was answered.
-    fn answer(&mut self, response: &mut Response) {
-        self.answered = true;
+    /// Sets the request ID of the response, and records the response.
+    fn respond(&mut self, response: &mut Response) {
+        self.responded = true;
         let request_id = HeaderValue::try_from(&self.request_id);
         let request_id = request_id.expect("a UUID is visible ASCII");
         response.headers_mut().insert(REQUEST_ID, request_id);
         let Exchange { method, uri, .. } = self.exchange;
         let (path, route) = (uri.path(), response.extensions().get::<MatchedRoute>());
         let bytes_out = response.body().size_hint().exact();
-        let answered = Answered {
+        let summary = ResponseSummary {
             route: route.map_or(ROUTE_UNMATCHED, |route| route.0),
             method,
             status: response.status(),
@@ -178,12 +180,12 @@ impl<'a> Record<'a> {
             bytes_out: bytes_out.unwrap_or(0),
             is_replay: response.headers().contains_key(IDEMPOTENT_REPLAYED),
         };
-        self.metrics.answered(&answered);
+        self.metrics.record_response(&summary);
         if let Some(span) = &self.span {
-            span.answered(&answered);
+            span.record_response(&summary);
         }
-        let Answered { bytes_in, .. } = answered;
-        let (status, duration_ms) = (answered.status.as_u16(), milliseconds(answered.duration));
+        let ResponseSummary { bytes_in, .. } = summary;
+        let (status, duration_ms) = (summary.status.as_u16(), milliseconds(summary.duration));
         let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
         macro_rules! line {
             ($level:ident) => {
@@ -202,21 +204,21 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Milliseconds, to the microsecond.
+/// Converts to milliseconds, with a precision of a microsecond.
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1_000.0
 }
 
 impl Drop for Record<'_> {
     fn drop(&mut self) {
-        if self.answered {
+        if self.responded {
             return;
         }
         let Exchange { method, uri, .. } = self.exchange;
         let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
-        self.metrics.dropped(bytes_in);
+        self.metrics.record_drop(bytes_in);
         if let Some(span) = &self.span {
-            span.dropped();
+            span.record_drop();
         }
         let path = uri.path();
         let duration_ms = milliseconds(self.exchange.started.elapsed());
@@ -224,7 +226,7 @@ impl Drop for Record<'_> {
         tracing::info!(
             target: ACCESS,
             %method, path, duration_ms, request_id, trace_id, bytes_in,
-            "request dropped unanswered"
+            "request dropped without a response"
         );
     }
 }
@@ -234,5 +236,5 @@ fn panic_message(payload: &(dyn Any + Send)) -> &str {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("not a text")
+        .unwrap_or("no message")
 }

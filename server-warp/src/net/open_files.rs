@@ -1,13 +1,16 @@
-//! How many files the process may open: a connection is one.
+//! Limit on open file descriptors, of which each connection needs one.
 
-/// Files kept back for what every server has open that is not a client's connection: the database, the log, the runtime.
-/// What deliveries need comes on top, see [`open_files_max`](crate::deliveries::open_files_max).
+/// File descriptors reserved for everything that a server opens besides client connections.
+///
+/// These are the database, the log and the runtime. Deliveries need more, see
+/// [`open_files_max`](crate::deliveries::open_files_max).
 pub const OPEN_FILES_RESERVED: usize = 256;
 
-/// The connections that can be held at once beside `reserved` other files: `wanted`, or fewer where the process may not
-/// open as many. Where it may open fewer than twice what is reserved, half of them are for connections.
+/// Returns the number of connections that can be open besides `reserved` other files.
 ///
-/// The process's soft limit is raised first, as far as needed and as its hard limit lets it.
+/// It is `wanted`, or fewer if the process may not open as many. If it may open fewer than twice
+/// `reserved`, connections get half of them. The process's soft limit is raised first, as far as
+/// needed and as its hard limit permits.
 pub(super) fn connections_max(wanted: usize, reserved: usize) -> usize {
     match raise_soft_limit(wanted.saturating_add(reserved)) {
         None => wanted,
@@ -15,7 +18,7 @@ pub(super) fn connections_max(wanted: usize, reserved: usize) -> usize {
     }
 }
 
-/// The files that the process may open, after trying to make that `wanted`; `None` where there is no limit.
+/// Raises the limit on open files to `wanted` if it can; returns the result, `None` if unlimited.
 #[cfg(unix)]
 fn raise_soft_limit(wanted: usize) -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! The seam between the network and what answers requests.
+//! Interface between the HTTP server and the code that handles requests.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,32 +8,35 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use uuid::Uuid;
 
-/// What answers requests: core's router in the server, a stub in tests.
+/// Handler of requests: core's router in production, a stub in tests.
 ///
-/// The server calls it for every request but those to `/healthz` and `/readyz`. It gives every answer its `Request-Id`,
-/// the one that the log names, in place of any that the answer has.
+/// The server calls it for every request except those to `/healthz` and `/readyz`. It sets the
+/// `Request-Id` of every response to the one in the log, replacing any that the response has.
 pub trait Responder: Send + Sync + 'static {
-    /// The answer to a request whose body has arrived whole.
+    /// Handles a request whose body has been read completely.
     ///
-    /// The future is dropped where it stands when the request's time is up, when the client has gone, or when a
-    /// shutdown passes its deadline; it must not block its thread, which nothing can end. A panic is answered with [`refuse`](Self::refuse) of [`Refusal::Panicked`].
+    /// The future is dropped at any await point if the request times out, the client disconnects,
+    /// or a shutdown passes its deadline. It must not block its thread, because nothing can
+    /// interrupt that. After a panic the response is [`reject`](Self::reject) with
+    /// [`Rejection::Panicked`].
     fn respond(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send;
 
-    /// The answer to a request that the server does not hand to [`respond`](Self::respond) or whose answer it gave
-    /// up waiting for, with the status of [`Refusal::status`]. `Retry-After` and `Connection` are added by the server.
-    fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes>;
+    /// Returns the response to a request that the server rejects, see [`Rejection`].
+    ///
+    /// Its status is [`Rejection::status`]; the server adds `Retry-After` and `Connection`.
+    fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes>;
 
-    /// Who makes a request, for its rate limit; `None` for nobody that is known. Asked only where there is a limit,
-    /// before the body has arrived.
+    /// Identifies the principal of a request for its rate limit; `None` if it is unknown. Called
+    /// only if there is a rate limit, before the body has arrived.
     fn caller(&self, uri: &Uri, headers: &HeaderMap) -> impl Future<Output = Option<Uuid>> + Send {
         let _ = (uri, headers);
         std::future::ready(None)
     }
 
-    /// Whether requests can be answered now, for `/readyz`.
+    /// Checks that requests can be handled now, for `/readyz`.
     ///
     /// # Errors
-    /// Why not, for the log; clients are not shown it.
+    /// The reason, for the log only; clients do not see it.
     fn ready(&self) -> impl Future<Output = Result<(), String>> + Send;
 }
 
@@ -42,8 +45,8 @@ impl<R: Responder> Responder for Arc<R> {
         self.as_ref().respond(request)
     }
 
-    fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes> {
-        self.as_ref().refuse(method, uri, refusal)
+    fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes> {
+        self.as_ref().reject(method, uri, rejection)
     }
 
     fn caller(&self, uri: &Uri, headers: &HeaderMap) -> impl Future<Output = Option<Uuid>> + Send {
@@ -55,48 +58,50 @@ impl<R: Responder> Responder for Arc<R> {
     }
 }
 
-/// Why the server refuses a request without the responder's answer.
+/// Reason for which the server answers a request without the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// 413: the body is longer than the server takes. What was read of it is thrown away, the connection is closed.
+pub enum Rejection {
+    /// 413: the body is longer than the limit. The part that was read is discarded and the
+    /// connection is closed.
     BodyTooLarge {
-        /// The longest body that is taken.
+        /// The longest accepted body.
         limit_bytes: usize,
     },
-    /// 400: the body cannot be read as its header announces it, for example a broken chunk. The connection is closed.
+    /// 400: the body is malformed, for example a broken chunk. The connection is closed.
     BodyUnreadable,
     /// 503: the body did not arrive in time. The connection is closed.
     BodyTimedOut {
-        /// When to try again.
+        /// Delay before a retry.
         retry_after: Duration,
     },
-    /// 429: its principal asks more often than it may.
+    /// 429: the principal exceeds its rate limit.
     RateLimited {
-        /// When to try again, in whole seconds.
+        /// Delay before a retry, in whole seconds.
         retry_after: Duration,
     },
-    /// 503: as many bytes of bodies are on their way as the server takes on. The connection is closed.
+    /// 503: the bodies that are being read use all the memory set aside for them. The connection is
+    /// closed.
     BodyMemoryFull {
-        /// When to try again.
+        /// Delay before a retry.
         retry_after: Duration,
     },
-    /// 503: as many requests are in work as the server takes on.
+    /// 503: the maximum number of requests is in flight.
     Overloaded {
-        /// When to try again.
+        /// Delay before a retry.
         retry_after: Duration,
     },
-    /// 503: the answer was not found in time. Whether the request took effect is unknown.
+    /// 503: the request timed out. Its effect is unknown.
     TimedOut {
-        /// When to try again.
+        /// Delay before a retry.
         retry_after: Duration,
     },
-    /// 500: answering panicked. Whether the request took effect is unknown.
+    /// 500: the responder panicked. The effect of the request is unknown.
     Panicked,
 }
 
-impl Refusal {
-    /// What [`reason`](Self::reason) may say.
+impl Rejection {
+    /// All values of [`reason`](Self::reason).
     pub const REASONS: [&'static str; 8] = [
         "body_too_large",
         "body_unreadable",
@@ -108,7 +113,7 @@ impl Refusal {
         "panicked",
     ];
 
-    /// The reason in one word, for metrics.
+    /// Returns the reason in one word, for metrics.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -123,7 +128,7 @@ impl Refusal {
         }
     }
 
-    /// The status of the answer.
+    /// Returns the status of the response.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
@@ -138,7 +143,7 @@ impl Refusal {
         }
     }
 
-    /// When to try again, where that can help.
+    /// Returns the delay before a retry; `None` if a retry cannot help.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {

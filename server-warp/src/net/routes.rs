@@ -1,4 +1,4 @@
-//! The routes, as warp filters: two for health, and one that hands everything else to the responder.
+//! Routes as warp filters: two for health, and one that passes everything else to the responder.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use tokio::time::Instant;
 use tower_service::Service;
 use warp::{Filter, Reply};
 
-use super::body::{self, Bounds, Fault};
-use super::compression::{Accepted, compress};
+use super::body::{self, BodyError, Bounds};
+use super::compression::{AcceptEncoding, compress};
 use super::exchange::Exchange;
 use super::rate_limit::Key;
-use super::responder::{Refusal, Responder};
+use super::responder::{Rejection, Responder};
 use super::server::Shared;
 
-/// The path that answers 200 as long as the process answers at all.
+/// Path that responds with 200 as long as the process responds at all.
 pub const HEALTH_PATH: &str = "/healthz";
-/// The path that answers 200 while requests can be served, else 503.
+/// Path that responds with 200 while requests can be served, otherwise with 503.
 pub const READY_PATH: &str = "/readyz";
 
-/// The routes as a service. Every request needs its [`Exchange`] among its extensions.
+/// Returns the routes as a service. Every request needs its [`Exchange`] among its extensions.
 pub(super) fn service<R: Responder>(
     shared: Arc<Shared<R>>,
 ) -> impl Service<Request<Incoming>, Response = warp::reply::Response, Error = Infallible, Future: Send>
@@ -52,7 +52,7 @@ pub(super) fn service<R: Responder>(
         .then(move |exchange: Arc<Exchange>, headers, body| {
             let shared = Arc::clone(&shared);
             async move {
-                answer(&shared, &exchange, headers, body)
+                respond(&shared, &exchange, headers, body)
                     .await
                     .into_response()
             }
@@ -61,13 +61,13 @@ pub(super) fn service<R: Responder>(
     warp::service(health.or(ready).unify().or(everything_else).unify())
 }
 
-/// Names the route that has answered, as core does for its own.
+/// Sets the matched route of a response, as core does for its own routes.
 fn routed(route: &'static str, mut response: Response<Bytes>) -> Response<Bytes> {
     response.extensions_mut().insert(MatchedRoute(route));
     response
 }
 
-/// The answer of a health check.
+/// Returns the response to a health check.
 fn probe(method: &Method, status: StatusCode, json: &'static str) -> Response<Bytes> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         let mut response = Response::new(Bytes::new());
@@ -77,7 +77,7 @@ fn probe(method: &Method, status: StatusCode, json: &'static str) -> Response<By
             .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    // hyper leaves the body out of an answer to HEAD and keeps its length.
+    // hyper omits the body of a response to HEAD and keeps its length.
     let mut response = Response::new(Bytes::from_static(json.as_bytes()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -96,7 +96,7 @@ async fn ready<R: Responder>(shared: &Shared<R>, method: &Method) -> Response<By
     }
     let readiness = tokio::time::timeout(shared.config.ready_timeout, shared.responder.ready())
         .await
-        .unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        .unwrap_or_else(|_| Err("timed out".to_owned()));
     match readiness {
         Ok(()) => probe(method, StatusCode::OK, r#"{"status":"ready"}"#),
         Err(reason) => {
@@ -110,10 +110,10 @@ async fn ready<R: Responder>(shared: &Shared<R>, method: &Method) -> Response<By
     }
 }
 
-/// Counts the request, reads the body, then takes a permit, then asks the responder. In this order: bodies that never
-/// arrive would otherwise hold every permit. The body of a request that is one too many is read all the same, so that
-/// its connection can be used again.
-async fn answer<R, S, B>(
+/// Counts the request, reads the body, acquires a permit and calls the responder. In this order,
+/// because bodies that never arrive would otherwise hold every permit. The body of a rate-limited
+/// request is read all the same, so that its connection can be used again.
+async fn respond<R, S, B>(
     shared: &Shared<R>,
     exchange: &Exchange,
     headers: HeaderMap,
@@ -126,40 +126,40 @@ where
 {
     let config = &shared.config;
     let deadline = exchange.started + config.request_timeout;
-    let refused = count(shared, exchange, &headers, deadline).await;
+    let excess = count(shared, exchange, &headers, deadline).await;
     let body = match read_body(shared, exchange, &headers, &mut stream, deadline).await {
         Ok(body) => body,
-        Err(fault) => {
-            // A client that waits for permission to send gets the refusal instead of the permission.
+        Err(error) => {
+            // A client that waits for `100 Continue` gets the error response instead.
             let is_waiting =
                 headers.contains_key(EXPECT) && exchange.bytes_in.load(Ordering::Relaxed) == 0;
-            if fault != Fault::Unreadable && !is_waiting {
+            if error != BodyError::Unreadable && !is_waiting {
                 tokio::spawn(body::linger(
                     stream,
                     config.linger_timeout,
                     config.linger_bytes_max,
                 ));
             }
-            return shared.refuse_and_close(exchange, &refusal(shared, fault));
+            return shared.reject_and_close(exchange, &rejection(shared, error));
         }
     };
-    if let Some(refusal) = refused {
-        return shared.refuse(exchange, &refusal);
+    if let Some(rejection) = excess {
+        return shared.reject(exchange, &rejection);
     }
     let retry_after = config.retry_after;
     let Ok(_permit) = shared.requests_in_work.try_acquire() else {
-        return shared.refuse(exchange, &Refusal::Overloaded { retry_after });
+        return shared.reject(exchange, &Rejection::Overloaded { retry_after });
     };
-    let _in_work = shared.metrics.in_work();
+    let _in_work = shared.metrics.start_request();
     let compression = config.compression.as_ref();
-    let compression = compression.map(|config| (config, Accepted::read(&headers)));
+    let compression = compression.map(|config| (config, AcceptEncoding::read(&headers)));
     let mut request = Request::new(body);
     *request.method_mut() = exchange.method.clone();
     *request.uri_mut() = exchange.uri.clone();
     *request.headers_mut() = headers;
     let Ok(response) = tokio::time::timeout_at(deadline, shared.responder.respond(request)).await
     else {
-        return shared.refuse(exchange, &Refusal::TimedOut { retry_after });
+        return shared.reject(exchange, &Rejection::TimedOut { retry_after });
     };
     match compression {
         Some((config, accepted)) => compress(config, &exchange.method, accepted, response).await,
@@ -167,13 +167,13 @@ where
     }
 }
 
-/// Counts the request for whoever makes it, where there is a limit; the refusal of one that is one too many.
+/// Counts the request against its rate limit, if any; returns the rejection of an excess request.
 async fn count<R: Responder>(
     shared: &Shared<R>,
     exchange: &Exchange,
     headers: &HeaderMap,
     deadline: Instant,
-) -> Option<Refusal> {
+) -> Option<Rejection> {
     let limiter = shared.rate_limiter.as_ref()?;
     let caller = shared.responder.caller(&exchange.uri, headers);
     let caller = tokio::time::timeout_at(deadline, caller).await;
@@ -181,9 +181,9 @@ async fn count<R: Responder>(
         Ok(Some(principal)) => Key::Principal(principal),
         Ok(None) | Err(_) => Key::of_address(exchange.peer),
     };
-    let standing = exchange.standing.get_or_init(|| limiter.count(key));
-    let retry_after = standing.retry_after?;
-    Some(Refusal::RateLimited { retry_after })
+    let rate_limit = exchange.rate_limit.get_or_init(|| limiter.count(key));
+    let retry_after = rate_limit.retry_after?;
+    Some(Rejection::RateLimited { retry_after })
 }
 
 async fn read_body<R, S, B>(
@@ -192,36 +192,37 @@ async fn read_body<R, S, B>(
     headers: &HeaderMap,
     stream: &mut S,
     deadline: Instant,
-) -> Result<Bytes, Fault>
+) -> Result<Bytes, BodyError>
 where
     S: Stream<Item = Result<B, warp::Error>> + Unpin,
     B: Buf,
 {
     let config = &shared.config;
-    // What is announced as too long is refused before a byte of it is read. hyper has refused lengths that are none.
+    // A body whose announced length is too long is rejected before any of it is read. hyper has
+    // already rejected lengths that are not numbers.
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > config.body_bytes_max as u64) {
-        return Err(Fault::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let bounds = Bounds {
         bytes_max: config.body_bytes_max,
         deadline: deadline.min(exchange.started + config.body_read_timeout),
-        room: &shared.body_room,
+        budget: &shared.body_budget,
         arrived: &exchange.bytes_in,
     };
     body::read(stream, &bounds).await
 }
 
-fn refusal<R>(shared: &Shared<R>, fault: Fault) -> Refusal {
+fn rejection<R>(shared: &Shared<R>, error: BodyError) -> Rejection {
     let retry_after = shared.config.retry_after;
-    match fault {
-        Fault::TooLarge => Refusal::BodyTooLarge {
+    match error {
+        BodyError::TooLarge => Rejection::BodyTooLarge {
             limit_bytes: shared.config.body_bytes_max,
         },
-        Fault::Unreadable => Refusal::BodyUnreadable,
-        Fault::TimedOut => Refusal::BodyTimedOut { retry_after },
-        Fault::NoRoom => Refusal::BodyMemoryFull { retry_after },
+        BodyError::Unreadable => Rejection::BodyUnreadable,
+        BodyError::TimedOut => Rejection::BodyTimedOut { retry_after },
+        BodyError::BudgetExhausted => Rejection::BodyMemoryFull { retry_after },
     }
 }

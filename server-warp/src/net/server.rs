@@ -1,4 +1,4 @@
-//! Binding, accepting, and stopping.
+//! Binding, accepting and shutting down.
 
 use std::future::Future;
 use std::io;
@@ -14,24 +14,24 @@ use knowledge_core::env::Env;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use super::body::Room;
+use super::body::MemoryBudget;
 use super::config::{InvalidConfig, NetConfig};
 use super::connection;
 use super::cors::Cors;
 use super::exchange::Exchange;
 use super::open_files;
 use super::rate_limit::RateLimiter;
-use super::responder::{Refusal, Responder};
+use super::responder::{Rejection, Responder};
 use super::tls::{Certificates, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::system::system_env;
 use crate::telemetry::RequestTracer;
 
-/// How long accepting rests after the process or the machine has run out of files or memory. Trying again at once
+/// Delay before accepting again after file descriptors or memory ran out. Retrying immediately
 /// would burn a processor and free nothing.
-const ACCEPT_REST: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a killed connection may take to notice. Only code that blocks its thread takes longer.
+/// Time for a killed connection to end. Only code that blocks its thread takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A server that is bound to its address and not yet accepting.
@@ -44,19 +44,19 @@ pub struct Server<R> {
     shared: Arc<Shared<R>>,
 }
 
-/// Why a server could not be bound.
+/// Error of [`Server::bind`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The configuration cannot be kept.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
-    /// The operating system refused the address: in use, not this machine's, or not permitted.
+    /// The operating system rejected the address: in use, not this machine's, or not permitted.
     #[error("cannot listen on {address}: {source}")]
     Address {
         /// The address of the configuration.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The certificate or its key cannot be used.
@@ -64,30 +64,30 @@ pub enum BindError {
     Tls(#[from] TlsError),
 }
 
-/// How a server stopped.
+/// Report of a server's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Connections accepted over the life of the server.
     pub connections_accepted: u64,
     /// Connections that were open when the shutdown began.
     pub connections_at_shutdown: usize,
-    /// Those that were still open at the deadline, and were closed whatever they did.
+    /// Connections that were still open at the deadline and were closed regardless.
     pub connections_killed: usize,
-    /// Times that accepting failed for want of files or memory.
+    /// Failures to accept for lack of file descriptors or memory.
     pub accept_failures: u64,
 }
 
-/// Where the server stands; it only moves forward.
+/// Phase of the server's life; it only moves forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Serving,
-    /// No new connections; what is in work is finished.
+    /// New connections are refused; requests in flight are completed.
     Draining,
-    /// Every connection is closed at once.
+    /// Every connection is closed immediately.
     Killed,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shared<R> {
     pub(super) config: NetConfig,
@@ -97,31 +97,31 @@ pub(super) struct Shared<R> {
     pub(super) tracer: Option<RequestTracer>,
     pub(super) phases: watch::Receiver<Phase>,
     pub(super) requests_in_work: Semaphore,
-    pub(super) body_room: Arc<Room>,
-    /// `None` where the server speaks plain HTTP.
+    pub(super) body_budget: Arc<MemoryBudget>,
+    /// `None` if the server speaks plain HTTP.
     pub(super) certificates: Option<Arc<Certificates>>,
     pub(super) cors: Option<Cors>,
     pub(super) rate_limiter: Option<RateLimiter>,
 }
 
 impl<R: Responder> Server<R> {
-    /// Binds the address of the configuration. From here on the kernel takes connections and holds them until
-    /// [`run`](Self::run).
+    /// Binds the configured address. From then on the kernel accepts connections and holds them
+    /// until [`run`](Self::run).
     ///
-    /// The process's soft limit on open files is raised as far as its hard limit lets it and the configured number of
-    /// connections needs; where that is not enough, fewer connections are held.
+    /// The process's soft limit on open files is raised to what the configured number of
+    /// connections needs, up to the hard limit. If that is not enough, fewer connections are held.
     ///
     /// # Errors
     /// - [`BindError::Config`]: the configuration is not [valid](NetConfig::validate).
-    /// - [`BindError::Address`]: the operating system refused the address.
+    /// - [`BindError::Address`]: the operating system rejected the address.
     /// - [`BindError::Tls`]: the certificate or its key cannot be used.
     pub async fn bind(config: NetConfig, responder: R) -> Result<Self, BindError> {
         config.validate()?;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let address = config.address;
-        let refused = |source| BindError::Address { address, source };
-        let listener = listen(address, config.accept_backlog).map_err(refused)?;
-        let local_addr = listener.local_addr().map_err(refused)?;
+        let at_address = |source| BindError::Address { address, source };
+        let listener = listen(address, config.accept_backlog).map_err(at_address)?;
+        let local_addr = listener.local_addr().map_err(at_address)?;
         let connections_max =
             open_files::connections_max(config.connections_max, config.open_files_reserved);
         if connections_max < config.connections_max {
@@ -129,13 +129,13 @@ impl<R: Responder> Server<R> {
             tracing::warn!(
                 wanted,
                 connections_max,
-                "the limit on open files lowers the connections"
+                "the limit on open files reduces the number of connections"
             );
         }
         let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Shared {
             requests_in_work: Semaphore::new(config.requests_in_work_max),
-            body_room: Room::new(config.body_bytes_held_max),
+            body_budget: MemoryBudget::new(config.body_bytes_held_max),
             env: system_env(),
             cors: config.cors.as_ref().map(Cors::new),
             rate_limiter: config.rate_limit.as_ref().map(RateLimiter::new),
@@ -155,9 +155,9 @@ impl<R: Responder> Server<R> {
         })
     }
 
-    /// Counts with these metrics what happens from here on.
+    /// Records the server's metrics in `metrics` from now on.
     #[must_use]
-    pub fn measured_by(mut self, metrics: HttpMetrics) -> Self {
+    pub fn with_metrics(mut self, metrics: HttpMetrics) -> Self {
         let connections_max = self.connections_max;
         let shared = self.unshared();
         metrics.set_capacity(connections_max, shared.config.requests_in_work_max);
@@ -165,37 +165,40 @@ impl<R: Responder> Server<R> {
         self
     }
 
-    /// Makes a span of each request from here on.
+    /// Records a span for each request from now on.
     #[must_use]
-    pub fn traced_by(mut self, tracer: RequestTracer) -> Self {
+    pub fn with_tracer(mut self, tracer: RequestTracer) -> Self {
         self.unshared().tracer = Some(tracer);
         self
     }
 
     fn unshared(&mut self) -> &mut Shared<R> {
-        Arc::get_mut(&mut self.shared).expect("nothing runs yet that could share it")
+        Arc::get_mut(&mut self.shared).expect("the server is not running yet")
     }
 
-    /// The address that the server listens on, with the port that it was given.
+    /// Returns the address that the server listens on, with the assigned port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// The certificate that is shown, where the server speaks TLS: for those who want it read again at once.
+    /// Returns the certificates, to reload them on demand; `None` if the server speaks plain HTTP.
     #[must_use]
     pub fn certificates(&self) -> Option<Arc<Certificates>> {
         self.shared.certificates.clone()
     }
 
-    /// The connections that are held at once: the configured number, or what the limit on open files leaves of it.
+    /// Returns the maximum of open connections, which the limit on open files may have lowered.
     #[must_use]
     pub fn connections_max(&self) -> usize {
         self.connections_max
     }
 
-    /// Serves until `shutdown` resolves; then stops accepting, closes idle connections, finishes the requests in work,
-    /// and closes what is left after the configured time. Dropping the future closes every connection at once.
+    /// Serves until `shutdown` resolves, then shuts down gracefully.
+    ///
+    /// It stops accepting, closes idle connections, completes the requests in flight, and closes
+    /// the remaining connections at the configured deadline. Dropping the future closes every
+    /// connection immediately.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
         let Self {
             listener,
@@ -205,15 +208,16 @@ impl<R: Responder> Server<R> {
             shared,
         } = self;
         let slots = Arc::new(Semaphore::new(connections_max));
-        let tally = Arc::new(Tally::default());
+        let counters = Arc::new(Counters::default());
         tracing::info!(%local_addr, connections_max, "serving");
         tokio::select! {
             () = shutdown => {}
-            () = accept(&listener, &shared, &slots, &tally) => {}
+            () = accept(&listener, &shared, &slots, &counters) => {}
             () = watch_certificates(&shared) => {}
-            () = forget_callers(&shared) => {}
+            () = evict_idle_callers(&shared) => {}
         }
-        // Refuses those who come later, and those in the backlog, who have not been served a byte.
+        // Refuses new connections and drops those in the backlog, which have not been served a
+        // byte.
         drop(listener);
 
         let connections_at_shutdown = connections_max - slots.available_permits();
@@ -229,12 +233,12 @@ impl<R: Responder> Server<R> {
             let _ = tokio::time::timeout(KILL_TIMEOUT, slots.acquire_many(all)).await;
         }
         let report = ShutdownReport {
-            connections_accepted: tally.accepted.load(Ordering::Relaxed),
+            connections_accepted: counters.accepted.load(Ordering::Relaxed),
             connections_at_shutdown,
-            // What has not even noticed is as good as killed.
-            connections_killed: tally.killed.load(Ordering::Relaxed) + connections_max
+            // Connections that have not even noticed count as killed.
+            connections_killed: counters.killed.load(Ordering::Relaxed) + connections_max
                 - slots.available_permits(),
-            accept_failures: tally.accept_failures.load(Ordering::Relaxed),
+            accept_failures: counters.accept_failures.load(Ordering::Relaxed),
         };
         tracing::info!(?report, "shut down");
         report
@@ -242,7 +246,7 @@ impl<R: Responder> Server<R> {
 }
 
 impl<R> Shared<R> {
-    /// Of the URLs under which clients find this server; a proxy in front of it may have another.
+    /// Returns the scheme of this server's own URLs; a proxy in front of it may use another.
     pub(super) fn scheme(&self) -> &'static str {
         match self.certificates {
             Some(_) => "https",
@@ -256,26 +260,26 @@ impl<R> Shared<R> {
 }
 
 impl<R: Responder> Shared<R> {
-    /// The responder's refusal, with what the refusal says to every HTTP client.
-    pub(super) fn refuse(&self, exchange: &Exchange, refusal: &Refusal) -> Response<Bytes> {
-        self.metrics.refused(refusal);
+    /// Returns the responder's error response with the headers that apply to every HTTP client.
+    pub(super) fn reject(&self, exchange: &Exchange, rejection: &Rejection) -> Response<Bytes> {
+        self.metrics.record_rejection(rejection);
         let mut response = self
             .responder
-            .refuse(&exchange.method, &exchange.uri, refusal);
-        if let Some(wait) = refusal.retry_after() {
+            .reject(&exchange.method, &exchange.uri, rejection);
+        if let Some(wait) = rejection.retry_after() {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }
 
-    /// A refusal after which the connection cannot be used again: the rest of the body stands before the next request.
-    pub(super) fn refuse_and_close(
+    /// Rejects a request and closes its connection, whose next bytes are the rest of the body.
+    pub(super) fn reject_and_close(
         &self,
         exchange: &Exchange,
-        refusal: &Refusal,
+        rejection: &Rejection,
     ) -> Response<Bytes> {
-        let mut response = self.refuse(exchange, refusal);
+        let mut response = self.reject(exchange, rejection);
         response
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -283,9 +287,9 @@ impl<R: Responder> Shared<R> {
     }
 }
 
-/// What is counted over the life of a server.
+/// Counters over the life of a server.
 #[derive(Debug, Default)]
-struct Tally {
+struct Counters {
     accepted: AtomicU64,
     accept_failures: AtomicU64,
     killed: AtomicUsize,
@@ -296,14 +300,14 @@ fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // As std does: elsewhere than on Unix it means that two servers may share a port.
+    // As in `std`: on platforms other than Unix the option lets two servers share a port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(backlog)
 }
 
-/// Keeps the certificate that is shown up to date, for ever.
+/// Keeps the certificate up to date; never returns.
 async fn watch_certificates<R>(shared: &Shared<R>) {
     match &shared.certificates {
         Some(certificates) => Arc::clone(certificates).watch().await,
@@ -311,42 +315,42 @@ async fn watch_certificates<R>(shared: &Shared<R>) {
     }
 }
 
-/// Keeps the rate limits of those who have gone from being kept, for ever.
-async fn forget_callers<R>(shared: &Shared<R>) {
+/// Evicts idle callers from the rate limiter; never returns.
+async fn evict_idle_callers<R>(shared: &Shared<R>) {
     match &shared.rate_limiter {
-        Some(limiter) => limiter.forget_for_ever().await,
+        Some(limiter) => limiter.evict_forever().await,
         None => std::future::pending().await,
     }
 }
 
-/// Accepts for ever. A slot is taken before a connection is: without one, clients wait in the kernel's backlog.
+/// Accepts connections; never returns. A slot is acquired before a connection is accepted: without
+/// one, clients wait in the kernel's backlog.
 async fn accept<R: Responder>(
     listener: &TcpListener,
     shared: &Arc<Shared<R>>,
     slots: &Arc<Semaphore>,
-    tally: &Arc<Tally>,
+    counters: &Arc<Counters>,
 ) {
     let protocol = connection::protocol(&shared.config);
     let mut was_full = false;
     loop {
         let is_full = slots.available_permits() == 0;
         if is_full && !was_full {
-            tracing::warn!(
-                "as many connections are open as the server holds; further clients wait"
-            );
+            tracing::warn!("connection limit reached; further clients wait");
         }
         was_full = is_full;
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
             return; // The semaphore is never closed.
         };
-        let (stream, peer) = accept_one(listener, &shared.metrics, tally).await;
-        tally.accepted.fetch_add(1, Ordering::Relaxed);
-        let open = shared.metrics.accepted();
-        let (shared, protocol, tally) = (Arc::clone(shared), protocol.clone(), Arc::clone(tally));
+        let (stream, peer) = accept_one(listener, &shared.metrics, counters).await;
+        counters.accepted.fetch_add(1, Ordering::Relaxed);
+        let open = shared.metrics.open_connection();
+        let (shared, protocol, counters) =
+            (Arc::clone(shared), protocol.clone(), Arc::clone(counters));
         tokio::spawn(async move {
             let reason = connection::open(shared, protocol, stream, peer).await;
             if reason == CloseReason::Killed {
-                tally.killed.fetch_add(1, Ordering::Relaxed);
+                counters.killed.fetch_add(1, Ordering::Relaxed);
             }
             open.close(reason);
             drop(slot);
@@ -354,36 +358,37 @@ async fn accept<R: Responder>(
     }
 }
 
-/// The next connection; rests while there are no files or no memory for one.
+/// Accepts the next connection; backs off while there are no file descriptors or no memory.
 async fn accept_one(
     listener: &TcpListener,
     metrics: &HttpMetrics,
-    tally: &Tally,
+    counters: &Counters,
 ) -> (TcpStream, IpAddr) {
-    let mut resting = false;
+    let mut backing_off = false;
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Small answers are not held back to be sent together. A socket that refuses is about to fail anyway.
+                // Small responses must not be delayed to be sent together. A socket that fails here
+                // is about to fail anyway.
                 let _ = stream.set_nodelay(true);
                 return (stream, peer.ip());
             }
-            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) if is_connection_error(&error) => {}
             Err(error) => {
-                tally.accept_failures.fetch_add(1, Ordering::Relaxed);
-                metrics.accept_failed();
-                if !resting {
-                    tracing::error!(%error, "cannot accept connections; trying again until it works");
+                counters.accept_failures.fetch_add(1, Ordering::Relaxed);
+                metrics.record_accept_failure();
+                if !backing_off {
+                    tracing::error!(%error, "accepting connections failed; retrying");
                 }
-                resting = true;
-                tokio::time::sleep(ACCEPT_REST).await;
+                backing_off = true;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Whether the error is that of a connection that broke before it was accepted, not of accepting.
-fn is_of_one_connection(error: &io::Error) -> bool {
+/// True if a connection broke before it was accepted, as opposed to a failure to accept.
+fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted

@@ -1,7 +1,7 @@
-//! A stream whose writes fail when the other side takes nothing for too long.
+//! Stream whose writes fail if the peer accepts no bytes for too long.
 //!
-//! hyper bounds the reading of headers, not the writing of answers: a client that asks for something large and never
-//! reads would otherwise hold its connection and its answer for ever.
+//! hyper bounds the reading of headers, not the writing of responses: a client that requests a
+//! large response and never reads it would otherwise hold its connection and the response forever.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Passes everything through, and fails a write or flush that makes no progress within the time-out.
+/// Forwards everything, and fails a write or flush that makes no progress within the timeout.
 #[derive(Debug)]
 pub(crate) struct StallGuard<IO> {
     io: IO,
     timeout: Duration,
-    /// Runs while a write is blocked.
+    /// Timer that runs while a write is blocked.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -30,7 +30,7 @@ impl<IO> StallGuard<IO> {
         }
     }
 
-    /// The result of a write, or `TimedOut` when it has been blocked for too long.
+    /// Returns the result of a write, or `TimedOut` if it has been blocked for too long.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! TLS: the certificate and its key, read from files and read again while the server runs.
+//! TLS: certificate and private key, read from files and reloaded while the server runs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,37 +19,37 @@ use tokio_rustls::server::TlsStream;
 
 use crate::private_file::{self, PrivateFileError};
 
-/// Time between two looks at the files of the certificate.
+/// Default time between two checks of the certificate files.
 pub const TLS_RELOAD_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 
-/// Time for the handshake of a new connection.
+/// Default time for the handshake of a new connection.
 pub const TLS_HANDSHAKE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// The largest file of certificates that is read, in bytes.
+/// Maximum size of a certificate file.
 const CERTIFICATE_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The first byte of every TLS connection: a record of the handshake.
+/// First byte of every TLS connection: a handshake record.
 const HANDSHAKE_RECORD: u8 = 0x16;
 
-/// What a client hears that speaks HTTP where TLS is spoken.
-const ANSWER_TO_PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
+/// Response to a client that speaks plain HTTP on a TLS port.
+const PLAINTEXT_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
     Content-Length: 24\r\nConnection: close\r\n\r\nThis port speaks HTTPS.\n";
 
-/// Which certificate the server shows, and how it speaks TLS: versions 1.2 and 1.3, HTTP/1.1 within.
+/// TLS configuration of the server: versions 1.2 and 1.3, with HTTP/1.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// The certificate chain as PEM, the server's own certificate first.
+    /// Certificate chain as PEM, the server's own certificate first.
     pub certificate_file: PathBuf,
-    /// The private key of the first certificate as PEM (PKCS #8, PKCS #1 or SEC 1), readable by its owner alone.
+    /// Private key of the first certificate as PEM (PKCS #8, PKCS #1 or SEC 1), for its owner only.
     pub private_key_file: PathBuf,
-    /// Time between two looks at the files. What changed is taken for new connections; those that are open go on.
+    /// Time between two checks of the files. Changes apply to new connections; open ones continue.
     pub reload_interval: Duration,
-    /// Time for the handshake of a new connection. Then it is closed.
+    /// Time for the handshake of a new connection. Then the connection is closed.
     pub handshake_timeout: Duration,
 }
 
 impl TlsConfig {
-    /// With these two files, and everything else at its default.
+    /// Creates a configuration with these files and defaults for everything else.
     #[must_use]
     pub fn new(certificate_file: impl Into<PathBuf>, private_key_file: impl Into<PathBuf>) -> Self {
         Self {
@@ -60,84 +60,84 @@ impl TlsConfig {
         }
     }
 
-    /// Reads the files as a server does when it is bound, and changes nothing.
+    /// Reads and checks the files as [`Server::bind`](super::Server::bind) does, without effect.
     ///
     /// # Errors
-    /// One by one at [`TlsError`].
-    pub fn try_files(&self) -> Result<(), TlsError> {
+    /// See [`TlsError`].
+    pub fn check_files(&self) -> Result<(), TlsError> {
         Files::read(self)?.server_config(self).map(drop)
     }
 }
 
-/// Why a certificate and its key cannot be used.
+/// Error of loading a certificate and its key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The file of certificates cannot be read.
+    /// The certificate file cannot be read.
     #[error("the certificate {}: {source}", path.display())]
     CertificateFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// What is in the file of certificates is no chain.
+    /// The certificate file contains no valid chain.
     #[error("the certificate {}: {problem}", path.display())]
     Certificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
-    /// The file of the key cannot be read, or others than its owner can.
+    /// The key file cannot be read, or users other than its owner can read it.
     #[error("the private key {0}")]
     KeyFile(PrivateFileError),
-    /// What is in the file of the key is no key that can be used.
+    /// The key file contains no usable key.
     #[error("the private key {}: {problem}", path.display())]
     Key {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
-    /// Certificate and key do not belong together, or cannot be used together.
+    /// Certificate and key do not match, or cannot be used together.
     #[error(
         "the private key {} and the certificate {}: {problem}",
         private_key_file.display(), certificate_file.display()
     )]
     Pair {
-        /// The file of the certificates.
+        /// Path of the certificate file.
         certificate_file: PathBuf,
-        /// The file of the key.
+        /// Path of the key file.
         private_key_file: PathBuf,
-        /// What is wrong with the two.
+        /// The reason.
         problem: String,
     },
 }
 
-/// What came of looking at the files of a certificate.
+/// Result of reloading the certificate files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// They are as they were.
+    /// The files have not changed.
     Unchanged,
-    /// What they have now is shown to new connections.
+    /// New connections use the new certificate.
     Replaced,
 }
 
-/// The certificate that is shown to new connections.
+/// Certificate for new connections.
 #[derive(Debug)]
 pub struct Certificates {
     config: TlsConfig,
     current: RwLock<Arc<ServerConfig>>,
-    /// The fingerprint of the files when they were last looked at, usable or not.
+    /// Fingerprint of the files at the last check, usable or not.
     seen: Mutex<[u8; 32]>,
 }
 
 impl Certificates {
-    /// Reads the files.
+    /// Loads the files.
     ///
     /// # Errors
-    /// One by one at [`TlsError`].
+    /// See [`TlsError`].
     pub(super) fn open(config: TlsConfig) -> Result<Arc<Self>, TlsError> {
         let files = Files::read(&config);
         let seen = Mutex::new(Files::fingerprint(&files));
@@ -149,22 +149,22 @@ impl Certificates {
         }))
     }
 
-    /// Looks at the files now, and takes what changed for new connections; open ones go on. Where that fails the
-    /// certificate in force stays. Blocks while it reads.
+    /// Checks the files now and applies changes to new connections; open ones continue. On failure
+    /// the current certificate stays in use. Blocks while it reads.
     ///
     /// # Errors
-    /// One by one at [`TlsError`].
+    /// See [`TlsError`].
     pub fn reload(&self) -> Result<Reload, TlsError> {
-        self.look(true)
+        self.check(true)
     }
 
-    /// Looks at the files. What was found unusable once is tried again only if `again`.
-    fn look(&self, again: bool) -> Result<Reload, TlsError> {
-        // Held throughout: of two looks at once the later one stands.
+    /// Checks the files. Files that were unusable at the last check are retried only if `force`.
+    fn check(&self, force: bool) -> Result<Reload, TlsError> {
+        // Held throughout: of two concurrent checks the later one wins.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let files = Files::read(&self.config);
         let found = Files::fingerprint(&files);
-        if *seen == found && !again {
+        if *seen == found && !force {
             return Ok(Reload::Unchanged);
         }
         let is_new = std::mem::replace(&mut *seen, found) != found;
@@ -176,38 +176,38 @@ impl Certificates {
         Ok(Reload::Replaced)
     }
 
-    /// Looks at the files at every interval, for ever, and logs what came of it.
+    /// Checks the files at every interval and logs the result; never returns.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(self.config.reload_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks.tick().await; // The first comes at once.
+        ticks.tick().await; // The first tick is immediate.
         loop {
             ticks.tick().await;
-            self.look_and_log(false).await;
+            self.check_and_log(false).await;
         }
     }
 
-    /// Looks at the files now whatever was found before, and logs what came of it: for a signal of the operator.
+    /// Checks the files now, also if they were unusable before, and logs the result: for `SIGHUP`.
     pub async fn reload_and_log(self: &Arc<Self>) {
-        self.look_and_log(true).await;
+        self.check_and_log(true).await;
     }
 
-    async fn look_and_log(self: &Arc<Self>, again: bool) {
+    async fn check_and_log(self: &Arc<Self>, force: bool) {
         let this = Arc::clone(self);
-        let Ok(outcome) = tokio::task::spawn_blocking(move || this.look(again)).await else {
+        let Ok(outcome) = tokio::task::spawn_blocking(move || this.check(force)).await else {
             return; // The runtime is ending.
         };
         let certificate_file = self.config.certificate_file.display();
         match outcome {
             Ok(Reload::Replaced) => {
-                tracing::info!(%certificate_file, "a new certificate is shown to new connections");
+                tracing::info!(%certificate_file, "certificate reloaded");
             }
-            Ok(Reload::Unchanged) if again => {
-                tracing::info!(%certificate_file, "the certificate is as it was");
+            Ok(Reload::Unchanged) if force => {
+                tracing::info!(%certificate_file, "certificate unchanged");
             }
             Ok(Reload::Unchanged) => {}
             Err(error) => {
-                tracing::error!(%error, "a changed certificate cannot be used; the old one stays");
+                tracing::error!(%error, "certificate reload failed; keeping the old one");
             }
         }
     }
@@ -217,42 +217,42 @@ impl Certificates {
         Arc::clone(&current).into()
     }
 
-    /// Shakes hands with a client, within the time for it. `None` for one that does not get that far.
+    /// Performs the handshake with a client, within its timeout. `None` if it fails.
     pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let acceptor = self.acceptor();
         let accepted = tokio::time::timeout(self.config.handshake_timeout, async {
-            if speaks_plainly(&stream).await? {
-                return refuse_plain(stream).await;
+            if is_plaintext(&stream).await? {
+                return reject_plaintext(stream).await;
             }
             acceptor.accept(stream).await
         });
         match accepted.await {
             Ok(Ok(stream)) => return Some(stream),
-            // What clients do wrong is theirs: nothing here asks for an operator.
-            Ok(Err(error)) => tracing::debug!(%error, "no TLS connection came about"),
-            Err(_) => tracing::debug!("a TLS handshake took too long"),
+            // Errors of clients are not the operator's concern.
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
         None
     }
 }
 
-/// Whether what the client sends first is the beginning of a text, as that of HTTP is.
-async fn speaks_plainly(stream: &TcpStream) -> io::Result<bool> {
+/// True if the first byte from the client starts text, as HTTP does.
+async fn is_plaintext(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     let length = stream.peek(&mut first).await?;
     Ok(length > 0 && first[0] != HANDSHAKE_RECORD && first[0].is_ascii_alphabetic())
 }
 
-/// Tells a client that it should speak TLS, in the one language that it understands.
-async fn refuse_plain<T>(mut stream: TcpStream) -> io::Result<T> {
-    stream.write_all(ANSWER_TO_PLAIN_HTTP).await?;
+/// Responds in plain HTTP that the port requires TLS.
+async fn reject_plaintext<T>(mut stream: TcpStream) -> io::Result<T> {
+    stream.write_all(PLAINTEXT_RESPONSE).await?;
     stream.shutdown().await?;
-    // What it sent is read, so that it receives the answer and not a reset.
+    // The request is read, so that the client receives the response and not a reset.
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     Err(io::Error::other("the client does not speak TLS"))
 }
 
-/// What the two files hold.
+/// Contents of the two files.
 struct Files {
     certificate: Vec<u8>,
     key: String,
@@ -271,7 +271,7 @@ impl Files {
             Ok(None) => {
                 return Err(TlsError::Key {
                     path: path.clone(),
-                    problem: "there is no such file".to_owned(),
+                    problem: "no such file".to_owned(),
                 });
             }
             Err(error) => return Err(TlsError::KeyFile(error)),
@@ -279,7 +279,7 @@ impl Files {
         Ok(Self { certificate, key })
     }
 
-    /// Tells whether files are others than before, those that cannot be read by why not.
+    /// Returns a hash that changes with the files; unreadable files are identified by their error.
     fn fingerprint(files: &Result<Self, TlsError>) -> [u8; 32] {
         let mut hash = Sha256::new();
         match files {
@@ -302,13 +302,13 @@ impl Files {
             .collect::<Result<_, _>>()
             .map_err(|error| unusable(explain(&error)))?;
         if chain.is_empty() {
-            return Err(unusable("no PEM with BEGIN CERTIFICATE in it".to_owned()));
+            return Err(unusable("no BEGIN CERTIFICATE section".to_owned()));
         }
         let key =
             PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|error| TlsError::Key {
                 path: config.private_key_file.clone(),
                 problem: match error {
-                    pem::Error::NoItemsFound => "no PEM with BEGIN PRIVATE KEY in it".to_owned(),
+                    pem::Error::NoItemsFound => "no BEGIN PRIVATE KEY section".to_owned(),
                     error => explain(&error),
                 },
             })?;
@@ -316,7 +316,7 @@ impl Files {
             certificate_file: config.certificate_file.clone(),
             private_key_file: config.private_key_file.clone(),
             problem: match error {
-                rustls::Error::InconsistentKeys(_) => "they do not belong together".to_owned(),
+                rustls::Error::InconsistentKeys(_) => "do not match".to_owned(),
                 error => error.to_string(),
             },
         })?;
@@ -335,13 +335,13 @@ fn build(
         .with_single_cert(chain, key)
 }
 
-/// What is wrong with a PEM, without a byte of it: it may be of a key.
+/// Describes an error in a PEM file without quoting it: the file may contain a key.
 fn explain(error: &pem::Error) -> String {
     match error {
-        pem::Error::MissingSectionEnd { .. } => "a PEM section in it does not end",
-        pem::Error::IllegalSectionStart { .. } => "a PEM section in it does not begin rightly",
-        pem::Error::Base64Decode(_) => "a PEM section in it is not base64",
-        _ => "it is not PEM",
+        pem::Error::MissingSectionEnd { .. } => "a PEM section has no end",
+        pem::Error::IllegalSectionStart { .. } => "a PEM section has an invalid beginning",
+        pem::Error::Base64Decode(_) => "a PEM section is not base64",
+        _ => "not PEM",
     }
     .to_owned()
 }

@@ -1,8 +1,8 @@
-//! Text as HTML.
+//! HTML output.
 
 use std::fmt::{self, Display, Write as _};
 
-/// Shows a text with what HTML means something by escaped.
+/// Displays a text with HTML's special characters escaped.
 pub(super) struct Escaped<T>(pub(super) T);
 
 impl<T: Display> Display for Escaped<T> {
@@ -21,7 +21,7 @@ impl<T: Display> Display for Escaped<T> {
     }
 }
 
-/// A line of the Markdown that descriptions are written in: `code` and **strong**.
+/// Renders a line of the descriptions' Markdown: `code` and **strong**.
 pub(super) fn line(text: &str) -> String {
     let mut html = String::new();
     for (index, part) in text.split('`').enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn line(text: &str) -> String {
     html
 }
 
-/// The paragraphs of a description.
+/// Renders the paragraphs of a description.
 pub(super) fn paragraphs(text: &str) -> String {
     text.split("\n\n")
         .filter(|text| !text.is_empty())
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_become_elements_and_everything_else_is_escaped() {
+    fn markdown_becomes_elements_and_other_text_is_escaped() {
         assert_eq!(
             line("**No** `a < b` & \"c\""),
             "<strong>No</strong> <code>a &lt; b</code> &amp; &quot;c&quot;"

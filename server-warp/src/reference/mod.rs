@@ -1,7 +1,7 @@
-//! What the server says of its own interface: the OpenAPI document and, made of it, a page for people.
+//! The server's own reference: the OpenAPI document and an HTML page generated from it.
 //!
-//! Both are made once, when the server starts, and are answered to everybody. The page is whole in itself: no script, no
-//! font and no picture of another address, which its `Content-Security-Policy` also says to the browser.
+//! Both are generated at startup and are public. The page is self-contained: no scripts, fonts or
+//! images from elsewhere, which its `Content-Security-Policy` also enforces.
 
 mod html;
 mod operation;
@@ -20,9 +20,9 @@ use knowledge_core::api::{MatchedRoute, openapi};
 use knowledge_core::limits::Limits;
 use sha2::{Digest, Sha256};
 
-/// The path of the OpenAPI document.
+/// Path of the OpenAPI document.
 pub const DOCUMENT_PATH: &str = "/openapi.json";
-/// The path of the page.
+/// Path of the page.
 pub const PAGE_PATH: &str = "/docs";
 
 /// The document and the page of a server.
@@ -33,10 +33,10 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Those of a server with these limits.
+    /// Generates the reference of a server with these limits.
     ///
     /// # Panics
-    /// Never: what it is made of serialises, and makes headers.
+    /// Never: the document serialises, and the headers are visible ASCII.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let document = openapi::document(limits);
@@ -55,13 +55,13 @@ impl Reference {
         }
     }
 
-    /// The answer to a request for one of the two; `None` for any other path.
+    /// Responds to a request for one of the two; `None` for any other path.
     #[must_use]
-    pub fn answer(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
+    pub fn respond(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
         let resource = [&self.document, &self.page]
             .into_iter()
             .find(|resource| resource.path == request.uri().path())?;
-        let mut response = resource.answer(request.method(), request.headers());
+        let mut response = resource.respond(request.method(), request.headers());
         response
             .extensions_mut()
             .insert(MatchedRoute(resource.path));
@@ -69,7 +69,7 @@ impl Reference {
     }
 }
 
-/// Something that stays the same as long as the server runs.
+/// A response that is constant while the server runs.
 #[derive(Clone, Debug)]
 struct Resource {
     path: &'static str,
@@ -95,7 +95,7 @@ impl Resource {
         }
     }
 
-    fn answer(&self, method: &Method, headers: &HeaderMap) -> Response<Bytes> {
+    fn respond(&self, method: &Method, headers: &HeaderMap) -> Response<Bytes> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             let mut response = Response::new(Bytes::new());
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
@@ -103,17 +103,17 @@ impl Resource {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
-        let is_current = self.is_current(headers);
-        // hyper leaves the body out of an answer to HEAD and keeps its length.
-        let mut response = Response::new(match is_current {
+        let is_unmodified = self.is_unmodified(headers);
+        // hyper omits the body of a response to HEAD and keeps its length.
+        let mut response = Response::new(match is_unmodified {
             true => Bytes::new(),
             false => self.body.clone(),
         });
         let headers = response.headers_mut();
         headers.insert(ETAG, self.etag.clone());
-        // Asked for again each time, and sent again only where the server is another one.
+        // Clients revalidate each time, and receive the body only if it has changed.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, no-cache"));
-        if is_current {
+        if is_unmodified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return response;
         }
@@ -126,8 +126,9 @@ impl Resource {
         response
     }
 
-    /// Whether the client has it already. Compared weakly: compression makes weak tags of strong ones.
-    fn is_current(&self, headers: &HeaderMap) -> bool {
+    /// True if the client has the current version. The comparison is weak, as compression weakens
+    /// tags.
+    fn is_unmodified(&self, headers: &HeaderMap) -> bool {
         let lines = headers.get_all(IF_NONE_MATCH).into_iter();
         lines
             .filter_map(|line| line.to_str().ok())

@@ -9,15 +9,15 @@ use serde_json::Value;
 use super::html::{Escaped, line, paragraphs};
 use super::types;
 
-/// An operation as the document describes it.
-pub(super) struct Described<'d> {
+/// An operation and its description in the document.
+pub(super) struct OperationDoc<'d> {
     pub(super) document: &'d Value,
     pub(super) method: &'d str,
     pub(super) path: &'d str,
     pub(super) operation: &'d Value,
 }
 
-impl Described<'_> {
+impl OperationDoc<'_> {
     pub(super) fn id(&self) -> &str {
         self.operation["operationId"].as_str().unwrap_or_default()
     }
@@ -30,7 +30,7 @@ impl Described<'_> {
         self.operation["x-addition"] == true
     }
 
-    /// The line of the operation in the list of contents.
+    /// Renders the entry in the table of contents.
     pub(super) fn entry(&self) -> String {
         format!(
             "<li><a href=\"#{}\"><span class=\"method {}\">{}</span>{}</a></li>\n",
@@ -123,7 +123,7 @@ impl Described<'_> {
         )
     }
 
-    /// The operation as a line for a shell.
+    /// Renders a request as a shell command.
     fn example(&self) -> String {
         let mut path = self.path.to_owned();
         let names = self.path.split('{').skip(1);
@@ -166,14 +166,14 @@ impl Described<'_> {
 
     fn responses(&self) -> String {
         let responses = self.operation["responses"].as_object();
-        let mut html = String::from("<h4>Answers</h4>\n<dl class=answers>\n");
+        let mut html = String::from("<h4>Responses</h4>\n<dl class=responses>\n");
         for (status, response) in responses.into_iter().flatten() {
             let response = self.resolve(response);
             if is_common(status) {
                 continue;
             }
             if !status.starts_with('2') {
-                html.push_str(&self.refusal(status, response));
+                html.push_str(&self.error(status, response));
                 continue;
             }
             let content = &response["content"]["application/json"];
@@ -197,38 +197,38 @@ impl Described<'_> {
             }
         }
         html.push_str(
-            "<div class=refusal><dt>Refusals</dt><dd><a href=\"#refusals\">those of every operation</a></dd></div>\n</dl>\n",
+            "<div class=error><dt>Errors</dt><dd><a href=\"#errors\">common to all operations</a></dd></div>\n</dl>\n",
         );
         html
     }
 
-    /// The refusals that every operation has, with the schemas of this one.
-    pub(super) fn common_refusals(&self) -> String {
+    /// Renders the errors that every operation has, with the schemas of this one.
+    pub(super) fn common_errors(&self) -> String {
         let responses = self.operation["responses"].as_object();
         let common = responses
             .into_iter()
             .flatten()
             .filter(|(status, _)| is_common(status));
         common
-            .map(|(status, response)| self.refusal(status, self.resolve(response)))
+            .map(|(status, response)| self.error(status, self.resolve(response)))
             .collect()
     }
 
-    fn refusal(&self, status: &str, response: &Value) -> String {
+    fn error(&self, status: &str, response: &Value) -> String {
         let schema = &response["content"]["application/json"]["schema"];
         let body = match schema.is_null() {
             true => "no body".to_owned(),
             false => types::type_of(schema),
         };
         format!(
-            "<div class=refusal><dt><b>{status}</b> {}</dt><dd>{} <span class=bounds>{body}</span></dd></div>\n",
+            "<div class=error><dt><b>{status}</b> {}</dt><dd>{} <span class=bounds>{body}</span></dd></div>\n",
             reason(status),
             line(response["description"].as_str().unwrap_or_default()),
         )
     }
 }
 
-/// Whether every operation can be refused with this status.
+/// True if every operation can respond with this status.
 fn is_common(status: &str) -> bool {
     let status = status.parse();
     status.is_ok_and(|status| COMMON_REFUSALS.contains(&status))
@@ -241,7 +241,7 @@ fn reason(status: &str) -> &'static str {
         .unwrap_or_default()
 }
 
-/// The headers that say something of this answer alone.
+/// Lists the headers that are specific to this response.
 fn headers(response: &Value) -> String {
     let names = response["headers"].as_object();
     let names = names.into_iter().flatten().map(|(name, _)| name.as_str());
@@ -255,7 +255,7 @@ fn headers(response: &Value) -> String {
     }
 }
 
-/// The name of a shell variable: `orgSlug` is `ORG_SLUG`.
+/// Returns the name of a shell variable: `ORG_SLUG` for `orgSlug`.
 fn variable(name: &str) -> String {
     let mut variable = String::new();
     for char in name.chars() {
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_shell_variables() {
+    fn path_parameters_become_shell_variables() {
         assert_eq!(variable("orgSlug"), "ORG_SLUG");
         assert_eq!(variable("id"), "ID");
         assert_eq!(variable("Idempotency_Key"), "IDEMPOTENCY_KEY");

@@ -1,4 +1,4 @@
-//! The page as a whole.
+//! The whole page.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use knowledge_core::api::{ErrorStyle, OPERATIONS, OperationSpec};
 use serde_json::Value;
 
 use super::html::{Escaped, paragraphs};
-use super::operation::Described;
+use super::operation::OperationDoc;
 use super::{DOCUMENT_PATH, types};
 
-/// What the page looks like.
+/// Style sheet of the page.
 pub(super) const STYLE: &str = include_str!("style.css");
 
-/// The page of a document.
+/// Renders the page of a document.
 pub(super) fn page(document: &Value) -> String {
     let info = &document["info"];
     let title = Escaped(info["title"].as_str().unwrap_or_default()).to_string();
@@ -31,17 +31,17 @@ pub(super) fn page(document: &Value) -> String {
          <p><a href=\"#types\">Types</a></p>\n</details>\n</nav>\n\
          <main>\n\
          <header><h1>{title}</h1>\n{about}\
-         <p>The same for programs: <a href=\"{DOCUMENT_PATH}\">{DOCUMENT_PATH}</a> (OpenAPI {openapi}).</p>\n\
-         {credentials}{refusals}</header>\n{groups}{types}</main>\n</html>\n",
+         <p>Machine-readable version: <a href=\"{DOCUMENT_PATH}\">{DOCUMENT_PATH}</a> (OpenAPI {openapi}).</p>\n\
+         {credentials}{errors}</header>\n{groups}{types}</main>\n</html>\n",
         about = paragraphs(info["description"].as_str().unwrap_or_default()),
         openapi = Escaped(document["openapi"].as_str().unwrap_or_default()),
         credentials = credentials(document),
-        refusals = refusals(document),
+        errors = errors(document),
         types = types::section(document),
     )
 }
 
-/// How callers say who they are.
+/// Renders the credential schemes.
 fn credentials(document: &Value) -> String {
     let schemes = document["components"]["securitySchemes"].as_object();
     let mut html = String::from("<h2 id=credentials>Credentials</h2>\n<dl class=credentials>\n");
@@ -58,23 +58,23 @@ fn credentials(document: &Value) -> String {
     html
 }
 
-/// How every operation can refuse.
-fn refusals(document: &Value) -> String {
+/// Renders the errors that every operation can return.
+fn errors(document: &Value) -> String {
     let in_body = OPERATIONS
         .iter()
         .find(|spec| spec.error_style == ErrorStyle::Body);
-    let refusals = in_body.map(|spec| described(document, spec).common_refusals());
+    let errors = in_body.map(|spec| operation_doc(document, spec).common_errors());
     format!(
-        "<h2 id=refusals>Refusals</h2>\n\
-         <p>A refusal says what is wrong: <code>error</code> for programs, <code>message</code> for people, \
-         <code>details</code> where there is more to know. Where an operation refuses without a body, the headers \
-         <code>Error-Code</code> and <code>Error-Message</code> say the same. Every operation can be refused with:</p>\n\
-         <dl class=answers>\n{}</dl>\n",
-        refusals.unwrap_or_default()
+        "<h2 id=errors>Errors</h2>\n\
+         <p>An error response has a machine-readable <code>error</code>, a human-readable <code>message</code> \
+         and, for some errors, <code>details</code>. Operations whose errors have no body use the headers \
+         <code>Error-Code</code> and <code>Error-Message</code>. Every operation can return:</p>\n\
+         <dl class=responses>\n{}</dl>\n",
+        errors.unwrap_or_default()
     )
 }
 
-/// The list of contents, and the operations, by capability.
+/// Renders the table of contents and the operations, by capability.
 fn groups(document: &Value) -> (String, String) {
     let (mut contents, mut groups) = (String::new(), String::new());
     let names = document["tags"].as_array().into_iter().flatten();
@@ -87,9 +87,9 @@ fn groups(document: &Value) -> (String, String) {
             "<section class=group>\n<h2 id=\"{anchor}\">{name}</h2>\n"
         );
         for spec in OPERATIONS.iter().filter(|spec| spec.capability == name) {
-            let described = described(document, spec);
-            contents.push_str(&described.entry());
-            groups.push_str(&described.article());
+            let operation_doc = operation_doc(document, spec);
+            contents.push_str(&operation_doc.entry());
+            groups.push_str(&operation_doc.article());
         }
         contents.push_str("</ul>\n");
         groups.push_str("</section>\n");
@@ -97,10 +97,10 @@ fn groups(document: &Value) -> (String, String) {
     (contents, groups)
 }
 
-/// The operation of a row of the table, as the document describes it.
-fn described<'d>(document: &'d Value, spec: &'d OperationSpec) -> Described<'d> {
+/// Returns the description of an operation in the document.
+fn operation_doc<'d>(document: &'d Value, spec: &'d OperationSpec) -> OperationDoc<'d> {
     let method = spec.method.as_str();
-    Described {
+    OperationDoc {
         document,
         method,
         path: spec.path,

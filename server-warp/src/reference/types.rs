@@ -1,4 +1,4 @@
-//! The types of the interface: what their fields are, and what they may be.
+//! Types of the interface: their fields and constraints.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::html::{Escaped, line, paragraphs};
 
-/// The section with every type that has a name.
+/// Renders the section of named types.
 pub(super) fn section(document: &Value) -> String {
     let mut html = String::from("<section class=group>\n<h2 id=types>Types</h2>\n");
     let schemas = document["components"]["schemas"].as_object();
@@ -22,7 +22,7 @@ pub(super) fn section(document: &Value) -> String {
     html
 }
 
-/// What a schema allows, as a table of its fields or of its names.
+/// Renders a schema as a table of its fields or of its values.
 pub(super) fn content(schema: &Value) -> String {
     if let Some(fields) = schema["properties"].as_object() {
         return fields_table(fields, &schema["required"]);
@@ -37,7 +37,7 @@ fn fields_table(fields: &Map<String, Value>, required: &Value) -> String {
     let required = required.as_array().map_or(&[][..], Vec::as_slice);
     let place = |name: &str| required.iter().position(|other| other == name);
     let mut names: Vec<&String> = fields.keys().collect();
-    // Those that have to be there come first, in the order of the type.
+    // Required fields come first, in the order of the type.
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
     let rows = names.into_iter().map(|name| {
         let field = &fields[name];
@@ -59,7 +59,7 @@ fn fields_table(fields: &Map<String, Value>, required: &Value) -> String {
     )
 }
 
-/// The fields of an object that stands in another one and has no name of its own.
+/// Renders the fields of a nested object that has no name of its own.
 fn inner(field: &Value) -> String {
     match field["properties"].as_object() {
         Some(fields) => fields_table(fields, &field["required"]),
@@ -83,7 +83,7 @@ fn names_table(names: &Value, meanings: &Map<String, Value>) -> String {
     )
 }
 
-/// What a value is, in a few words, with links to the types that have names.
+/// Describes a type briefly, with links to named types.
 pub(super) fn type_of(schema: &Value) -> String {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) fn type_of(schema: &Value) -> String {
     format!("{}{value}{}", Escaped(kind), bounds(schema))
 }
 
-/// How long, how many, how large.
+/// Describes the limits of a value.
 fn bounds(schema: &Value) -> String {
     let number = |name: &str| schema[name].as_u64();
     let range = |min: Option<u64>, max: Option<u64>, unit: &str| match (min, max) {

@@ -1,4 +1,4 @@
-//! The way to the collector: one HTTP exchange for each batch.
+//! Connection to the collector: one HTTP exchange per batch.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,16 +13,17 @@ use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
 
 use super::TelemetryError;
-use crate::http_client::{exchange, trusting};
+use crate::http_client::{exchange, tls_connector};
 use crate::metrics::Metrics;
 
-/// What a collector may answer, in bytes. Only the status matters.
-const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+/// Maximum size of a collector's response. Only the status matters.
+const RESPONSE_BYTES_MAX: usize = 64 * 1_024;
 
 const OK: &str = "ok";
 const FAILED: &str = "failed";
 
-/// Talks to the collector. The exporter lives on a thread without a runtime: the talking is done in that of the server.
+/// Client of the collector. The exporter runs on a thread without a runtime, so requests are sent
+/// on the server's runtime.
 pub(super) struct Collector {
     runtime: Handle,
     timeout: Duration,
@@ -38,7 +39,7 @@ impl std::fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// `authorities` is the file of those who vouch for it, where it is talked to over TLS.
+    /// Creates a client; `authorities` is the CA file if the collector is reached over TLS.
     pub(super) fn new(
         timeout: Duration,
         authorities: Option<&Path>,
@@ -57,8 +58,8 @@ impl Collector {
         })
     }
 
-    /// Counts what became of a batch, and says so where it is another than that of the last one.
-    fn note(&self, outcome: &Result<Response<Bytes>, HttpError>) {
+    /// Counts the result of a batch, and logs a change from success to failure or back.
+    fn record(&self, outcome: &Result<Response<Bytes>, HttpError>) {
         let problem = match outcome {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(response.status().to_string()),
@@ -71,10 +72,10 @@ impl Collector {
             Some(problem) if !was_failing => {
                 tracing::warn!(
                     problem,
-                    "the collector does not take traces; they are dropped until it does"
+                    "exporting traces failed; dropping them until the collector accepts them"
                 );
             }
-            None if was_failing => tracing::info!("the collector takes traces again"),
+            None if was_failing => tracing::info!("exporting traces works again"),
             _ => {}
         }
     }
@@ -85,21 +86,21 @@ impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (timeout, tls) = (self.timeout, self.tls.clone());
         let exchange = self.runtime.spawn(async move {
-            tokio::time::timeout(timeout, exchange(request, tls, ANSWER_BYTES_MAX)).await
+            tokio::time::timeout(timeout, exchange(request, tls, RESPONSE_BYTES_MAX)).await
         });
         let outcome = match exchange.await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err("no answer in time".into()),
+            Ok(Err(_)) => Err("timed out".into()),
             Err(error) => Err(error.into()),
         };
-        self.note(&outcome);
+        self.record(&outcome);
         outcome
     }
 }
 
-/// TLS for a collector for whom the authorities of this file vouch.
+/// Returns a TLS connector that trusts the authorities of this file.
 fn tls(authorities: &Path) -> Result<TlsConnector, TelemetryError> {
-    trusting(authorities).map_err(|problem| TelemetryError::Authorities {
+    tls_connector(authorities).map_err(|problem| TelemetryError::Authorities {
         path: authorities.to_owned(),
         problem,
     })

@@ -1,5 +1,6 @@
-//! The span of an exchange with an endpoint, as OpenTelemetry's conventions for HTTP clients want it, but for the URL:
-//! its path and its query can be secrets.
+//! Span of an exchange with an endpoint, following OpenTelemetry's conventions for HTTP clients.
+//!
+//! It omits the URL, whose path and query may contain secrets.
 
 use knowledge_core::model::EventType;
 use knowledge_core::service::{Attempt, DeliveryRequest};
@@ -7,7 +8,8 @@ use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt, Trace
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::SdkTracer;
 
-/// Makes the spans of deliveries. Each begins a trace of its own, of which its endpoint hears nothing.
+/// Tracer of deliveries. Each span starts a trace of its own, which is not propagated to the
+/// endpoint.
 #[derive(Clone, Debug)]
 pub struct DeliveryTracer(SdkTracer);
 
@@ -16,8 +18,8 @@ impl DeliveryTracer {
         Self(tracer)
     }
 
-    /// Begins the span of an exchange.
-    pub(crate) fn begin(&self, request: &DeliveryRequest, event_type: EventType) -> DeliverySpan {
+    /// Starts the span of an exchange.
+    pub(crate) fn start(&self, request: &DeliveryRequest, event_type: EventType) -> DeliverySpan {
         let url = request.url.as_url();
         let host = url.host_str().unwrap_or_default().to_owned();
         let port = url.port_or_known_default().unwrap_or_default();
@@ -38,19 +40,19 @@ impl DeliveryTracer {
     }
 }
 
-/// The span of one exchange and of what is recorded of it. It ends when it is dropped, or with what came of it.
+/// Span of one exchange and of recording its result. It ends with the result or when it is dropped.
 #[derive(Debug)]
 pub(crate) struct DeliverySpan {
     context: Context,
 }
 
 impl DeliverySpan {
-    /// In this context, what is done for the delivery is beneath its span.
+    /// Returns the context that makes further spans children of this one.
     pub(crate) fn context(&self) -> Context {
         self.context.clone()
     }
 
-    /// Ends the span with what came of the exchange.
+    /// Ends the span with the result of the exchange.
     pub(crate) fn end(&self, attempt: &Attempt) {
         let span = self.context.span();
         let error = match &attempt.outcome {

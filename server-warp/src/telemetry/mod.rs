@@ -1,15 +1,15 @@
-//! Traces for OpenTelemetry: one span for each request and for each delivery, and beneath it one for each call of the
-//! store.
+//! OpenTelemetry traces: one span per request and per delivery, with a child span per store call.
 //!
-//! They are sent to a collector by OTLP over HTTP, in batches, by a thread of their own: what finds no room in the
-//! queue is dropped, and no request ever waits. Where no collector is configured there is nothing of it.
+//! A separate thread sends them in batches to a collector, by OTLP over HTTP. Spans are dropped if
+//! the queue is full; no request ever waits. Without a configured collector, nothing is traced.
 //!
-//! A span names methods, routes, paths, hosts, statuses and sizes; no query, header, body, credential or key of the store is
-//! in it. A `traceparent` that a request brings makes its span a part of the caller's trace.
+//! A span contains methods, routes, paths, hosts, statuses and sizes; never a query, header, body,
+//! credential or key of the store. A `traceparent` header makes the span of its request part of the
+//! caller's trace.
 //!
-//! Spans are made with the API of OpenTelemetry, not out of the log's: what is exported is then chosen attribute by
-//! attribute, a line in the log can never leave the machine as an event of a span, and several servers in one process
-//! have each their own.
+//! Spans use OpenTelemetry's API and are not derived from the log: exported attributes are chosen
+//! one by one, no log line can leave the machine as a span event, and several servers in one
+//! process have separate tracers.
 
 mod collector;
 mod delivery;
@@ -40,51 +40,52 @@ use crate::http_client::CA_FILE_DEFAULT;
 use crate::metrics::Metrics;
 use crate::private_file::{self, PrivateFileError};
 
-/// Where traces say that they come from, when nothing else is said.
+/// Default service name of traces.
 pub const SERVICE_NAME_DEFAULT: &str = "knowledge";
 
-/// Spans that wait for their export.
+/// Default maximum of spans that wait for their export.
 pub const QUEUE_SPANS_MAX_DEFAULT: usize = 4_096;
 
-/// Time between two exports.
+/// Default time between two exports.
 pub const EXPORT_INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
 
-/// Time for one export.
+/// Default timeout of one export.
 pub const EXPORT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Time for the last spans to be exported when the server stops.
+/// Default timeout of the last export at shutdown.
 pub const FLUSH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// The path of traces behind the address of a collector.
+/// Path of traces, appended to the address of a collector.
 const TRACES_PATH: &str = "/v1/traces";
 
-/// Spans of one export.
+/// Maximum number of spans per export.
 const BATCH_SPANS_MAX: usize = 512;
 
-/// The name of what makes the spans.
+/// Instrumentation scope of the spans.
 const SCOPE: &str = "knowledge-server";
 
-/// Which traces go where.
+/// Configuration of tracing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetryConfig {
-    /// The collector's address for OTLP over HTTP, to which `/v1/traces` is added. Without one, the environment's
-    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`; without those there are no traces.
+    /// Collector's address for OTLP over HTTP, to which `/v1/traces` is appended. Without one, the
+    /// environment's `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` applies;
+    /// without those there are no traces.
     pub otlp_endpoint: Option<BaseUrl>,
-    /// A file with headers for the collector, `name: value` on each line, readable by its owner alone.
+    /// File with headers for the collector, one `name: value` per line, readable by its owner only.
     pub otlp_headers_file: Option<PathBuf>,
-    /// The certificates as PEM by which a collector is recognised whose address is https.
+    /// CA certificates as PEM that authenticate a collector whose address is https.
     pub otlp_ca_file: PathBuf,
-    /// The share of traces that are kept, of those whose caller has not decided it.
+    /// Fraction of traces that are kept, among those whose caller has not decided it.
     pub sample_ratio: f64,
-    /// The service that traces name. Without one `OTEL_SERVICE_NAME`, or [`SERVICE_NAME_DEFAULT`].
+    /// Service name of traces. Without one, `OTEL_SERVICE_NAME` or [`SERVICE_NAME_DEFAULT`].
     pub service_name: Option<String>,
-    /// Spans that wait for their export; further ones are dropped.
+    /// Maximum of spans that wait for their export; further ones are dropped.
     pub queue_spans_max: usize,
-    /// Time between two exports; a full batch goes at once.
+    /// Time between two exports; a full batch is sent immediately.
     pub export_interval: Duration,
-    /// Time for one export, all attempts together.
+    /// Timeout of one export, all attempts together.
     pub export_timeout: Duration,
-    /// Time for the last spans to be exported when the server stops.
+    /// Timeout of the last export at shutdown.
     pub flush_timeout: Duration,
 }
 
@@ -104,44 +105,44 @@ impl Default for TelemetryConfig {
     }
 }
 
-/// Why no traces can be sent.
+/// Error of starting telemetry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TelemetryError {
-    /// The file with headers cannot be read.
+    /// The headers file cannot be read.
     #[error("the headers for the collector: {0}")]
     HeadersFile(#[from] PrivateFileError),
-    /// The file with headers is not there, or a line of it is no header.
+    /// The headers file does not exist, or a line of it is not a header.
     #[error("the headers for the collector: {}: {problem}", path.display())]
     Headers {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
-    /// The authorities of an https collector cannot be read.
-    #[error("the certificates of the collector's authorities: {}: {problem}", path.display())]
+    /// The CA file of an https collector cannot be read.
+    #[error("the CA certificates for the collector: {}: {problem}", path.display())]
     Authorities {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
-    /// A variable of OpenTelemetry has no address of a collector.
+    /// An environment variable of OpenTelemetry contains no valid address of a collector.
     #[error(
-        "{variable} must be an http or https URL without credentials or a query: they go into \
-         OTEL_EXPORTER_OTLP_HEADERS, or into the file of telemetry.otlp_headers_file"
+        "{variable} must be an http or https URL without credentials or a query; put these into \
+         OTEL_EXPORTER_OTLP_HEADERS or the file of telemetry.otlp_headers_file"
     )]
     Endpoint {
-        /// The variable. What it says may be a secret.
+        /// Name of the variable. Its value may be a secret.
         variable: &'static str,
     },
-    /// The address of the collector, or a variable of OpenTelemetry, is not as it should be.
+    /// The exporter rejects the collector's address or an environment variable of OpenTelemetry.
     #[error("the collector: {0}")]
     Exporter(#[from] ExporterBuildError),
 }
 
-/// What makes spans and sends them.
+/// Tracer provider that exports spans to a collector.
 #[derive(Debug)]
 pub struct Telemetry {
     provider: SdkTracerProvider,
@@ -150,11 +151,13 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Begins to send traces; `None` where no collector is configured. What becomes of the batches is counted. It
-    /// needs a tokio runtime, in which the collector is talked to.
+    /// Starts exporting traces; returns `None` if no collector is configured. The result of each
+    /// batch is counted in `metrics`. Needs a tokio runtime, on which requests to the collector
+    /// run.
     ///
     /// # Errors
-    /// [`TelemetryError`], one by one. That the collector does not answer is none: that is logged and counted.
+    /// See [`TelemetryError`]. An unreachable collector is not an error: failed exports are logged
+    /// and counted.
     pub fn start(
         config: &TelemetryConfig,
         metrics: &Metrics,
@@ -196,7 +199,7 @@ impl Telemetry {
             builder = builder.with_sampler(Sampler::ParentBased(Box::new(ratio)));
         }
         let provider = builder.build();
-        tracing::info!(endpoint, "sending traces");
+        tracing::info!(endpoint, "exporting traces");
         Ok(Some(Self {
             tracer: provider.tracer(SCOPE),
             provider,
@@ -204,19 +207,19 @@ impl Telemetry {
         }))
     }
 
-    /// What makes the spans of requests.
+    /// Returns the tracer of requests.
     #[must_use]
     pub fn requests(&self) -> RequestTracer {
         RequestTracer::new(self.tracer.clone())
     }
 
-    /// What makes the spans of exchanges with endpoints.
+    /// Returns the tracer of exchanges with endpoints.
     #[must_use]
     pub fn deliveries(&self) -> DeliveryTracer {
         DeliveryTracer::new(self.tracer.clone())
     }
 
-    /// The store with a span for each call that is made for a request or a delivery.
+    /// Wraps a store to record a span for each call made on behalf of a request or a delivery.
     #[must_use]
     pub fn trace_store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(TracedStore {
@@ -225,23 +228,24 @@ impl Telemetry {
         })
     }
 
-    /// Sends what waits, for as long as the configuration lets it, and ends.
+    /// Exports the pending spans within the configured timeout, and stops.
     pub async fn shut_down(self) {
         let flush = move || self.provider.shutdown_with_timeout(self.flush_timeout);
         match tokio::task::spawn_blocking(flush).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the last spans could not be sent"),
-            Err(error) => tracing::error!(%error, "sending the last spans panicked"),
+            Ok(Err(error)) => tracing::warn!(%error, "exporting the last spans failed"),
+            Err(error) => tracing::error!(%error, "exporting the last spans panicked"),
         }
     }
 }
 
-/// `OTEL_SDK_DISABLED`, as OpenTelemetry specifies it.
+/// True if `OTEL_SDK_DISABLED` is set, as OpenTelemetry specifies it.
 fn is_disabled() -> bool {
     std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// The collector that the environment names. It is held to what the setting is held to: it is logged.
+/// Returns the collector from the environment. It must meet the setting's rules because it is
+/// logged.
 fn variable_endpoint() -> Result<Option<String>, TelemetryError> {
     let read = |variable: &'static str| {
         let text = std::env::var(variable).ok().filter(|text| !text.is_empty());
@@ -258,7 +262,7 @@ fn variable_endpoint() -> Result<Option<String>, TelemetryError> {
     Ok(base.map(|(_, base)| format!("{base}{TRACES_PATH}")))
 }
 
-/// What all spans say of where they come from. `OTEL_RESOURCE_ATTRIBUTES` is among it.
+/// Returns the resource attributes of all spans, including `OTEL_RESOURCE_ATTRIBUTES`.
 fn resource(config: &TelemetryConfig) -> Resource {
     let name = config
         .service_name
@@ -271,17 +275,16 @@ fn resource(config: &TelemetryConfig) -> Resource {
         .build()
 }
 
-/// Reads `name: value` from each line. What is wrong is told by its line: the values are secrets.
+/// Parses one `name: value` per line. Errors name only the line, because values are secrets.
 fn headers(path: Option<&Path>) -> Result<HashMap<String, String>, TelemetryError> {
     let Some(path) = path else {
         return Ok(HashMap::new());
     };
-    let refused = |problem: String| TelemetryError::Headers {
+    let invalid = |problem: String| TelemetryError::Headers {
         path: path.to_owned(),
         problem,
     };
-    let text =
-        private_file::read(path)?.ok_or_else(|| refused("there is no such file".to_owned()))?;
+    let text = private_file::read(path)?.ok_or_else(|| invalid("no such file".to_owned()))?;
     let mut headers = HashMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim().is_empty() {
@@ -294,7 +297,7 @@ fn headers(path: Option<&Path>) -> Result<HashMap<String, String>, TelemetryErro
             http::HeaderName::try_from(*name).is_ok() && http::HeaderValue::try_from(*value).is_ok()
         };
         let Some((name, value)) = header.filter(is_valid) else {
-            return Err(refused(format!("line {number} is not `name: value`")));
+            return Err(invalid(format!("line {number} is not `name: value`")));
         };
         headers.insert(name.to_owned(), value.to_owned());
     }
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_line_by_line() {
+    fn otlp_headers_are_read_line_by_line() {
         let headers = headers_of("authorization: Bearer a:b\n\n x-tenant :  acme \n").unwrap();
         assert_eq!(headers["authorization"], "Bearer a:b");
         assert_eq!(headers["x-tenant"], "acme");
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_header_is_told_without_what_it_says() {
+    fn otlp_header_problem_omits_line_content() {
         for text in ["a: b\nsecret", "a: b\nse cret: c", "a: b\nsecret: c\u{7}"] {
             let error = headers_of(text).unwrap_err().to_string();
             assert!(error.contains("line 2 is not"), "{error}");

@@ -1,4 +1,4 @@
-//! The span of a request, as OpenTelemetry's conventions for HTTP servers want it.
+//! Span of a request, following OpenTelemetry's conventions for HTTP servers.
 
 use http::Request;
 use opentelemetry::propagation::TextMapPropagator;
@@ -8,9 +8,9 @@ use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
-use crate::metrics::{Answered, ROUTE_UNMATCHED, method_label};
+use crate::metrics::{ROUTE_UNMATCHED, ResponseSummary, method_label};
 
-/// Makes the spans of requests.
+/// Tracer of requests.
 #[derive(Clone, Debug)]
 pub struct RequestTracer {
     tracer: SdkTracer,
@@ -25,8 +25,8 @@ impl RequestTracer {
         }
     }
 
-    /// Begins the span of a request, beneath the one that its `traceparent` names.
-    pub(crate) fn begin<B>(
+    /// Starts the span of a request, as a child of the span in its `traceparent`.
+    pub(crate) fn start<B>(
         &self,
         request: &Request<B>,
         scheme: &'static str,
@@ -51,42 +51,42 @@ impl RequestTracer {
     }
 }
 
-/// The span of one request. It ends with the answer, or when it is dropped.
+/// Span of one request. It ends with the response or when it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     context: Context,
 }
 
 impl RequestSpan {
-    /// In this context, what is done for the request is beneath its span.
+    /// Returns the context that makes further spans children of this one.
     pub(crate) fn context(&self) -> Context {
         self.context.clone()
     }
 
-    /// The trace that the span is a part of, for the log.
+    /// Returns the trace ID, for the log.
     pub(crate) fn trace_id(&self) -> String {
         self.context.span().span_context().trace_id().to_string()
     }
 
-    /// Ends the span with what was answered.
-    pub(crate) fn answered(&self, answered: &Answered<'_>) {
+    /// Ends the span with the response.
+    pub(crate) fn record_response(&self, response: &ResponseSummary<'_>) {
         let span = self.context.span();
-        let status = answered.status;
-        if answered.route != ROUTE_UNMATCHED {
+        let status = response.status;
+        if response.route != ROUTE_UNMATCHED {
             span.update_name(format!(
                 "{} {}",
-                method_label(answered.method),
-                answered.route
+                method_label(response.method),
+                response.route
             ));
-            span.set_attribute(KeyValue::new("http.route", answered.route));
+            span.set_attribute(KeyValue::new("http.route", response.route));
         }
         let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
         span.set_attributes([
             KeyValue::new("http.response.status_code", i64::from(status.as_u16())),
-            KeyValue::new("http.request.body.size", bytes(answered.bytes_in)),
-            KeyValue::new("http.response.body.size", bytes(answered.bytes_out)),
+            KeyValue::new("http.request.body.size", bytes(response.bytes_in)),
+            KeyValue::new("http.response.body.size", bytes(response.bytes_out)),
         ]);
-        // What clients do wrong is no error of the server.
+        // Client errors are not errors of the server.
         if status.is_server_error() {
             span.set_attribute(KeyValue::new("error.type", status.as_str().to_owned()));
             span.set_status(Status::error(""));
@@ -94,11 +94,11 @@ impl RequestSpan {
         span.end();
     }
 
-    /// Ends the span of a request that nobody waits for any more.
-    pub(crate) fn dropped(&self) {
+    /// Ends the span of a request that was dropped without a response.
+    pub(crate) fn record_drop(&self) {
         let span = self.context.span();
         span.set_attribute(KeyValue::new("error.type", "dropped"));
-        span.set_status(Status::error("dropped unanswered"));
+        span.set_status(Status::error("dropped without a response"));
         span.end();
     }
 }

@@ -1,4 +1,4 @@
-//! The calls of the store, as spans beneath that of the request for which they are made.
+//! Store calls as children of the span of the request that makes them.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
 use crate::metrics::store_error_label;
 
-/// A store that makes spans. Keys and values are not in them.
+/// Store that records a span per call, without keys and values.
 pub(super) struct TracedStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) tracer: SdkTracer,
 }
 
 impl TracedStore {
-    /// A span, where the call is made for a request whose trace is kept.
-    fn begin(&self, name: &'static str, size: (&'static str, usize)) -> Option<SdkSpan> {
+    /// Starts a span if the call belongs to a sampled trace.
+    fn start(&self, name: &'static str, size: (&'static str, usize)) -> Option<SdkSpan> {
         let parent = Context::current();
         if !parent.span().is_recording() {
             return None;
@@ -34,7 +34,7 @@ fn count(name: &'static str, count: usize) -> KeyValue {
     KeyValue::new(name, i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Ends a span, where there is one, with what came of the call.
+/// Ends the span, if any, with the result of the call.
 fn end<T>(
     span: Option<SdkSpan>,
     result: &Result<T, StoreError>,
@@ -60,7 +60,7 @@ impl Store for TracedStore {
             Read::Keys(keys) => keys.len(),
             Read::Range { .. } => 0,
         });
-        let span = self.begin("store.read", ("store.keys", keys.sum()));
+        let span = self.start("store.read", ("store.keys", keys.sum()));
         let result = self.store.read(reads).await;
         end(span, &result, |found| {
             let entries = found.iter().map(|found| match found {
@@ -74,7 +74,7 @@ impl Store for TracedStore {
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
         let mutations = commit.mutations().len();
-        let span = self.begin("store.commit", ("store.mutations", mutations));
+        let span = self.start("store.commit", ("store.mutations", mutations));
         let result = self.store.commit(commit).await;
         end(span, &result, |outcome| {
             let outcome = match outcome {

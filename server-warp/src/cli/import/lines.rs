@@ -1,27 +1,27 @@
-//! Lines of a stream, of which one is in memory at a time, and none without end.
+//! Lines of a stream, one in memory at a time and of limited length.
 
 use std::io::{self, BufRead};
 
-/// The longest line in bytes: a memory of the largest size, every character of it escaped.
+/// Maximum length of a line in bytes: the largest memory with every character escaped.
 const LINE_BYTES_MAX: usize = 256 * 1024;
 
-/// Why a line was not taken.
+/// Returns the message for a line that is too long.
 pub(super) fn too_long() -> String {
-    format!("has more than {LINE_BYTES_MAX} bytes")
+    format!("is longer than {LINE_BYTES_MAX} bytes")
 }
 
-/// One line, without its end.
+/// One line, without its terminator.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'l> {
-    /// White space alone.
+    /// Only white space.
     Blank,
     /// More than [`LINE_BYTES_MAX`].
     TooLong,
-    /// Everything else.
-    Whole(&'l [u8]),
+    /// Any other line.
+    Complete(&'l [u8]),
 }
 
-/// Reads lines and counts them.
+/// Reader that counts lines.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
@@ -39,17 +39,17 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The number of the line that was read last, from 1 on.
+    /// Returns the number of the last line read, starting at 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut is_too_long = false;
@@ -67,13 +67,13 @@ impl<R: BufRead> Lines<R> {
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
             if self.line.len() + part.len() > LINE_BYTES_MAX {
-                is_too_long = true; // Its rest is read and thrown away.
+                is_too_long = true; // The rest is skipped.
             } else if !is_too_long {
                 self.line.extend_from_slice(part);
             }
-            let taken = part.len() + usize::from(end.is_some());
-            self.input.consume(taken);
-            self.bytes += taken as u64;
+            let consumed = part.len() + usize::from(end.is_some());
+            self.input.consume(consumed);
+            self.bytes += consumed as u64;
             if end.is_some() {
                 break;
             }
@@ -85,14 +85,14 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(match self.content() {
             _ if is_too_long => Line::TooLong,
             [] => Line::Blank,
-            content => Line::Whole(content),
+            content => Line::Complete(content),
         }))
     }
 
     fn content(&self) -> &[u8] {
         let mut content = self.line.as_slice();
         if self.number == 1 {
-            // Some editors begin a file with a byte order mark.
+            // Some editors start a file with a byte order mark.
             content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
         }
         content.trim_ascii()
@@ -106,26 +106,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_counted_with_the_blank_ones() {
+    fn line_numbers_include_blank_lines() {
         let mut lines = Lines::new("\u{FEFF}one\r\n\n  \ntwo".as_bytes());
-        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"one")));
+        assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"one")));
         assert_eq!(lines.next().unwrap(), Some(Line::Blank));
         assert_eq!(lines.next().unwrap(), Some(Line::Blank));
-        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"two")));
+        assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"two")));
         assert_eq!((lines.number(), lines.bytes()), (4, 15));
         assert_eq!(lines.next().unwrap(), None);
     }
 
     #[test]
-    fn a_line_without_end_is_not_held() {
+    fn overlong_line_is_skipped_without_buffering() {
         let long = "x".repeat(3 * LINE_BYTES_MAX);
         let text = format!("{long}\nnext\n{}", "y".repeat(LINE_BYTES_MAX));
         let mut lines = Lines::new(BufReader::with_capacity(1_000, text.as_bytes()));
         assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
         assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX);
-        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"next")));
+        assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"next")));
         assert!(
-            matches!(lines.next().unwrap(), Some(Line::Whole(line)) if line.len() == LINE_BYTES_MAX)
+            matches!(lines.next().unwrap(), Some(Line::Complete(line)) if line.len() == LINE_BYTES_MAX)
         );
     }
 }

@@ -16,7 +16,7 @@ use knowledge_core::service::{IngestOutcome, KnowledgeService, NewMemory, NewSou
 use serde::Serialize;
 
 use self::lines::{Line, Lines};
-use self::record::{Name, Record};
+use self::record::{Record, SourceKey};
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::output::{print, print_json};
@@ -24,44 +24,46 @@ use super::tenant::{Tenant, TenantArgs};
 use crate::explain::explain;
 use crate::progress::{Progress, grouped};
 
-/// How many bytes of content one batch brings at most, unless a single memory has more.
+/// Maximum content of a batch in bytes, unless a single memory is larger.
 const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Import memories from a file of JSON lines
 ///
-/// One memory a line: {"title", "content", "source_key"?, "audience_tag"?, "sensitivity_label"?}. A source_key seen
-/// before updates that memory; a line without one gets a key made of its title and content, so that the same file
-/// twice changes nothing, and an import that was interrupted is resumed by running it again.
+/// Each line is one memory: {"title", "content", "source_key"?, "audience_tag"?,
+/// "sensitivity_label"?}. A known source_key updates its memory; a line without one gets a key
+/// derived from title and content, so that importing a file twice changes nothing. An interrupted
+/// import is resumed by running it again.
 ///
-/// A bad line is reported with its number, and does not stop the others: the exit code is 0, the summary counts it.
-/// With --strict the first bad line ends the import with exit code 1; what stands before it is imported.
+/// An invalid line is reported with its number and skipped: the exit code is 0, and the summary
+/// counts it. With --strict the first invalid line ends the import with exit code 1; the lines
+/// before it are imported.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file, or - for standard input
+    /// File, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The workspace, by its slug or identifier
+    /// Workspace, by slug or identifier
     #[arg(long, value_name = "SLUG")]
     workspace: String,
 
-    /// The source, by its name; made where there is none
+    /// Source, by name; created if there is none
     #[arg(long, value_name = "NAME")]
     source: String,
 
-    /// What the source is, where it is made
+    /// Kind of a source to create
     #[arg(long, value_name = "KIND", default_value = "import")]
     source_kind: String,
 
-    /// The handle of the member who imports; without it an owner
+    /// Handle of the member to act as; defaults to an owner
     #[arg(long = "as", value_name = "HANDLE")]
     acts_as: Option<String>,
 
-    /// End at the first bad line
+    /// Stop at the first invalid line
     #[arg(long)]
     strict: bool,
 
-    /// What the summary looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
@@ -69,7 +71,7 @@ pub(super) struct Args {
     tenant: TenantArgs,
 }
 
-/// What became of the lines.
+/// Number of lines by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct Summary {
     created: u64,
@@ -89,7 +91,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let tenant = args.tenant.open().await?;
     let workspace = tenant.workspace(&args.workspace).await?;
     let caller = tenant.act_as(args.acts_as.as_deref())?;
-    let source = find_or_make_source(&tenant, &caller, &args.source, &args.source_kind).await?;
+    let source = find_or_create_source(&tenant, &caller, &args.source, &args.source_kind).await?;
     let mut import = Import {
         service: &tenant.service,
         caller,
@@ -98,7 +100,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         is_strict: args.strict,
         batch: Vec::new(),
         batch_lines: (0, 0),
-        names: HashMap::new(),
+        source_keys: HashMap::new(),
         summary: Summary::default(),
         progress: Progress::begin("importing", length),
     };
@@ -120,7 +122,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     ended
 }
 
-/// The input, and its length where that is known.
+/// Opens the input; returns its length too, if known.
 fn open(path: &PathBuf) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), None));
@@ -136,7 +138,7 @@ fn open(path: &PathBuf) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     Ok((Box::new(file), length))
 }
 
-async fn find_or_make_source(
+async fn find_or_create_source(
     tenant: &Tenant,
     caller: &Credential,
     name: &str,
@@ -147,7 +149,7 @@ async fn find_or_make_source(
     match (named.next(), named.next()) {
         (Some(source), None) => Ok(source.id),
         (Some(_), Some(_)) => Err(Failure::new(format!(
-            "{} has several sources with the name {name:?}",
+            "{} has several sources named {name:?}",
             tenant.org.slug
         ))),
         (None, _) => {
@@ -155,31 +157,31 @@ async fn find_or_make_source(
                 name: name.to_owned(),
                 kind: kind.to_owned(),
             };
-            let made = tenant.service.create_source(caller, &new).await;
-            let made = made.map_err(|error| {
+            let created = tenant.service.create_source(caller, &new).await;
+            let created = created.map_err(|error| {
                 let reason = explain(&error);
                 Failure::new(format!(
-                    "there is no source {name:?}, and it cannot be made: {reason}"
+                    "the source {name:?} does not exist and cannot be created: {reason}"
                 ))
             })?;
-            Ok(made.id)
+            Ok(created.id)
         }
     }
 }
 
-/// One import on its way.
+/// State of an import.
 struct Import<'s> {
     service: &'s KnowledgeService,
     caller: Credential,
     workspace: WorkspaceId,
     source: SourceId,
     is_strict: bool,
-    /// Memories that were read and not yet brought in.
+    /// Memories that were read and not yet ingested.
     batch: Vec<NewMemory>,
-    /// The numbers of the first and the last line of the batch.
+    /// Numbers of the first and the last line of the batch.
     batch_lines: (u64, u64),
-    /// The names that the file used so far, each with its line: 16 bytes of a hash and a number for every line.
-    names: HashMap<u128, u64>,
+    /// Source keys of the file so far with their lines, 16 bytes of hash and a number each.
+    source_keys: HashMap<u128, u64>,
     summary: Summary,
     progress: Progress,
 }
@@ -193,39 +195,44 @@ impl Import<'_> {
             let Some(line) = read.map_err(failed)? else {
                 break;
             };
-            match self.take(line, number) {
+            match self.add(line, number) {
                 Ok(()) => {}
                 Err(reason) => self.reject(number, &reason).await?,
             }
             if self.is_full() {
-                self.bring_in().await?;
+                self.ingest_batch().await?;
                 self.progress
                     .advance(lines.bytes(), self.summary.imported());
             }
         }
-        self.bring_in().await?;
+        self.ingest_batch().await?;
         self.progress
             .advance(lines.bytes(), self.summary.imported());
         Ok(())
     }
 
-    /// Puts a line into the batch.
-    fn take(&mut self, line: Line<'_>, number: u64) -> Result<(), String> {
+    /// Adds a line to the batch.
+    fn add(&mut self, line: Line<'_>, number: u64) -> Result<(), String> {
         let bytes = match line {
             Line::Blank => return Ok(()),
             Line::TooLong => return Err(lines::too_long()),
-            Line::Whole(bytes) => bytes,
+            Line::Complete(bytes) => bytes,
         };
         let record = Record::parse(bytes, self.service.limits())?;
-        let first = *self.names.entry(record.name.hash()).or_insert(number);
-        match record.name {
+        let first = *self
+            .source_keys
+            .entry(record.source_key.hash())
+            .or_insert(number);
+        match record.source_key {
             _ if first == number => {}
-            // The very same memory again.
-            Name::Made(_) => {
+            // An exact duplicate.
+            SourceKey::Derived(_) => {
                 self.summary.unchanged += 1;
                 return Ok(());
             }
-            Name::Given(_) => return Err(format!("source_key is that of line {first}")),
+            SourceKey::Given(_) => {
+                return Err(format!("source_key is already used in line {first}"));
+            }
         }
         if self.batch.is_empty() {
             self.batch_lines.0 = number;
@@ -241,9 +248,9 @@ impl Import<'_> {
         if !self.is_strict {
             return Ok(());
         }
-        self.bring_in().await?;
+        self.ingest_batch().await?;
         Err(Failure::new(format!(
-            "stopped at line {number}: what stands before it is imported, nothing behind it"
+            "stopped at line {number}; the lines before it were imported"
         )))
     }
 
@@ -252,7 +259,7 @@ impl Import<'_> {
         self.batch.len() >= INGEST_MEMORIES_MAX || bytes >= BATCH_BYTES_MAX
     }
 
-    async fn bring_in(&mut self) -> Result<(), Failure> {
+    async fn ingest_batch(&mut self) -> Result<(), Failure> {
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -275,7 +282,7 @@ impl Import<'_> {
     fn failed(&self, error: &Error) -> Failure {
         let (first, last) = self.batch_lines;
         Failure::new(format!(
-            "lines {first} to {last} were not imported: {}; run the import again to go on",
+            "lines {first} to {last} were not imported: {}; run the import again to resume",
             explain(error)
         ))
     }

@@ -1,4 +1,4 @@
-//! One line as a memory.
+//! Parsing of one line as a memory.
 
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{AudienceLabel, SensitivityLabel};
@@ -8,20 +8,20 @@ use sha2::{Digest, Sha256};
 
 use crate::explain::explain;
 
-/// A memory of the file, and its name at the source.
+/// A memory of the file, and its key at the source.
 #[derive(Debug)]
 pub(super) struct Record {
     memory: NewMemory,
-    pub(super) name: Name,
+    pub(super) source_key: SourceKey,
 }
 
-/// The name of a memory at the source.
+/// Key of a memory at the source.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// The line has it.
+pub(super) enum SourceKey {
+    /// Given in the line.
     Given(String),
-    /// It follows from the title and the content.
-    Made(String),
+    /// Derived from the title and the content.
+    Derived(String),
 }
 
 #[derive(Deserialize)]
@@ -35,13 +35,13 @@ struct Fields {
 }
 
 impl Record {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// A message for the user.
     pub(super) fn parse(line: &[u8], limits: &Limits) -> Result<Self, String> {
         let fields: Fields = match line.first() {
-            // serde would take the fields from a list, too.
+            // serde also accepts a list of the fields.
             Some(b'[') => return Err("must be a JSON object, not a list".to_owned()),
             _ => serde_json::from_slice(line).map_err(|error| json_problem(&error))?,
         };
@@ -53,19 +53,19 @@ impl Record {
             text.parse::<SensitivityLabel>()
                 .map_err(|error| format!("sensitivity_label {error}"))
         });
-        let name = match fields.source_key {
-            Some(key) => Name::Given(key),
-            None => Name::Made(key_of(&fields.title, &fields.content)),
+        let source_key = match fields.source_key {
+            Some(key) => SourceKey::Given(key),
+            None => SourceKey::Derived(key_of(&fields.title, &fields.content)),
         };
         let memory = NewMemory {
             title: fields.title,
             content: fields.content,
-            source_key: Some(name.as_str().to_owned()),
+            source_key: Some(source_key.as_str().to_owned()),
             audience_tag: audience_tag.transpose()?,
             sensitivity_label: sensitivity_label.transpose()?,
         };
         memory.validate(limits).map_err(|error| explain(&error))?;
-        Ok(Self { memory, name })
+        Ok(Self { memory, source_key })
     }
 
     pub(super) fn into_memory(self) -> NewMemory {
@@ -73,14 +73,14 @@ impl Record {
     }
 }
 
-impl Name {
+impl SourceKey {
     fn as_str(&self) -> &str {
         match self {
-            Self::Given(name) | Self::Made(name) => name,
+            Self::Given(name) | Self::Derived(name) => name,
         }
     }
 
-    /// Enough of a hash to tell the names of one file apart.
+    /// Returns a hash that distinguishes the keys of one file.
     pub(super) fn hash(&self) -> u128 {
         let digest: [u8; 32] = Sha256::digest(self.as_str()).into();
         let (first, _) = digest.split_first_chunk().expect("32 bytes have 16");
@@ -88,10 +88,10 @@ impl Name {
     }
 }
 
-/// `sha256:` and the hash of the title and the content.
+/// Returns `sha256:` and the hash of the title and the content.
 fn key_of(title: &str, content: &str) -> String {
     let digest = Sha256::new()
-        // The length tells where the one ends and the other begins.
+        // The length separates the two.
         .chain_update((title.len() as u64).to_be_bytes())
         .chain_update(title)
         .chain_update(content)
@@ -100,11 +100,11 @@ fn key_of(title: &str, content: &str) -> String {
     format!("sha256:{hex}")
 }
 
-/// What serde says of a line, which it takes for a file of its own.
+/// Rewords serde's error, whose line number is always 1.
 fn json_problem(error: &serde_json::Error) -> String {
     let column = error.column();
     if !error.is_data() {
-        return format!("is not JSON from column {column} on");
+        return format!("is invalid JSON at column {column}");
     }
     let text = error.to_string();
     let problem = text
@@ -122,25 +122,25 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_key_gets_one_that_stays() {
+    fn record_without_source_key_gets_a_stable_one() {
         let parse = |line: &str| Record::parse(line.as_bytes(), &Limits::default()).unwrap();
         let one = parse(r#"{"title":"a","content":"bc"}"#);
         let same = parse(r#" {"content":"bc", "title":"a", "audience_tag":"org:acme"}"#);
         let other = parse(r#"{"title":"ab","content":"c"}"#);
-        assert_eq!(one.name, same.name);
-        assert_ne!(one.name, other.name);
+        assert_eq!(one.source_key, same.source_key);
+        assert_ne!(one.source_key, other.source_key);
         let key = one.into_memory().source_key.unwrap();
         assert!(key.starts_with("sha256:") && key.len() == 71, "{key}");
     }
 
     #[test]
-    fn a_bad_line_says_what_is_wrong() {
+    fn record_parser_explains_invalid_lines() {
         let long = format!(
             r#"{{"title":"t","content":"{}"}}"#,
             "x".repeat(32 * 1024 + 1)
         );
         for (line, expected) in [
-            ("{", "is not JSON from column 1 on"),
+            ("{", "is invalid JSON at column 1"),
             ("[]", "must be a JSON object, not a list"),
             (
                 "7",
@@ -170,7 +170,7 @@ mod tests {
         );
         assert_eq!(
             problem("{\"title\":\"\u{0}\""),
-            "is not JSON from column 11 on"
+            "is invalid JSON at column 11"
         );
     }
 }

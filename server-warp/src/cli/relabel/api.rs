@@ -1,4 +1,4 @@
-//! The public interface of a server, as a client with a token sees it.
+//! Client of a server's public API.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -21,40 +21,40 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
+use crate::cli::error_response::ErrorResponse;
 use crate::cli::failure::Failure;
 use crate::cli::operator::with_query;
-use crate::cli::refusal::Refusal;
-use crate::http_client::{roots_of_the_system, tls_config};
+use crate::http_client::{system_roots, tls_config};
 use crate::system::system_env;
 
-/// Time for one exchange.
+/// Timeout of one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The largest answer that is read, in bytes: that to a call for 1,000 memories has some 400 KB.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How often a change is sent before it is given up: for some minutes.
+/// Maximum size of a response in bytes; that for 1,000 memories has some 400 kB.
+const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum attempts of a change, for several minutes.
 const CHANGE_ATTEMPTS_MAX: u32 = 10;
-/// How often a question is: whoever waits for the answer hears soon that there is no server.
-const QUESTION_ATTEMPTS_MAX: u32 = 4;
-/// The first wait before a request is sent again; each further one is twice as long.
+/// Maximum attempts of a read, fewer so that an absent server is reported soon.
+const READ_ATTEMPTS_MAX: u32 = 4;
+/// Initial retry delay, doubled after each attempt.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(250);
-/// The longest wait, whatever the server asks for.
+/// Maximum retry delay, whatever the server requests.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
-/// How many items a page of a list is asked for.
+/// Items per page of a list.
 const PAGE_ITEMS: &str = "200";
 
-/// A server, and the token that it is asked with.
+/// A server and the token for it.
 pub(super) struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: String,
     authorization: HeaderValue,
 }
 
-/// Why a request has no answer that can be used.
+/// Reason for a missing result.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The server refuses the request for what is in it: it will not take the same one another time.
-    Refused(Failure),
-    /// Anything else.
+    /// The server rejected the content of the request, and would again.
+    Rejected(Failure),
+    /// Any other failure.
     Failed(Failure),
 }
 
@@ -67,12 +67,12 @@ impl From<Failure> for CallError {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Refused(failure) | CallError::Failed(failure) => failure,
+            CallError::Rejected(failure) | CallError::Failed(failure) => failure,
         }
     }
 }
 
-/// A page of a list.
+/// Page of a list.
 #[derive(Deserialize)]
 struct Page<T> {
     data: Vec<T>,
@@ -80,7 +80,9 @@ struct Page<T> {
 }
 
 impl Api {
-    /// A server by its base URL. Whom to trust is said by `ca_file`, certificates as PEM, or else by the system.
+    /// Creates a client for a base URL.
+    ///
+    /// Trusts the certificates in `ca_file` (PEM), or the system's.
     pub(super) fn new(
         server: &str,
         token: &Secret,
@@ -88,7 +90,7 @@ impl Api {
     ) -> Result<Self, Failure> {
         let base = base_of(server)?;
         let tls = match ca_file {
-            Some(file) => trusting(file)?,
+            Some(file) => tls_connector(file)?,
             None => trusting_the_system()?,
         };
         let https = HttpsConnectorBuilder::new()
@@ -97,7 +99,7 @@ impl Api {
             .enable_http1()
             .build();
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.expose()))
-            .map_err(|_| Failure::new("the token cannot stand in a header"))?;
+            .map_err(|_| Failure::new("the token contains characters that headers do not allow"))?;
         authorization.set_sensitive(true);
         Ok(Self {
             client: Client::builder(TokioExecutor::new()).build(https),
@@ -106,12 +108,12 @@ impl Api {
         })
     }
 
-    /// Where the server is.
+    /// Returns the base URL.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
 
-    /// One page of a list, and the cursor of the next one.
+    /// Returns a page of a list, and the cursor of the next one.
     pub(super) async fn page<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -128,8 +130,9 @@ impl Api {
         Ok((page.data, page.next_cursor))
     }
 
-    /// The answer to a request, which is sent again as long as that may help. One with an idempotency key does not do
-    /// anything twice.
+    /// Sends a request, with retries, and parses the response.
+    ///
+    /// Retries are safe: changes carry an idempotency key.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -138,26 +141,27 @@ impl Api {
     ) -> Result<T, CallError> {
         let attempts_max = match body {
             Some(_) => CHANGE_ATTEMPTS_MAX,
-            None => QUESTION_ATTEMPTS_MAX,
+            None => READ_ATTEMPTS_MAX,
         };
         let mut delay = RETRY_DELAY_MIN;
         for attempt in 1.. {
             let sent = self.send(&method, path, body).await;
             let (problem, wait) = match sent {
-                Ok(answer) if answer.status().is_success() => {
-                    let read = serde_json::from_slice(answer.body());
+                Ok(response) if response.status().is_success() => {
+                    let read = serde_json::from_slice(response.body());
                     return read.map_err(|error| {
-                        let message = format!("the answer to {path} cannot be read: {error}");
+                        let message = format!("invalid response to {path}: {error}");
                         Failure::new(message).into()
                     });
                 }
-                Ok(answer) if is_passing(answer.status()) => {
-                    (Refusal::read(&answer).message, asked_wait(&answer))
-                }
-                Ok(answer) => {
-                    let failure = Refusal::read(&answer).into_failure(&[]);
-                    return Err(if is_final(answer.status()) {
-                        CallError::Refused(failure)
+                Ok(response) if is_transient(response.status()) => (
+                    ErrorResponse::read(&response).message,
+                    retry_after(&response),
+                ),
+                Ok(response) => {
+                    let failure = ErrorResponse::read(&response).into_failure(&[]);
+                    return Err(if is_final(response.status()) {
+                        CallError::Rejected(failure)
                     } else {
                         CallError::Failed(failure)
                     });
@@ -166,13 +170,13 @@ impl Api {
             };
             if attempt == attempts_max {
                 return Err(Failure::new(format!(
-                    "{} gives no other answer, {attempts_max} times in a row: {problem}",
+                    "{} failed {attempts_max} times in a row: {problem}",
                     self.base
                 ))
                 .into());
             }
             let wait = wait.unwrap_or(delay).clamp(delay, RETRY_DELAY_MAX);
-            // Those who were refused together do not come again together.
+            // Jitter spreads the retries of clients that were rejected together.
             tokio::time::sleep(wait + system_env().jitter(wait / 4)).await;
             delay = (delay * 2).min(RETRY_DELAY_MAX);
         }
@@ -199,19 +203,19 @@ impl Api {
             .body(Full::new(body))
             .map_err(|error| error.to_string())?;
         let exchange = async {
-            let answer = self.client.request(request).await;
-            let (head, body) = answer.map_err(|error| chain(&error))?.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+            let response = self.client.request(request).await;
+            let (head, body) = response.map_err(|error| with_causes(&error))?.into_parts();
+            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
             let body = body.map_err(|error| error.to_string())?.to_bytes();
             Ok(Response::from_parts(head, body))
         };
-        let answered = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange).await;
-        answered.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        let timed = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange).await;
+        timed.unwrap_or_else(|_| Err("the request timed out".to_owned()))
     }
 }
 
-/// Whether the same request may be answered otherwise soon.
-fn is_passing(status: StatusCode) -> bool {
+/// True if a retry may succeed.
+fn is_transient(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::CONFLICT
@@ -222,7 +226,7 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// Whether it is the request that is refused: neither its token, nor the moment at which it comes.
+/// True if the content of the request was rejected, not its token or its time.
 fn is_final(status: StatusCode) -> bool {
     matches!(
         status,
@@ -233,14 +237,14 @@ fn is_final(status: StatusCode) -> bool {
     )
 }
 
-/// How long the server asks its client to wait, in seconds; a date is not what this server writes.
-fn asked_wait(answer: &Response<Bytes>) -> Option<Duration> {
-    let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
+/// Returns the delay that the server requests, in seconds; this server never sends a date.
+fn retry_after(response: &Response<Bytes>) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     seconds.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// An error with what caused it: what hyper says first is that it could not send.
-fn chain(error: &dyn std::error::Error) -> String {
+/// Formats an error with its causes, which hyper's own message omits.
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -250,7 +254,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The URL without a slash at its end.
+/// Returns the URL without a trailing slash.
 fn base_of(server: &str) -> Result<String, Failure> {
     let wrong = || {
         Failure::usage(format!(
@@ -271,7 +275,7 @@ fn base_of(server: &str) -> Result<String, Failure> {
 }
 
 /// Trusts the certificates of a file.
-fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
+fn tls_connector(file: &Path) -> Result<ClientConfig, Failure> {
     let failed =
         |error: &dyn Display| Failure::new(format!("--ca-file {}: {error}", file.display()));
     let mut roots = RootCertStore::empty();
@@ -281,14 +285,14 @@ fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
         roots.add(certificate).map_err(|error| failed(&error))?;
     }
     if roots.is_empty() {
-        return Err(failed(&"there is no certificate in it"));
+        return Err(failed(&"it contains no certificate"));
     }
     client_config(roots)
 }
 
-/// Trusts whom the system trusts. One that trusts nobody hinders those alone who ask for https.
+/// Trusts the system's certificates. If there are none, only https requests fail.
 fn trusting_the_system() -> Result<ClientConfig, Failure> {
-    client_config(roots_of_the_system())
+    client_config(system_roots())
 }
 
 fn client_config(roots: RootCertStore) -> Result<ClientConfig, Failure> {
@@ -300,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_a_plain_url() {
+    fn server_address_must_be_plain_url() {
         assert_eq!(
             base_of("http://127.0.0.1:8080/").unwrap(),
             "http://127.0.0.1:8080"

@@ -1,4 +1,4 @@
-//! What to relabel, and as what: `sensitivity=internal`.
+//! Labels to match or set: `sensitivity=internal`.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use knowledge_core::model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The labels that are looked for or set; what is absent is left out.
+/// The labels to match or set; absent ones are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Labels {
@@ -21,7 +21,7 @@ pub(super) struct Labels {
     source_id: Option<SourceId>,
 }
 
-/// One label of a command line.
+/// A label of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Audience(AudienceLabel),
@@ -30,7 +30,7 @@ pub(super) enum Label {
     Source(SourceId),
 }
 
-/// What a label may be called.
+/// Names of labels.
 const NAMES: &str = "audience, sensitivity, review, source";
 
 impl FromStr for Label {
@@ -49,16 +49,16 @@ impl FromStr for Label {
             "sensitivity" | "sensitivityLabel" => value(name, text).map(Self::Sensitivity),
             "review" | "reviewStatus" => value(name, text).map(Self::Review),
             "source" | "sourceId" => value(name, text).map(Self::Source),
-            _ => Err(format!("{name} is not known; known are {NAMES}")),
+            _ => Err(format!("unknown label {name}; must be one of {NAMES}")),
         }
     }
 }
 
 impl Labels {
-    /// These labels together.
+    /// Combines labels.
     ///
     /// # Errors
-    /// The name of one that was said twice.
+    /// The name of a label that is repeated.
     pub(super) fn of(labels: &[Label]) -> Result<Self, &'static str> {
         let mut all = Self::default();
         for label in labels.iter().cloned() {
@@ -78,18 +78,18 @@ impl Labels {
         Ok(all)
     }
 
-    /// Whether a memory has all of them.
-    pub(super) fn are_those_of(&self, memory: &MemorySummary) -> bool {
-        fn admits<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
+    /// True if a memory has all of the labels.
+    pub(super) fn match_memory(&self, memory: &MemorySummary) -> bool {
+        fn matches<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
             wanted.is_none_or(|wanted| wanted == found)
         }
-        admits(self.audience_tag.as_ref(), &memory.audience_tag)
-            && admits(self.sensitivity_label.as_ref(), &memory.sensitivity_label)
-            && admits(self.review_status.as_ref(), &memory.review_status)
-            && admits(self.source_id.as_ref(), &memory.source_id)
+        matches(self.audience_tag.as_ref(), &memory.audience_tag)
+            && matches(self.sensitivity_label.as_ref(), &memory.sensitivity_label)
+            && matches(self.review_status.as_ref(), &memory.review_status)
+            && matches(self.source_id.as_ref(), &memory.source_id)
     }
 
-    /// As parameters of the list of memories.
+    /// Returns the parameters for the list of memories.
     pub(super) fn query(&self) -> Vec<(&'static str, String)> {
         let pairs = [
             (
@@ -113,7 +113,7 @@ impl Labels {
     }
 }
 
-/// As people write them: `sensitivity=internal, review=pending`.
+/// Formats the labels as on the command line: `sensitivity=internal, review=pending`.
 impl std::fmt::Display for Labels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let short = |name: &str| match name {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_read_by_their_names() {
+    fn labels_are_parsed_by_name() {
         let labels = [
             "sensitivity=internal",
             "audience=team:core",
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_label_is_told_what_is() {
+    fn label_parser_lists_valid_values() {
         let problem = |text: &str| text.parse::<Label>().unwrap_err();
         assert!(problem("internal").contains("NAME=VALUE"));
-        assert!(problem("colour=red").contains("known are audience, sensitivity"));
+        assert!(problem("colour=red").contains("must be one of audience, sensitivity"));
         assert_eq!(
             problem("sensitivity=secret"),
             "sensitivity must be one of public, internal, confidential, restricted"

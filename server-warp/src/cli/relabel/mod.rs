@@ -1,4 +1,4 @@
-//! `knowledge relabel`: the labels of many memories, over the interface of a server.
+//! `knowledge relabel`: changes the labels of many memories, over the API of a server.
 
 mod api;
 mod labels;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::api::{Api, CallError};
 use self::labels::{Label, Labels};
-use self::plan::{Plan, PlanError, Refused, Task};
+use self::plan::{Plan, PlanError, Rejection, Task};
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::output::{print, print_json};
@@ -27,46 +27,46 @@ use crate::private_file;
 use crate::progress::{Progress, grouped};
 use crate::system::{SystemClock, system_env};
 
-/// How many of those that would be changed are shown.
+/// Number of matches shown.
 const SAMPLE_MAX: usize = 5;
-/// How many of those that were refused are shown.
-const REFUSED_SHOWN_MAX: usize = 20;
-/// The variable with the token.
+/// Number of rejections shown.
+const REJECTIONS_SHOWN_MAX: usize = 20;
+/// Environment variable with the token.
 const TOKEN_VARIABLE: &str = "KNOWLEDGE_TOKEN";
 
-/// Change the labels of all memories that have some labels
+/// Change the labels of all memories that match a filter
 ///
-/// Looks for the memories with all labels of --where, says how many they are, and gives them the labels of --set, in
-/// calls of up to 1,000 memories through the interface of a server: it needs a token that may list and relabel them.
-/// Labels are audience=LABEL, sensitivity=public|internal|confidential|restricted, review=pending|approved|rejected and
-/// source=ID.
+/// Finds the memories that have all labels of --where, shows their number, and sets the labels of
+/// --set in batches over the API of a server; the token must be allowed to list and relabel them.
+/// Labels are audience=LABEL, sensitivity=public|internal|confidential|restricted,
+/// review=pending|approved|rejected and source=ID.
 ///
-/// Interrupted, it goes on when it is started again with the same options, and changes nothing twice: which memories
-/// are changed is decided once, and kept in a plan until all of them are done. What was not changed is listed at the
-/// end, with exit code 1.
+/// An interrupted run is resumed by running the command again with the same options, and changes
+/// nothing twice: the matches are determined once and kept in a plan until all are changed.
+/// Memories that could not be changed are listed at the end, with exit code 1.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The workspace, by its slug or identifier
+    /// Workspace, by slug or identifier
     #[arg(long, value_name = "SLUG")]
     workspace: String,
 
-    /// A label that the memories have, for example sensitivity=internal; may be repeated, then they have all of them
+    /// Label to match, for example sensitivity=internal; memories must have all that are given
     #[arg(long = "where", value_name = "NAME=VALUE", required = true)]
     filter: Vec<Label>,
 
-    /// A label that they get, for example sensitivity=confidential; may be repeated
+    /// Label to set, for example sensitivity=confidential; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", required = true)]
     change: Vec<Label>,
 
-    /// Say what would be changed, and change nothing
+    /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 
-    /// The server
+    /// URL of the server
     #[arg(
         long,
         value_name = "URL",
@@ -75,7 +75,7 @@ pub(super) struct Args {
     )]
     server: String,
 
-    /// The file with the access token, readable by its owner alone; without it the variable KNOWLEDGE_TOKEN has it
+    /// File with the access token, readable only by its owner; defaults to KNOWLEDGE_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -83,31 +83,31 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// The plan; without it a file in the state directory of the user, named after what is asked for
+    /// Plan file; defaults to one in the user's state directory, named after the options
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Memories in one call, no more than the server takes (limits.bulk_memories_max)
+    /// Memories per request, at most the server's limits.bulk_memories_max
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_300))]
     batch: u64,
 
-    /// What the summary looks like
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }
 
-/// What came of it, or would.
+/// Result, or expected result of a dry run.
 #[derive(Debug, Serialize)]
 struct Summary<'s> {
     dry_run: bool,
     matched: u64,
     changed: u64,
-    refused: &'s [Refused],
+    refused: &'s [Rejection],
 }
 
-/// The workspace in a list.
+/// Workspace in a list.
 #[derive(Deserialize)]
-struct Listed {
+struct ListedWorkspace {
     id: WorkspaceId,
     slug: String,
 }
@@ -127,7 +127,7 @@ impl From<PlanError> for CallError {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let labels = |flag: &str, labels: &[Label]| {
         Labels::of(labels)
-            .map_err(|name| Failure::usage(format!("{flag} {name}=… must be given once")))
+            .map_err(|name| Failure::usage(format!("{flag} {name}=… must not be repeated")))
     };
     let filter = labels("--where", &args.filter)?;
     let change = labels("--set", &args.change)?;
@@ -145,10 +145,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     let (mut plan, was_interrupted) = match Plan::find(&path, &task)? {
         Some(plan) => {
-            let (all, answered) = plan.memories();
+            let (all, completed) = plan.memories();
             eprintln!(
-                "an earlier run was interrupted: {} of {} memories are left",
-                grouped(all - answered),
+                "an earlier run was interrupted; {} of {} memories remain",
+                grouped(all - completed),
                 grouped(all)
             );
             if args.dry_run {
@@ -157,7 +157,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             (plan, true)
         }
         None => {
-            let found = look(&api, &task, &workspace.slug).await?;
+            let found = find_matches(&api, &task, &workspace.slug).await?;
             show(&found, &task, &workspace.slug, args.dry_run);
             if args.dry_run || found.ids.is_empty() {
                 return summarise(&args, found.ids.len() as u64, (0, &[]));
@@ -165,11 +165,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             confirm(&args)?;
             let run = (system_env().uuid(), SystemClock.now());
             let batch = usize::try_from(args.batch).unwrap_or(usize::MAX);
-            let plan = Plan::make(&path, task.clone(), run, &found.ids, batch)?;
+            let plan = Plan::create(&path, task.clone(), run, &found.ids, batch)?;
             (plan, false)
         }
     };
-    if let Err(error) = carry_out(&api, &task, &mut plan, was_interrupted).await {
+    if let Err(error) = execute(&api, &task, &mut plan, was_interrupted).await {
         return Err(unfinished(error, plan));
     }
     let (matched, _) = plan.memories();
@@ -178,23 +178,25 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     summarised
 }
 
-/// What is said of a plan that is not carried out. One of which the server refused the first call is not kept: it would
-/// refuse that call each time, while other options may do.
+/// Returns the failure of an incomplete run.
+///
+/// If the server rejected the first request for its content, the plan is removed: it would fail
+/// again, while other options may not.
 fn unfinished(error: CallError, plan: Plan) -> Failure {
-    let (all, answered) = plan.memories();
-    let is_refused = matches!(error, CallError::Refused(_)) && answered == 0;
+    let (all, completed) = plan.memories();
+    let is_rejected = matches!(error, CallError::Rejected(_)) && completed == 0;
     let failure = Failure::from(error);
-    if !is_refused {
+    if !is_rejected {
         return Failure::new(format!(
-            "{failure}; {} of {} memories are done: start it again to go on (the plan is {})",
-            grouped(answered),
+            "{failure}; {} of {} memories are done; run the command again to resume (plan: {})",
+            grouped(completed),
             grouped(all),
             plan.path().display()
         ));
     }
     match plan.remove() {
         Ok(()) => Failure::new(format!(
-            "{failure}; the server took nothing of it: start it with other options (--set, --batch)"
+            "{failure}; nothing was changed; use other options (--set, --batch)"
         )),
         Err(error) => error.into(),
     }
@@ -204,23 +206,27 @@ fn token(args: &Args) -> Result<Secret, Failure> {
     let (text, place) = match &args.token_file {
         Some(file) => {
             let text = private_file::read(file)?;
-            let missing = || Failure::new(format!("--token-file {} is missing", file.display()));
+            let missing =
+                || Failure::new(format!("--token-file {} does not exist", file.display()));
             (text.ok_or_else(missing)?, "--token-file")
         }
         None => {
             let text = std::env::var(TOKEN_VARIABLE).map_err(|_| {
                 Failure::usage(format!(
-                    "a token is needed: --token-file FILE, or the variable {TOKEN_VARIABLE}"
+                    "missing access token; pass --token-file or set the variable {TOKEN_VARIABLE}"
                 ))
             })?;
             (text, TOKEN_VARIABLE)
         }
     };
     let token: Result<Secret, _> = text.trim().parse();
-    token.map_err(|error| Failure::new(format!("{place} has no token: {error}")))
+    token.map_err(|error| Failure::new(format!("{place} contains no valid token: {error}")))
 }
 
-/// Where plans are kept: `$XDG_STATE_HOME/knowledge/relabel`, or under the home of the user.
+/// Returns the directory of plans.
+///
+/// This is `$XDG_STATE_HOME/knowledge/relabel`, or `.local/state/knowledge/relabel` in the home
+/// directory.
 fn state_directory() -> Result<PathBuf, Failure> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = match variable("XDG_STATE_HOME") {
@@ -228,19 +234,19 @@ fn state_directory() -> Result<PathBuf, Failure> {
         None => {
             let home = variable("HOME").or_else(|| variable("USERPROFILE"));
             let missing =
-                || Failure::usage("there is no home directory: name the plan with --plan");
+                || Failure::usage("there is no home directory; name the plan file with --plan");
             PathBuf::from(home.ok_or_else(missing)?).join(".local/state")
         }
     };
     Ok(state.join("knowledge").join("relabel"))
 }
 
-async fn find_workspace(api: &Api, name: &str) -> Result<Listed, Failure> {
+async fn find_workspace(api: &Api, name: &str) -> Result<ListedWorkspace, Failure> {
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
         let (page, next) = api
-            .page::<Listed>("/v1/workspaces", &[], cursor.as_deref())
+            .page::<ListedWorkspace>("/v1/workspaces", &[], cursor.as_deref())
             .await?;
         for workspace in page {
             if workspace.slug == name || workspace.id.to_string() == name {
@@ -252,31 +258,31 @@ async fn find_workspace(api: &Api, name: &str) -> Result<Listed, Failure> {
         if cursor.is_none() {
             let known = known(seen.iter().map(String::as_str));
             return Err(Failure::new(format!(
-                "there is no workspace {name:?} for this token; there are: {known}"
+                "unknown workspace {name:?}; workspaces of this token: {known}"
             )));
         }
     }
 }
 
-/// The memories that would be changed.
-struct Found {
+/// The memories to change.
+struct Matches {
     ids: Vec<MemoryId>,
     sample: Vec<MemorySummary>,
-    /// How many match and have the labels already.
-    are_so: u64,
+    /// Matches that already have the labels.
+    unchanged: u64,
 }
 
-/// Looks through the workspace for what the filter admits and the change would change.
-async fn look(api: &Api, task: &Task, workspace: &str) -> Result<Found, Failure> {
-    let mut found = Found {
+/// Finds the memories that match the filter and do not have the new labels.
+async fn find_matches(api: &Api, task: &Task, workspace: &str) -> Result<Matches, Failure> {
+    let mut found = Matches {
         ids: Vec::new(),
         sample: Vec::new(),
-        are_so: 0,
+        unchanged: 0,
     };
-    let mut progress = Progress::begin("looking", None);
+    let mut progress = Progress::begin("searching", None);
     let each = |memory: MemorySummary| {
-        if task.change.are_those_of(&memory) {
-            found.are_so += 1;
+        if task.change.match_memory(&memory) {
+            found.unchanged += 1;
             return;
         }
         found.ids.push(memory.id);
@@ -284,9 +290,9 @@ async fn look(api: &Api, task: &Task, workspace: &str) -> Result<Found, Failure>
             found.sample.push(memory);
         }
     };
-    let looked = list(api, task.workspace, &task.filter, &mut progress, each).await;
+    let listed = list(api, task.workspace, &task.filter, &mut progress, each).await;
     progress.end();
-    looked.map_err(|error| {
+    listed.map_err(|error| {
         let failure = Failure::from(error);
         Failure::new(format!("cannot list {workspace}: {failure}"))
     })?;
@@ -316,21 +322,24 @@ async fn list(
     }
 }
 
-/// Says what would be changed.
-fn show(found: &Found, task: &Task, workspace: &str, is_dry: bool) {
+/// Shows the changes to be made.
+fn show(found: &Matches, task: &Task, workspace: &str, is_dry: bool) {
     let count = found.ids.len() as u64;
-    let would = if is_dry { "would get" } else { "get" };
+    let verb = if is_dry { "would get" } else { "get" };
     eprintln!(
-        "{} memories of {workspace} with {} {would} {}",
+        "{} memories of {workspace} with {} {verb} {}",
         grouped(count),
         task.filter,
         task.change
     );
-    if found.are_so > 0 {
-        eprintln!("{} more have that already", grouped(found.are_so));
+    if found.unchanged > 0 {
+        eprintln!(
+            "{} more already have these labels",
+            grouped(found.unchanged)
+        );
     }
     for memory in &found.sample {
-        let title = memory.title.as_deref().unwrap_or("(not yours to read)");
+        let title = memory.title.as_deref().unwrap_or("(title not readable)");
         eprintln!("  {} {}", memory.id, plain(title));
     }
     let further = count - found.sample.len() as u64;
@@ -339,14 +348,14 @@ fn show(found: &Found, task: &Task, workspace: &str, is_dry: bool) {
     }
 }
 
-/// Asks whoever sits at the terminal.
+/// Asks the user for confirmation.
 fn confirm(args: &Args) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
-            "there is no terminal to ask at: --yes changes them without asking, --dry-run shows them",
+            "cannot ask for confirmation without a terminal; pass --yes to confirm or --dry-run to preview",
         ));
     }
     eprint!("Change them? [y/N] ");
@@ -360,35 +369,35 @@ fn confirm(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Makes the calls that had no answer yet.
-async fn carry_out(
+/// Sends the requests that have no response yet.
+async fn execute(
     api: &Api,
     task: &Task,
     plan: &mut Plan,
     was_interrupted: bool,
 ) -> Result<(), CallError> {
     let done = if was_interrupted {
-        changed_meanwhile(api, task).await?
+        find_changed(api, task).await?
     } else {
         HashSet::new()
     };
-    let (all, answered) = plan.memories();
+    let (all, completed) = plan.memories();
     let mut progress = Progress::begin("relabelling", Some(all));
-    progress.advance(answered, answered);
+    progress.advance(completed, completed);
     for call in plan.open_calls() {
-        let called = make_call(api, task, plan, call, &done).await;
+        let called = send_call(api, task, plan, call, &done).await;
         if let Err(error) = called {
             progress.end();
             return Err(error);
         }
-        let (_, answered) = plan.memories();
-        progress.advance(answered, answered);
+        let (_, completed) = plan.memories();
+        progress.advance(completed, completed);
     }
     progress.end();
     Ok(())
 }
 
-async fn make_call(
+async fn send_call(
     api: &Api,
     task: &Task,
     plan: &mut Plan,
@@ -397,9 +406,9 @@ async fn make_call(
 ) -> Result<(), CallError> {
     let memories = plan.memories_of(call).iter().copied();
     let memories: Vec<MemoryId> = memories.filter(|id| !done.contains(id)).collect();
-    let were_so = (plan.memories_of(call).len() - memories.len()) as u64;
+    let already_changed = (plan.memories_of(call).len() - memories.len()) as u64;
     if memories.is_empty() {
-        return Ok(plan.answer(call, were_so, Vec::new())?);
+        return Ok(plan.complete(call, already_changed, Vec::new())?);
     }
     let mut body = serde_json::to_value(&task.change).unwrap_or(Value::Null);
     body["memoryIds"] = json!(memories);
@@ -409,33 +418,35 @@ async fn make_call(
         .await?;
     let refused = result.results.iter().filter_map(|item| {
         let error = item.error.as_ref()?;
-        Some(Refused {
+        Some(Rejection {
             id: item.memory_id,
             code: error.code.to_string(),
         })
     });
     let refused = refused.collect();
-    let succeeded = u64::from(result.summary.succeeded) + were_so;
-    Ok(plan.answer(call, succeeded, refused)?)
+    let succeeded = u64::from(result.summary.succeeded) + already_changed;
+    Ok(plan.complete(call, succeeded, refused)?)
 }
 
-/// The memories that have their labels, so that they are not given them twice: the server may have forgotten a call
-/// whose answer did not arrive. How long it remembers is its own setting.
-async fn changed_meanwhile(api: &Api, task: &Task) -> Result<HashSet<MemoryId>, CallError> {
+/// Returns the memories that already have the new labels.
+///
+/// They are skipped on resumption: the server may have forgotten the idempotency key of a request
+/// whose response was lost.
+async fn find_changed(api: &Api, task: &Task) -> Result<HashSet<MemoryId>, CallError> {
     let mut done = HashSet::new();
-    let mut progress = Progress::begin("looking what is done", None);
+    let mut progress = Progress::begin("searching for changed memories", None);
     let each = |memory: MemorySummary| {
         done.insert(memory.id);
     };
-    let looked = list(api, task.workspace, &task.change, &mut progress, each).await;
+    let listed = list(api, task.workspace, &task.change, &mut progress, each).await;
     progress.end();
-    looked.map(|()| done)
+    listed.map(|()| done)
 }
 
 fn summarise(
     args: &Args,
     matched: u64,
-    (changed, refused): (u64, &[Refused]),
+    (changed, refused): (u64, &[Rejection]),
 ) -> Result<(), Failure> {
     match args.output {
         OutputFormat::Json => print_json(&Summary {
@@ -456,12 +467,12 @@ fn summarise(
     if refused.is_empty() {
         return Ok(());
     }
-    for refused in refused.iter().take(REFUSED_SHOWN_MAX) {
+    for refused in refused.iter().take(REJECTIONS_SHOWN_MAX) {
         eprintln!("  {} {}", refused.id, refused.code);
     }
-    if refused.len() > REFUSED_SHOWN_MAX {
-        let further = refused.len() - REFUSED_SHOWN_MAX;
-        eprintln!("  and {further} more: --output json has all of them");
+    if refused.len() > REJECTIONS_SHOWN_MAX {
+        let further = refused.len() - REJECTIONS_SHOWN_MAX;
+        eprintln!("  and {further} more; use --output json to list all");
     }
     Err(Failure::new(format!(
         "{} memories were not changed",

@@ -1,9 +1,9 @@
-//! The plan of a relabelling: which memories, frozen before the first of them is changed, and how far it is.
+//! The plan of a relabelling: its memories, determined before the first change, and its progress.
 //!
-//! A relabelling takes memories out of what it looks for as it goes, so that looking again would find others. The plan
-//! is a file of JSON lines: a header, the identifiers in the order of the calls, and one line for each call that was
-//! answered. The first two are put in place at once; the lines of the calls are added, each on the disk before the next
-//! call is made. A line that a crash cut short counts as not there.
+//! Changed memories no longer match the filter, so that a second search would find others. The plan
+//! is a file of JSON lines: a header, the identifiers in the order of the requests, and one line
+//! for each completed request. The header and the identifiers are written atomically; each later
+//! line is on the disk before the next request is sent. A line that a crash truncated is ignored.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -18,12 +18,12 @@ use uuid::Uuid;
 use super::labels::Labels;
 use crate::private_file::with_suffix;
 
-/// The number of the format, in the header.
+/// Version of the format.
 const FORMAT: u32 = 1;
-/// How many digits of its hash a name has.
+/// Digits of a hash in a name.
 const NAME_DIGITS: usize = 32;
 
-/// What is asked for: two runs with the same are one.
+/// Parameters of a relabelling: two runs with the same ones share a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) server: String,
@@ -35,7 +35,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// The name of the file of its plan.
+    /// Returns the file name of the plan.
     pub(super) fn file_name(&self) -> String {
         format!("{}.jsonl", name_of(self))
     }
@@ -46,7 +46,7 @@ struct Header {
     format: u32,
     #[serde(flatten)]
     task: Task,
-    /// Tells this run from another one with the same task: the keys of its calls are its own.
+    /// Identifies the run among those with the same task, so that their idempotency keys differ.
     run: Uuid,
     made_at: Timestamp,
     memories: u64,
@@ -55,39 +55,39 @@ struct Header {
 
 /// A memory that was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refused {
+pub(super) struct Rejection {
     pub(super) id: MemoryId,
     pub(super) code: String,
 }
 
-/// A call that was answered.
+/// A completed request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Answered {
+struct CompletedCall {
     call: usize,
     succeeded: u64,
-    refused: Vec<Refused>,
+    refused: Vec<Rejection>,
 }
 
-/// A plan in its file, which this process alone has.
+/// A plan and its file, locked by this process.
 #[derive(Debug)]
 pub(super) struct Plan {
     path: PathBuf,
     file: File,
     header: Header,
     calls: Vec<Vec<MemoryId>>,
-    answered: HashSet<usize>,
+    completed: HashSet<usize>,
     succeeded: u64,
-    refused: Vec<Refused>,
+    refused: Vec<Rejection>,
 }
 
-/// Why a plan cannot be used.
+/// Reason for an unusable plan.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlanError {
     #[error("another relabelling with the plan {} is running", .0.display())]
     InUse(PathBuf),
     #[error("{} is not a plan of this relabelling: {reason}", path.display())]
     Foreign { path: PathBuf, reason: String },
-    #[error("the plan {}: {source}", path.display())]
+    #[error("cannot access the plan {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -98,7 +98,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> PlanError {
     }
 }
 
-/// A hash of something as digits.
+/// Returns the hash of a value as digits.
 fn name_of<T: Serialize>(value: &T) -> String {
     let json = serde_json::to_vec(value).expect("plans serialise: string keys");
     let digest = Sha256::digest(json);
@@ -107,7 +107,7 @@ fn name_of<T: Serialize>(value: &T) -> String {
 }
 
 impl Plan {
-    /// The plan in the file, if there is one; it has to be of this task.
+    /// Opens the plan of a file, if it exists; the plan must belong to this task.
     pub(super) fn find(path: &Path, task: &Task) -> Result<Option<Self>, PlanError> {
         let opened = OpenOptions::new().read(true).append(true).open(path);
         let file = match opened {
@@ -122,8 +122,8 @@ impl Plan {
         Ok(Some(plan))
     }
 
-    /// Writes the plan for these memories, in calls of `batch`, in place at once.
-    pub(super) fn make(
+    /// Writes the plan for these memories, in requests of `batch`, atomically.
+    pub(super) fn create(
         path: &Path,
         task: Task,
         (run, made_at): (Uuid, Timestamp),
@@ -172,7 +172,7 @@ impl Plan {
             serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
         if header.format != FORMAT || header.batch == 0 {
             return Err(foreign(
-                "it is of another version of this program".to_owned(),
+                "it was written by another version of this program".to_owned(),
             ));
         }
         let mut whole = text.len() as u64;
@@ -188,7 +188,7 @@ impl Plan {
             path: path.to_owned(),
             calls: ids.chunks(header.batch).map(<[MemoryId]>::to_vec).collect(),
             header,
-            answered: HashSet::new(),
+            completed: HashSet::new(),
             succeeded: 0,
             refused: Vec::new(),
             file: lines.get_ref().try_clone().map_err(at(path))?,
@@ -196,15 +196,15 @@ impl Plan {
         loop {
             text.clear();
             lines.read_line(&mut text).map_err(at(path))?;
-            // The last line of a crash may be cut short.
-            let Some(answered) = text
+            // A crash may have truncated the last line.
+            let Some(completed) = text
                 .ends_with('\n')
                 .then(|| serde_json::from_str(&text).ok())
                 .flatten()
             else {
                 break;
             };
-            plan.note(answered);
+            plan.note(completed);
             whole += text.len() as u64;
         }
         plan.file.set_len(whole).map_err(at(path))?;
@@ -212,10 +212,10 @@ impl Plan {
         Ok(plan)
     }
 
-    fn note(&mut self, answered: Answered) {
-        if self.answered.insert(answered.call) {
-            self.succeeded += answered.succeeded;
-            self.refused.extend(answered.refused);
+    fn note(&mut self, completed: CompletedCall) {
+        if self.completed.insert(completed.call) {
+            self.succeeded += completed.succeeded;
+            self.refused.extend(completed.refused);
         }
     }
 
@@ -230,56 +230,58 @@ impl Plan {
         &self.path
     }
 
-    /// How many memories it has, and how many of them had an answer.
+    /// Returns the number of memories, and of those whose request is completed.
     pub(super) fn memories(&self) -> (u64, u64) {
-        let answered = self.answered.iter().map(|call| self.calls[*call].len());
-        (self.header.memories, answered.sum::<usize>() as u64)
+        let completed = self.completed.iter().map(|call| self.calls[*call].len());
+        (self.header.memories, completed.sum::<usize>() as u64)
     }
 
-    /// What came of the calls that were answered: how many memories were changed, and which were not.
-    pub(super) fn outcome(&self) -> (u64, &[Refused]) {
+    /// Returns the number of changed memories, and the memories that were not changed.
+    pub(super) fn outcome(&self) -> (u64, &[Rejection]) {
         (self.succeeded, &self.refused)
     }
 
-    /// The calls that had no answer yet, each with its memories.
+    /// Returns the requests that are not completed.
     pub(super) fn open_calls(&self) -> Vec<usize> {
         let calls = 0..self.calls.len();
-        calls.filter(|call| !self.answered.contains(call)).collect()
+        calls
+            .filter(|call| !self.completed.contains(call))
+            .collect()
     }
 
     pub(super) fn memories_of(&self, call: usize) -> &[MemoryId] {
         &self.calls[call]
     }
 
-    /// The idempotency key of a call for these memories: the same one however often it is made, and that of no other.
+    /// Returns the idempotency key of a request for these memories: stable for retries, and unique.
     pub(super) fn key(&self, memories: &[MemoryId]) -> String {
         format!("relabel-{}", name_of(&(&self.header.run, memories)))
     }
 
-    /// Notes that a call was answered. It is on the disk when this returns.
-    pub(super) fn answer(
+    /// Records a completed request. The record is on the disk on return.
+    pub(super) fn complete(
         &mut self,
         call: usize,
         succeeded: u64,
-        refused: Vec<Refused>,
+        refused: Vec<Rejection>,
     ) -> Result<(), PlanError> {
-        let answered = Answered {
+        let completed = CompletedCall {
             call,
             succeeded,
             refused,
         };
         let write = |file: &mut File| {
             let mut line = Vec::new();
-            write_line(&mut line, &answered)?;
+            write_line(&mut line, &completed)?;
             file.write_all(&line)?;
             file.sync_data()
         };
         write(&mut self.file).map_err(at(&self.path))?;
-        self.note(answered);
+        self.note(completed);
         Ok(())
     }
 
-    /// Removes the plan: there is nothing left to do.
+    /// Removes the plan of a finished relabelling.
     pub(super) fn remove(self) -> Result<(), PlanError> {
         fs::remove_file(&self.path).map_err(at(&self.path))
     }
@@ -317,26 +319,26 @@ mod tests {
 
     fn make(path: &Path) -> Plan {
         let run = (Uuid::from_u128(7), Timestamp::UNIX_EPOCH);
-        Plan::make(path, task(), run, &ids(5), 2).unwrap()
+        Plan::create(path, task(), run, &ids(5), 2).unwrap()
     }
 
     #[test]
-    fn a_plan_goes_on_where_it_stopped() {
+    fn plan_resumes_at_first_open_call() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("deep/plan.jsonl");
         assert!(Plan::find(&path, &task()).unwrap().is_none());
         let mut plan = make(&path);
         assert_eq!(plan.open_calls(), [0, 1, 2]);
         let key = plan.key(plan.memories_of(1));
-        let refused = Refused {
+        let refused = Rejection {
             id: ids(1)[0],
             code: "forbidden".to_owned(),
         };
-        plan.answer(0, 1, vec![refused.clone()]).unwrap();
+        plan.complete(0, 1, vec![refused.clone()]).unwrap();
         let second = Plan::find(&path, &task()).unwrap_err();
         assert!(matches!(second, PlanError::InUse(_)), "{second}");
         drop(plan);
-        // What a crash left of the line of another call.
+        // A crash left part of another call's line.
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"call\":1,\"succ").unwrap();
         drop(file);
@@ -348,7 +350,7 @@ mod tests {
         );
         assert_eq!(plan.key(plan.memories_of(1)), key);
         assert_ne!(plan.key(plan.memories_of(2)), key);
-        plan.answer(2, 1, Vec::new()).unwrap();
+        plan.complete(2, 1, Vec::new()).unwrap();
         drop(plan);
         let plan = Plan::find(&path, &task()).unwrap().unwrap();
         assert_eq!((plan.open_calls(), plan.memories()), (vec![1], (5, 3)));
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_something_else_is_refused() {
+    fn plan_of_another_task_is_rejected() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("plan.jsonl");
         drop(make(&path));
@@ -377,11 +379,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_have_keys_of_their_own() {
+    fn runs_have_distinct_idempotency_keys() {
         let scratch = tempfile::tempdir().unwrap();
         let one = make(&scratch.path().join("one.jsonl"));
         let run = (Uuid::from_u128(8), Timestamp::UNIX_EPOCH);
-        let two = Plan::make(&scratch.path().join("two.jsonl"), task(), run, &ids(5), 2).unwrap();
+        let two = Plan::create(&scratch.path().join("two.jsonl"), task(), run, &ids(5), 2).unwrap();
         assert_ne!(one.key(one.memories_of(0)), two.key(two.memories_of(0)));
     }
 }

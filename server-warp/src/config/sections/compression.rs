@@ -1,4 +1,4 @@
-//! `[compression]`: which answers are compressed.
+//! `[compression]`: compression of responses.
 
 use super::HELD_BYTES_MAX;
 use crate::config::kind::{Bytes, Switch, field};
@@ -6,12 +6,12 @@ use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
     name: "compression",
-    about: "Compression of answers with gzip, for clients that take it; answers that show a new secret never are",
+    about: "Compression of responses with gzip; responses with a new secret are never compressed",
     settings: &[
         Setting::new(
             "compression.enabled",
             &Switch(field!(compression.enabled)),
-            "Whether answers are compressed; the largest take some 0.6 ms of a processor for it",
+            "Compress responses; the largest take some 0.6 ms of CPU time",
         ),
         Setting::new(
             "compression.bytes_min",

@@ -1,4 +1,4 @@
-//! `[cors]`: which pages may call the server from a browser.
+//! `[cors]`: cross-origin requests from browsers.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ const ORIGINS: &str = "cors.origins";
 
 pub(super) static SECTION: Section = Section {
     name: "cors",
-    about: "Which pages of other origins may call the server from a browser",
+    about: "Cross-origin requests from browsers",
     settings: &[
         Setting::new(
             ORIGINS,
             &List(field!(cors.origins)),
-            "The origins whose pages may call, or * alone for all; without any no page of another origin may",
+            "The origins whose pages may call the server, or only * for all; none if empty",
         ),
         Setting::new(
             "cors.credentials",
             &Switch(field!(cors.credentials)),
-            "Whether these pages may call with the session cookie; never with *",
+            "Allow these pages to send the session cookie; not with *",
         ),
         Setting::new(
             "cors.max_age",
@@ -31,7 +31,7 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::ZERO,
                 max: A_DAY,
             },
-            "Time for which a browser may remember what it was allowed",
+            "Time for which a browser may cache the permission",
         ),
     ],
     check,
@@ -44,10 +44,10 @@ fn check(config: &Config, check: &mut Check<'_>) {
         return;
     }
     if origins.len() > 1 {
-        check.refuse(ORIGINS, &[], "has * beside other origins: * stands alone");
+        check.reject(ORIGINS, &[], "must not combine * with other origins");
     }
     if config.cors.credentials {
-        let requirement = "must be false where cors.origins is *: name the origins";
-        check.refuse("cors.credentials", &[ORIGINS], requirement);
+        let requirement = "must be false if cors.origins is *; list the origins";
+        check.reject("cors.credentials", &[ORIGINS], requirement);
     }
 }

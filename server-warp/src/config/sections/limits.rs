@@ -1,4 +1,4 @@
-//! `[limits]`: what the service takes.
+//! `[limits]`: limits of the service.
 
 use knowledge_core::limits::{BULK_MEMORIES_CEILING, CONTENT_BYTES_MAX, NAME_CHARS_MAX};
 use knowledge_core::model::URL_CHARS_MAX;
@@ -10,7 +10,7 @@ use crate::config::{Check, Config, format_time};
 
 pub(super) static SECTION: Section = Section {
     name: "limits",
-    about: "What the service takes",
+    about: "Limits of the service",
     settings: &[
         Setting::new(
             "limits.bulk_memories_max",
@@ -20,7 +20,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: BULK_MEMORIES_CEILING as u64,
             },
-            "Memories that one bulk update may name",
+            "Memories of one bulk update",
         ),
         Setting::new(
             "limits.content_bytes_max",
@@ -38,7 +38,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: HELD_BYTES_MAX,
             },
-            "The body of a request; a longer one is answered 413",
+            "The body of a request; a longer one is rejected with 413",
         ),
         Setting::new(
             "limits.name_chars_max",
@@ -127,7 +127,8 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: RETENTION_MAX,
             },
-            "How long the result of a bulk update is kept for replays under its Idempotency-Key",
+            "Time for which the result of a bulk update is kept for replays under its \
+             Idempotency-Key",
         ),
         Setting::new(
             "limits.audit_retention",
@@ -136,7 +137,8 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: RETENTION_MAX,
             },
-            "How long an entry of the audit log is kept; no shorter than results are kept for replays",
+            "Time for which an entry of the audit log is kept; at least \
+             limits.idempotency_retention",
         ),
     ],
     check,
@@ -147,13 +149,13 @@ fn check(config: &Config, check: &mut Check<'_>) {
     let limits = &config.limits;
     if limits.audit_retention < limits.idempotency_retention {
         let least = format_time(limits.idempotency_retention);
-        check.refuse(
+        check.reject(
             "limits.audit_retention",
             &["limits.idempotency_retention"],
             &format!("must be at least limits.idempotency_retention, {least}"),
         );
     } else if let Err(invalid) = limits.validate() {
-        // Not reached as long as the ranges above are those of core.
-        check.refuse("limits", &[], &invalid.to_string());
+        // Unreachable as long as the ranges above are those of core.
+        check.reject("limits", &[], &invalid.to_string());
     }
 }

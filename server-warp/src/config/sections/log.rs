@@ -1,25 +1,26 @@
-//! `[log]`: what is logged, and how.
+//! `[log]`: logging.
 
 use crate::config::kind::{Text, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
-use crate::logging;
+use crate::logging::{self, LogError};
 
 pub(super) static SECTION: Section = Section {
     name: "log",
-    about: "What is logged, and how",
+    about: "Logging",
     settings: &[
         Setting::new(
             "log.level",
             &Text(field!(log.level)),
-            "What to log: error, warn, info, debug, trace or off, also by target such as \
+            "The log level: error, warn, info, debug, trace or off, also by target such as \
              `info,knowledge_server::access=warn`",
         )
         .flag("log-level"),
         Setting::new(
             "log.format",
             &Text(field!(log.format)),
-            "How log lines look: auto (text on a terminal, json elsewhere), text, or json (one object a line)",
+            "The format of log lines: auto (text on a terminal, otherwise json), text, or json \
+             (one object per line)",
         )
         .flag("log-format"),
     ],
@@ -28,7 +29,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {
-    if let Err(error) = logging::check(&config.log) {
-        check.refuse("log.level", &[], &format!("is {error}"));
+    if let Err(LogError::Level { level, reason }) = logging::check(&config.log) {
+        let requirement =
+            format!("must be a level or directives by target, not {level:?}: {reason}");
+        check.reject("log.level", &[], &requirement);
     }
 }

@@ -1,4 +1,4 @@
-//! `[maintenance]`: the work in the background.
+//! `[maintenance]`: background work.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
     name: "maintenance",
-    about: "The work in the background: what expired is swept, what time alone changes is announced",
+    about: "Background work: purging expired data, and publishing changes that depend only on time",
     settings: &[Setting::new(
         "maintenance.interval",
         &Time {
@@ -16,7 +16,7 @@ pub(super) static SECTION: Section = Section {
             min: Duration::from_secs(1),
             max: A_DAY,
         },
-        "Time between two looks for what is due",
+        "Time between two runs",
     )],
     check: nothing,
     inspect: nothing,

@@ -1,4 +1,4 @@
-//! `[metrics]`: numbers for Prometheus.
+//! `[metrics]`: metrics for Prometheus.
 
 use crate::config::kind::{Text, field};
 use crate::config::setting::{Section, Setting, nothing};
@@ -6,11 +6,11 @@ use crate::config::{Check, Config};
 
 pub(super) static SECTION: Section = Section {
     name: "metrics",
-    about: "Numbers for Prometheus, on an address of their own: whoever reaches the service does not see them",
+    about: "Metrics for Prometheus on their own address, separate from the service",
     settings: &[Setting::new(
         "metrics.listen",
         &Text(field!(metrics_listen)),
-        "The address on which /metrics is served, such as 127.0.0.1:9464; without it there are none",
+        "The address of /metrics, such as 127.0.0.1:9464; no metrics if unset",
     )],
     check,
     inspect: nothing,
@@ -20,7 +20,7 @@ fn check(config: &Config, check: &mut Check<'_>) {
     let is_taken =
         |listen: &std::net::SocketAddr| *listen == config.net.address && listen.port() != 0;
     if config.metrics_listen.as_ref().is_some_and(is_taken) {
-        check.refuse(
+        check.reject(
             "metrics.listen",
             &["server.listen"],
             "must be another address than server.listen",

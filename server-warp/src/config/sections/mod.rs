@@ -1,4 +1,4 @@
-//! All sections, in the order in which they are shown.
+//! All sections in display order.
 
 mod admin;
 mod compression;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::setting::Section;
 
-/// All sections, in the order in which they are shown.
+/// All sections in display order.
 pub(crate) static SECTIONS: &[&Section] = &[
     &server::SECTION,
     &tls::SECTION,
@@ -35,19 +35,19 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &telemetry::SECTION,
 ];
 
-/// The most of anything that is counted: 31 bits, what the kernel takes as a backlog and a semaphore counts everywhere.
+/// Maximum of every count: 31 bits, as for the kernel's backlog and semaphores on every platform.
 const COUNT_MAX: u64 = 2_147_483_647;
 
-/// The most of anything that is held in memory at once: 1 GiB.
+/// Maximum size of what is held in memory: 1 GiB.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// The largest size that has a meaning: 1 TiB.
+/// Maximum of every size: 1 TiB.
 const SIZE_MAX: u64 = 1 << 40;
 
-/// The shortest time that can be told.
+/// Minimum of every non-zero time.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
-/// The longest that anything is kept: ten years.
+/// Maximum of every retention: ten years.
 const RETENTION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);

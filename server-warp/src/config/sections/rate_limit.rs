@@ -1,4 +1,4 @@
-//! `[rate_limit]`: how many requests one principal may make.
+//! `[rate_limit]`: rate limiting per principal.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ const WINDOW: &str = "rate_limit.window";
 
 pub(super) static SECTION: Section = Section {
     name: "rate_limit",
-    about: "How many requests one member may make of this process, with all its credentials together; who is not \
-            recognised is counted by address",
+    about: "Rate limit of each member, or of each address if unauthenticated, per server process",
     settings: &[
         Setting::new(
             "rate_limit.requests",
@@ -22,7 +21,8 @@ pub(super) static SECTION: Section = Section {
                 min: 0,
                 max: 1_000_000,
             },
-            "The quota, which may be spent at once; what goes beyond is answered 429. 0 for no limit",
+            "The quota, which may be spent in one burst; excess requests are rejected with 429; 0 \
+             for no limit",
         ),
         Setting::new(
             WINDOW,
@@ -31,7 +31,7 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::from_secs(1),
                 max: A_DAY,
             },
-            "Time in which a quota that is used up becomes full again, evenly, in whole seconds",
+            "Time in which an empty quota refills evenly, in whole seconds",
         ),
     ],
     check,
@@ -40,6 +40,6 @@ pub(super) static SECTION: Section = Section {
 
 fn check(config: &Config, check: &mut Check<'_>) {
     if config.rate_limit.window.subsec_nanos() > 0 {
-        check.refuse(WINDOW, &[], "must be in whole seconds");
+        check.reject(WINDOW, &[], "must be in whole seconds");
     }
 }

@@ -1,4 +1,4 @@
-//! `[server]`: how the server meets its clients.
+//! `[server]`: the HTTP server.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::net::NetConfig;
 
 pub(super) static SECTION: Section = Section {
     name: "server",
-    about: "How the server meets its clients",
+    about: "The HTTP server",
     settings: &[
         Setting::new(
             "server.listen",
             &Text(field!(net.address)),
-            "The address to listen on; port 0 takes a free port",
+            "The address to listen on; port 0 selects a free port",
         )
         .flag("listen"),
         Setting::new(
             "server.public_url",
             &Text(field!(public_url)),
-            "Where clients find this server, the beginning of the URLs of inbound webhooks; without it they are given \
-             as paths",
+            "The base URL under which clients reach this server, used in the URLs of inbound \
+             webhooks; if unset these are paths",
         )
         .flag("public-url"),
         Setting::new(
@@ -33,7 +33,8 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: COUNT_MAX,
             },
-            "Connections that the kernel holds while the server does not accept; the kernel may have a lower bound",
+            "Connections that the kernel holds until the server accepts them; the kernel may have \
+             a lower limit",
         ),
         Setting::new(
             "server.connections_max",
@@ -43,7 +44,8 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: COUNT_MAX,
             },
-            "Connections open at once, or fewer where the process may open fewer files; further clients wait",
+            "Maximum number of open connections, fewer if the process may open fewer files; \
+             further clients wait",
         )
         .flag("max-connections"),
         Setting::new(
@@ -54,7 +56,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: COUNT_MAX,
             },
-            "Requests in work at once; further ones are answered 503",
+            "Maximum number of requests in flight; further ones are rejected with 503",
         )
         .flag("max-requests"),
         Setting::new(
@@ -64,7 +66,8 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: A_DAY,
             },
-            "Time for the header of a request to arrive, and the longest that an idle connection is kept",
+            "Time for the header of a request to arrive, and the longest time a connection may be \
+             idle",
         ),
         Setting::new(
             "server.header_bytes_max",
@@ -73,7 +76,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: HELD_BYTES_MAX,
             },
-            "First line and header of a request together; a longer one is answered 431",
+            "First line and header of a request together; a longer one is rejected with 431",
         ),
         Setting::new(
             "server.body_read_timeout",
@@ -91,7 +94,8 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: SIZE_MAX,
             },
-            "Bodies held at once while they arrive, beyond the first 16 KiB of each; further ones are answered 503",
+            "Memory for bodies that are being read, not counting the first 16 KiB of each; further \
+             ones are rejected with 503",
         ),
         Setting::new(
             "server.request_timeout",
@@ -100,7 +104,8 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: A_DAY,
             },
-            "Time for a request, from the end of its header to its answer; then it is answered 503",
+            "Time for a request, from the end of its header to its response; then it is rejected \
+             with 503",
         )
         .flag("request-timeout"),
         Setting::new(
@@ -110,7 +115,8 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: A_DAY,
             },
-            "Time without the client taking a single byte of its answer; then the connection is closed",
+            "Time in which the client must accept at least one byte of its response; then the \
+             connection is closed",
         ),
         Setting::new(
             "server.linger_timeout",
@@ -119,7 +125,8 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::ZERO,
                 max: A_DAY,
             },
-            "Time for which the rest of a refused body is read and thrown away, so that the client gets the refusal",
+            "Time for which the rest of a rejected body is read and discarded, so that the client \
+             receives the error",
         ),
         Setting::new(
             "server.linger_bytes_max",
@@ -128,7 +135,7 @@ pub(super) static SECTION: Section = Section {
                 min: 0,
                 max: SIZE_MAX,
             },
-            "The rest of a refused body that is read and thrown away",
+            "Bytes of the rest of a rejected body that are read and discarded",
         ),
         Setting::new(
             "server.ready_timeout",
@@ -137,7 +144,7 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: A_DAY,
             },
-            "Time for the store to answer /readyz; then it is 503",
+            "Time for the readiness check of the store; then /readyz responds with 503",
         ),
         Setting::new(
             "server.shutdown_timeout",
@@ -146,7 +153,7 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::ZERO,
                 max: A_DAY,
             },
-            "Time for the requests in work to finish when the server is stopped",
+            "Time for the requests in flight to complete at shutdown",
         )
         .flag("shutdown-timeout"),
         Setting::new(
@@ -156,7 +163,7 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::ZERO,
                 max: A_DAY,
             },
-            "What clients of an overloaded server are told to wait, rounded up to whole seconds",
+            "Retry-After of an overloaded server, rounded up to whole seconds",
         ),
     ],
     check,
@@ -167,20 +174,20 @@ fn check(config: &Config, check: &mut Check<'_>) {
     let body_bytes_max = config.limits.body_bytes_max;
     if config.net.body_bytes_held_max < body_bytes_max {
         let most = format_size(body_bytes_max as u64);
-        check.refuse(
+        check.reject(
             "server.body_bytes_held_max",
             &["limits.body_bytes_max"],
             &format!("must be at least limits.body_bytes_max, {most}"),
         );
         return;
     }
-    // The parts that have sections of their own are checked there.
+    // The optional parts are checked by their own sections.
     let net = NetConfig {
         body_bytes_max,
         ..config.net.clone()
     };
     if let Err(invalid) = net.validate() {
-        // Not reached as long as the ranges above are those of the network.
-        check.refuse("server", &[], &invalid.to_string());
+        // Unreachable as long as the ranges above are those of the HTTP server.
+        check.reject("server", &[], &invalid.to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! `[storage]`: where the data is, and how it is kept.
+//! `[storage]`: the store and its key.
 
 use std::time::Duration;
 
@@ -8,33 +8,35 @@ use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
 use crate::sealing;
 
-/// The path of the setting that names the store.
+/// Path of the setting with the store's address.
 pub(in crate::config) const STORE: &str = "storage.store";
-/// The path of the setting that names its directory alone.
+/// Path of the setting with the store's directory only.
 pub(in crate::config) const DATA_DIR: &str = "storage.data_dir";
 
 pub(super) static SECTION: Section = Section {
     name: "storage",
-    about: "Where the data is, and how it is kept",
+    about: "The store and its key",
     settings: &[
         Setting::new(
             STORE,
             &Text(field!(data.store)),
-            "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which goes with the process; \
-             without it, the store in storage.data_dir",
+            "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which is \
+             lost when the process ends; if unset, the store in storage.data_dir",
         )
         .flag("store"),
         Setting::new(
             DATA_DIR,
             &Text(field!(data.directory)),
-            "The directory of the store, of whichever engine is there; a new one is sled's; one process at a time has it",
+            "The directory of the store, opened with the engine of the existing store; a new store \
+             uses sled; only one process at a time can open it",
         )
         .flag("data-dir"),
         Setting::new(
             "storage.sealing_key_file",
             &Text(field!(data.sealing_key_file)),
-            "The key that seals stored secrets: a file with 32 bytes as base64 or hexadecimal digits, readable by its \
-             owner alone; without it the key is DIR.key, beside the directory, and made with the store",
+            "The file of the key that seals stored secrets: 32 bytes as base64 or hexadecimal \
+             digits, readable by its owner only; if unset, DIR.key beside the directory, created \
+             with the store",
         )
         .flag("sealing-key-file"),
         Setting::new(
@@ -53,8 +55,8 @@ pub(super) static SECTION: Section = Section {
                 min: 0,
                 max: SIZE_MAX,
             },
-            "What stays free of the file system: with less, changes are answered 503 and reads go on; below 32 MiB a \
-             full disk may damage the store",
+            "Minimum free space of the file system: with less, writes are rejected with 503 while \
+             reads continue; below 32 MiB a full disk may corrupt the store",
         ),
         Setting::new(
             "storage.write_timeout",
@@ -63,18 +65,20 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::from_secs(1),
                 max: A_DAY,
             },
-            "Time for one group of commits to reach the disk; then the store is closed until the next start",
+            "Time for one group of commits to be synced to disk; then the store is closed until \
+             the next start",
         ),
         Setting::new(
             "storage.mode",
             &Text(field!(data.mode)),
-            "The balance of sled: high_throughput, or low_space for a smaller file at the cost of more writing",
+            "The mode of sled: high_throughput, or low_space for a smaller file at the cost of \
+             more writes",
         ),
         Setting::new(
             "storage.verify_entries",
             &Switch(field!(data.verifies_entries)),
-            "If a store that was not closed cleanly is checked entry by entry, in the background, while it is served; \
-             without it damage is found when it is read, or by `knowledge verify`",
+            "Verify every entry in the background after an unclean shutdown, while the store is \
+             served; otherwise corruption is found on reading or by `knowledge verify`",
         ),
     ],
     check,
@@ -83,8 +87,8 @@ pub(super) static SECTION: Section = Section {
 
 fn check(config: &Config, check: &mut Check<'_>) {
     if config.data.store.is_some() && check.has_one_source(STORE, DATA_DIR) {
-        let reason = "names one store and storage.store another: give one of them";
-        check.refuse(DATA_DIR, &[STORE], reason);
+        let reason = "conflicts with storage.store; set only one of them";
+        check.reject(DATA_DIR, &[STORE], reason);
     }
 }
 
@@ -92,7 +96,7 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.data.sealing_key_file
         && let Err(error) = sealing::read(path)
     {
-        check.refuse(
+        check.reject(
             "storage.sealing_key_file",
             &[],
             &format!("cannot be used: {error}"),
@@ -102,7 +106,7 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
         return;
     };
     if directory.exists() && !directory.is_dir() {
-        let reason = format!("must be a directory: {} is none", directory.display());
-        check.refuse(DATA_DIR, &[], &reason);
+        let reason = format!("must be a directory; {} is not", directory.display());
+        check.reject(DATA_DIR, &[], &reason);
     }
 }

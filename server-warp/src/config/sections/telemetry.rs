@@ -8,10 +8,10 @@ use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
 use crate::private_file;
 
-/// The most spans that may wait: each takes about a kilobyte.
+/// Maximum of queued spans: each takes about a kilobyte.
 const QUEUE_SPANS_MAX: u64 = 1_000_000;
 
-/// The longest time that a stop of the server waits for the collector.
+/// Maximum time for which a shutdown waits for the collector.
 const FLUSH_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 pub(super) static SECTION: Section = Section {
@@ -21,29 +21,29 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "telemetry.otlp_endpoint",
             &Text(field!(telemetry.otlp_endpoint)),
-            "The collector, such as http://127.0.0.1:4318, to which /v1/traces is added; without it that of \
-             OTEL_EXPORTER_OTLP_ENDPOINT; without that there are no traces",
+            "The collector, such as http://127.0.0.1:4318, to which /v1/traces is appended; if \
+             unset, that of OTEL_EXPORTER_OTLP_ENDPOINT; without either there are no traces",
         ),
         Setting::new(
             "telemetry.otlp_headers_file",
             &Text(field!(telemetry.otlp_headers_file)),
-            "Headers for the collector, such as its token: a file with `name: value` on each line, readable by its \
-             owner alone",
+            "The file with headers for the collector, such as its token: one `name: value` per \
+             line, readable by its owner only",
         ),
         Setting::new(
             "telemetry.otlp_ca_file",
             &Text(field!(telemetry.otlp_ca_file)),
-            "The certificates (PEM) of the authorities that vouch for a collector whose address is https",
+            "The CA certificates (PEM) for a collector whose address is https",
         ),
         Setting::new(
             "telemetry.sample_ratio",
             &Ratio(field!(telemetry.sample_ratio)),
-            "The share of traces that are kept, of those whose caller has not decided it",
+            "The fraction of traces that are kept, among those whose caller has not decided it",
         ),
         Setting::new(
             "telemetry.service_name",
             &Text(field!(telemetry.service_name)),
-            "The service that traces name; without it that of OTEL_SERVICE_NAME, or knowledge",
+            "The service name of traces; if unset, that of OTEL_SERVICE_NAME, or knowledge",
         ),
         Setting::new(
             "telemetry.queue_spans_max",
@@ -53,7 +53,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: QUEUE_SPANS_MAX,
             },
-            "Spans that wait for their export; further ones are dropped",
+            "Maximum of spans that wait for their export; further ones are dropped",
         ),
         Setting::new(
             "telemetry.export_interval",
@@ -62,7 +62,7 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: A_DAY,
             },
-            "Time between two exports; a full batch goes at once",
+            "Time between two exports; a full batch is sent immediately",
         ),
         Setting::new(
             "telemetry.export_timeout",
@@ -80,7 +80,7 @@ pub(super) static SECTION: Section = Section {
                 min: TIME_MIN,
                 max: FLUSH_TIMEOUT_MAX,
             },
-            "Time for the last spans to be exported when the server stops",
+            "Time for exporting the last spans at shutdown",
         ),
     ],
     check: nothing,
@@ -91,10 +91,10 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.telemetry.otlp_headers_file {
         let problem = match private_file::read(path) {
             Ok(Some(_)) => return,
-            Ok(None) => format!("{}: there is no such file", path.display()),
+            Ok(None) => format!("{}: no such file", path.display()),
             Err(error) => error.to_string(),
         };
         let reason = format!("cannot be used: {problem}");
-        check.refuse("telemetry.otlp_headers_file", &[], &reason);
+        check.reject("telemetry.otlp_headers_file", &[], &reason);
     }
 }

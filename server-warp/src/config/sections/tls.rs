@@ -22,7 +22,7 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             KEY,
             &Text(field!(tls.private_key_file)),
-            "The private key of the first certificate as PEM, readable by its owner alone",
+            "The private key of the first certificate as PEM, readable by its owner only",
         ),
         Setting::new(
             "tls.reload_interval",
@@ -31,7 +31,8 @@ pub(super) static SECTION: Section = Section {
                 min: Duration::from_secs(1),
                 max: A_DAY,
             },
-            "Time between two looks at the two files; what changed is shown to new connections, at once on SIGHUP",
+            "Time between two checks of the files; changes apply to new connections; SIGHUP checks \
+             immediately",
         ),
         Setting::new(
             "tls.handshake_timeout",
@@ -49,16 +50,24 @@ pub(super) static SECTION: Section = Section {
 
 fn check(config: &Config, check: &mut Check<'_>) {
     match (&config.tls.certificate_file, &config.tls.private_key_file) {
-        (Some(_), None) => check.refuse(KEY, &[CERTIFICATE], "is missing beside a certificate"),
-        (None, Some(_)) => check.refuse(CERTIFICATE, &[KEY], "is missing beside a private key"),
+        (Some(_), None) => check.reject(
+            KEY,
+            &[CERTIFICATE],
+            "must be set if tls.certificate_file is",
+        ),
+        (None, Some(_)) => check.reject(
+            CERTIFICATE,
+            &[KEY],
+            "must be set if tls.private_key_file is",
+        ),
         _ => {}
     }
 }
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(tls) = config.tls.part()
-        && let Err(error) = tls.try_files()
+        && let Err(error) = tls.check_files()
     {
-        check.refuse(CERTIFICATE, &[], &format!("cannot be used: {error}"));
+        check.reject(CERTIFICATE, &[], &format!("cannot be used: {error}"));
     }
 }

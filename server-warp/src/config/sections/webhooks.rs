@@ -1,4 +1,4 @@
-//! `[webhooks]`: how events leave.
+//! `[webhooks]`: deliveries of events.
 
 use knowledge_core::limits::DELIVERY_RETENTION_MIN;
 
@@ -6,20 +6,22 @@ use super::RETENTION_MAX;
 use crate::config::kind::{Count, List, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
-use crate::http_client::trusting;
+use crate::http_client::tls_connector;
 
-/// The most deliveries at once: each has a connection, beside those of clients, and up to some 400 KiB of memory.
+/// Maximum of concurrent deliveries. Each has a connection, beside those of clients, and up to some
+/// 400 KiB of memory.
 const IN_FLIGHT_MAX: u64 = 1_024;
 const CA_FILE: &str = "webhooks.ca_file";
 
 pub(super) static SECTION: Section = Section {
     name: "webhooks",
-    about: "How events leave: the deliveries to webhooks and to those who subscribed to citations",
+    about: "Deliveries of events to webhooks and citation subscriptions",
     settings: &[
         Setting::new(
             "webhooks.deliver",
             &Switch(field!(delivers)),
-            "Whether this server sends deliveries; without it they wait in the store, for another server or the next start",
+            "Send deliveries from this server; otherwise they wait in the store for another server \
+             or the next start",
         ),
         Setting::new(
             "webhooks.in_flight_max",
@@ -29,24 +31,25 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: IN_FLIGHT_MAX,
             },
-            "Deliveries that are being sent at once, to all endpoints together; each has a connection, and its answer a header \
-             of up to 400 KiB",
+            "Maximum of concurrent deliveries to all endpoints together; each has a connection and \
+             up to 400 KiB of response headers",
         ),
         Setting::new(
             "webhooks.allow",
             &List(field!(webhooks.addresses.allow)),
-            "What deliveries may go to besides public addresses; whoever may register a webhook can reach it",
+            "Address ranges that deliveries may be sent to besides public addresses; anyone who \
+             may register a webhook can reach them",
         ),
         Setting::new(
             "webhooks.allow_http",
             &Switch(field!(webhooks.addresses.allow_http)),
-            "Whether deliveries may go over plain http too",
+            "Allow deliveries over plain http",
         ),
         Setting::new(
             CA_FILE,
             &Text(field!(webhooks.ca_file)),
-            "The certificates (PEM) of the authorities that vouch for the hosts of webhooks; without it those that the \
-             operating system trusts",
+            "The CA certificates (PEM) for the hosts of webhooks; if unset, those of the operating \
+             system",
         ),
         Setting::new(
             "webhooks.retention",
@@ -55,7 +58,7 @@ pub(super) static SECTION: Section = Section {
                 min: DELIVERY_RETENTION_MIN,
                 max: RETENTION_MAX,
             },
-            "How long an event and what became of its deliveries is kept",
+            "Time for which an event and the results of its deliveries are kept",
         ),
     ],
     check: nothing,
@@ -64,9 +67,9 @@ pub(super) static SECTION: Section = Section {
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.webhooks.ca_file
-        && let Err(problem) = trusting(path)
+        && let Err(problem) = tls_connector(path)
     {
         let reason = format!("cannot be used: {}: {problem}", path.display());
-        check.refuse(CA_FILE, &[], &reason);
+        check.reject(CA_FILE, &[], &reason);
     }
 }

@@ -1,4 +1,4 @@
-//! With a look-up that answers when the test says so.
+//! Tests of the resolver, with name servers whose responses the test controls.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -9,13 +9,13 @@ use futures::FutureExt;
 
 use super::*;
 
-/// For what has to happen at some time.
+/// Time limit of a step that has to happen.
 const GUARD: Duration = Duration::from_secs(60);
-/// How many names a desk of these tests knows.
+/// Maximum number of names that a resolver pool of these tests remembers.
 const NAMES: usize = 8;
 const ADDRESS: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1))];
 
-/// Name servers of which some hang.
+/// Name servers some of which hang.
 #[derive(Default)]
 struct NameServers {
     state: Mutex<State>,
@@ -25,7 +25,7 @@ struct NameServers {
 #[derive(Default)]
 struct State {
     hanging: BTreeSet<String>,
-    /// What was asked, in its order.
+    /// The names asked for, in order.
     asked: Vec<String>,
     blocked: usize,
     blocked_max: usize,
@@ -55,7 +55,7 @@ impl NameServers {
         self.state().blocked_max
     }
 
-    /// Has it answer from here on, also those who ask already.
+    /// Makes the name server respond from now on, to pending queries as well.
     fn release(&self, name: &str) {
         self.state().hanging.remove(name);
         self.changed.notify_all();
@@ -79,7 +79,7 @@ impl NameServers {
     }
 }
 
-/// Threads end with the test.
+/// A guard that ends the blocked threads with the test.
 struct Release(Arc<NameServers>);
 
 impl Drop for Release {
@@ -89,8 +89,12 @@ impl Drop for Release {
     }
 }
 
-/// `patience`: nothing is late that ends at all, or whatever does not end at once.
-fn desk(servers: &Arc<NameServers>, threads: usize, patience: Duration) -> (SystemLookUp, Release) {
+/// Creates a resolver; a `patience` of `GUARD` makes no look-up late, zero each that has to wait.
+fn desk(
+    servers: &Arc<NameServers>,
+    threads: usize,
+    patience: Duration,
+) -> (SystemResolver, Release) {
     let limits = Limits {
         threads,
         slow_threads: 1,
@@ -98,7 +102,7 @@ fn desk(servers: &Arc<NameServers>, threads: usize, patience: Duration) -> (Syst
         patience,
     };
     let asked = Arc::clone(servers);
-    let look_up = SystemLookUp::asking(limits, move |name| Ok(asked.ask(name)));
+    let look_up = SystemResolver::new(limits, move |name| Ok(asked.ask(name)));
     (look_up, Release(Arc::clone(servers)))
 }
 
@@ -116,14 +120,14 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     .await;
 }
 
-/// Asks, and gives up at once.
-fn ask_and_leave(look_up: &SystemLookUp, name: &str) {
+/// Starts a look-up and abandons it at once.
+fn ask_and_leave(look_up: &SystemResolver, name: &str) {
     let answered = look_up.look_up(name).now_or_never();
     assert!(answered.is_none(), "{name}");
 }
 
-/// Looks a name up, late, and to the end.
-async fn make_slow(look_up: &SystemLookUp, servers: &NameServers, name: &str) {
+/// Completes a look-up that is late.
+async fn make_slow(look_up: &SystemResolver, servers: &NameServers, name: &str) {
     servers.hang(name);
     ask_and_leave(look_up, name);
     let slow_threads = &look_up.0.slow_threads;
@@ -135,17 +139,17 @@ async fn make_slow(look_up: &SystemLookUp, servers: &NameServers, name: &str) {
     until("the look-up ends", || is_slow(look_up, name)).await;
 }
 
-fn is_slow(look_up: &SystemLookUp, name: &str) -> bool {
-    matches!(look_up.0.names().get(name), Some(Known::Slow { .. }))
+fn is_slow(look_up: &SystemResolver, name: &str) -> bool {
+    matches!(look_up.0.names().get(name), Some(NameState::Slow { .. }))
 }
 
-async fn found(look_up: &SystemLookUp, name: &str) {
+async fn found(look_up: &SystemResolver, name: &str) {
     let found = guarded("an answer", look_up.look_up(name)).await;
     assert_eq!(found.unwrap(), ADDRESS, "{name}");
 }
 
 #[tokio::test]
-async fn who_asks_for_the_same_name_shares_one_look_up() {
+async fn concurrent_look_ups_of_one_name_share_one_query() {
     let servers = NameServers::hanging(&["one.example"]);
     let (look_up, _release) = desk(&servers, 4, GUARD);
     let mut askers: Vec<_> = (0..10).map(|_| look_up.look_up("one.example")).collect();
@@ -157,32 +161,32 @@ async fn who_asks_for_the_same_name_shares_one_look_up() {
         assert_eq!(answer.unwrap(), ADDRESS);
     }
     assert_eq!(servers.asked("one.example"), 1);
-    // It was in time: nothing is kept of it.
+    // The look-up was in time, so nothing is remembered.
     assert!(look_up.0.names().is_empty());
     found(&look_up, "one.example").await;
     assert_eq!(servers.asked("one.example"), 2);
 }
 
 #[tokio::test]
-async fn an_answer_that_came_late_is_for_who_asks_next() {
+async fn late_response_serves_next_look_up() {
     let servers = NameServers::hanging(&["one.example", "two.example"]);
     let (look_up, _release) = desk(&servers, 4, Duration::ZERO);
-    // While it is under way, ...
+    // First during the look-up, ...
     ask_and_leave(&look_up, "one.example");
     let mut next = look_up.look_up("one.example");
     assert!((&mut next).now_or_never().is_none());
     servers.release("one.example");
     assert_eq!(guarded("an answer", next).await.unwrap(), ADDRESS);
-    // ... and after it has ended.
+    // ... then after its end.
     make_slow(&look_up, &servers, "two.example").await;
     found(&look_up, "two.example").await;
     assert_eq!(servers.asked("one.example"), 1);
     assert_eq!(servers.asked("two.example"), 1);
 }
 
-/// Those that are dead already, and one that is found to be.
+/// Some are known to be dead, one is found to be.
 #[tokio::test]
-async fn dead_names_leave_room_for_the_others() {
+async fn dead_names_leave_threads_to_other_names() {
     const DEAD: [&str; 4] = ["a.dead", "b.dead", "c.dead", "d.dead"];
     let servers = NameServers::hanging(&[]);
     let (look_up, _release) = desk(&servers, 2, Duration::ZERO);
@@ -198,7 +202,7 @@ async fn dead_names_leave_room_for_the_others() {
     assert_eq!(look_up.0.threads.available_permits(), 2);
     found(&look_up, "live.example").await;
     assert_eq!(servers.blocked(), 1, "the dead ones wait for each other");
-    // One after the other they are asked all the same, and only once for all who asked meanwhile.
+    // The dead names are still queried, one at a time, once for all pending look-ups.
     DEAD.iter().for_each(|name| servers.release(name));
     for name in DEAD {
         until("it is asked again", || servers.asked(name) == 2).await;
@@ -206,7 +210,7 @@ async fn dead_names_leave_room_for_the_others() {
 }
 
 #[tokio::test]
-async fn a_look_up_that_is_late_gives_its_place_to_another() {
+async fn late_look_up_frees_its_thread() {
     let servers = NameServers::hanging(&["new.dead"]);
     let (look_up, _release) = desk(&servers, 1, Duration::ZERO);
     ask_and_leave(&look_up, "new.dead");
@@ -216,10 +220,10 @@ async fn a_look_up_that_is_late_gives_its_place_to_another() {
 }
 
 #[tokio::test]
-async fn threads_are_bounded() {
+async fn resolver_threads_are_bounded() {
     let names = ["a.dead", "b.dead", "c.dead", "d.dead", "e.dead"];
     let servers = NameServers::hanging(&names);
-    // Two of them, and one to which what is late moves.
+    // Two threads, and one more for late look-ups.
     let (look_up, _release) = desk(&servers, 2, Duration::ZERO);
     for name in names {
         ask_and_leave(&look_up, name);
@@ -235,7 +239,7 @@ async fn threads_are_bounded() {
 }
 
 #[tokio::test]
-async fn names_are_bounded_and_the_slow_ones_forgotten_first() {
+async fn resolver_names_are_bounded_and_late_ones_evicted_first() {
     let servers = NameServers::hanging(&[]);
     let (look_up, _release) = desk(&servers, 1, Duration::ZERO);
     make_slow(&look_up, &servers, "first.example").await;
@@ -261,9 +265,9 @@ async fn names_are_bounded_and_the_slow_ones_forgotten_first() {
     assert_eq!(refused, "too many names are being looked up");
 }
 
-/// Nobody waits for a look-up that hangs when the process is to end.
+/// A hanging look-up does not delay the end of the process.
 #[test]
-fn a_runtime_ends_while_a_look_up_hangs() {
+fn runtime_ends_while_a_look_up_hangs() {
     let servers = NameServers::hanging(&["one.dead"]);
     let (look_up, _release) = desk(&servers, 1, Duration::ZERO);
     let runtime = || {
@@ -283,21 +287,21 @@ fn a_runtime_ends_while_a_look_up_hangs() {
     });
     end.recv_timeout(GUARD).expect("the runtime ends");
     assert_eq!(servers.blocked(), 1);
-    // What had begun in that runtime is no answer for another.
+    // A look-up begun in that runtime does not serve another.
     servers.release("one.dead");
     runtime().unwrap().block_on(found(&look_up, "one.dead"));
     assert_eq!(servers.asked("one.dead"), 2);
 }
 
 #[tokio::test]
-async fn a_look_up_that_fails_or_panics_is_over() {
+async fn failed_or_panicked_look_up_is_finished() {
     let limits = Limits {
         threads: 1,
         slow_threads: 1,
         names: NAMES,
         patience: GUARD,
     };
-    let look_up = SystemLookUp::asking(limits, |name| match name {
+    let look_up = SystemResolver::new(limits, |name| match name {
         "panics.example" => panic!("as it was told"),
         _ => Err(io::Error::other("SERVFAIL")),
     });
@@ -310,10 +314,10 @@ async fn a_look_up_that_fails_or_panics_is_over() {
     }
 }
 
-/// As if its late answer had come long ago.
-fn forget_answer(look_up: &SystemLookUp, name: &str) {
+/// Drops a name's late response, as if it had expired.
+fn forget_answer(look_up: &SystemResolver, name: &str) {
     match look_up.0.names().get_mut(name) {
-        Some(Known::Slow { addresses, .. }) => *addresses = None,
+        Some(NameState::Slow { addresses, .. }) => *addresses = None,
         _ => panic!("{name} is not slow"),
     }
 }

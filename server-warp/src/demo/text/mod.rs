@@ -1,4 +1,4 @@
-//! Believable texts, composed from what such an organisation writes. The same seed gives the same texts.
+//! Plausible texts, composed from templates. The same seed results in the same texts.
 
 mod topics;
 
@@ -9,21 +9,21 @@ use knowledge_core::service::NewMemory;
 use self::topics::{BY_SOURCE, FILLERS, Topic};
 use super::cast;
 
-/// The share of old memories that are approved, and rejected; the rest waits.
+/// Shares of old memories that are approved and rejected; the rest is pending.
 const OLD: (f64, f64) = (0.86, 0.07);
-/// The same of recent ones.
+/// Shares of recent memories that are approved and rejected.
 const RECENT: (f64, f64) = (0.36, 0.04);
-/// From which part of the history on memories are recent.
+/// Relative time from which memories are recent.
 const RECENT_FROM: f64 = 0.8;
 
-/// A memory, and what people are going to decide on it.
+/// A memory and the decisions to be made on it.
 pub(super) struct Draft {
     pub(super) memory: NewMemory,
     pub(super) verdict: ReviewStatus,
     pub(super) is_to_be_restricted: bool,
 }
 
-/// Writes memories.
+/// Generator of memories.
 pub(super) struct Writer {
     rng: Rng,
     written: u64,
@@ -37,8 +37,9 @@ impl Writer {
         }
     }
 
-    /// The next memory of a source, at a point of the history between 0 and 1. One that is `for_everybody` can be
-    /// known by everybody in its workspace.
+    /// Returns the next memory of a source, at a relative time between 0 and 1.
+    ///
+    /// With `for_everybody` every member of the workspace can read it.
     pub(super) fn draft(&mut self, source: usize, at: f64, for_everybody: bool) -> Draft {
         let topics = BY_SOURCE[source % BY_SOURCE.len()];
         let topic = self.pick(topics);
@@ -70,7 +71,7 @@ impl Writer {
         list[self.rng.usize(..list.len())]
     }
 
-    /// Three paragraphs: what it is about, what happened or holds, what follows.
+    /// Returns three paragraphs: the subject, the details, the outcome.
     fn content(&mut self, topic: &Topic, scene: &Scene) -> String {
         let parts = [(topic.openings, 2), (topic.details, 4), (topic.outcomes, 2)];
         let paragraphs = parts.map(|(sentences, most)| {
@@ -82,7 +83,7 @@ impl Writer {
         paragraphs.join("\n\n")
     }
 
-    /// So many of the sentences, in the order they have.
+    /// Selects some of the sentences, in their original order.
     fn some<'l>(&mut self, sentences: &[&'l str], count: usize) -> Vec<&'l str> {
         let mut indexes: Vec<_> = (0..sentences.len()).collect();
         self.rng.shuffle(&mut indexes);
@@ -91,7 +92,7 @@ impl Writer {
         indexes.into_iter().map(|index| sentences[index]).collect()
     }
 
-    /// Mostly the audience of the workspace.
+    /// Returns an audience; `None`, that of the workspace, is the most frequent.
     fn audience(&mut self, topic: &Topic) -> Option<AudienceLabel> {
         let label = |scope, name| AudienceLabel::new(scope, name).ok();
         match self.rng.u8(..100) {
@@ -121,7 +122,7 @@ impl Writer {
     }
 }
 
-/// The names and numbers of one memory: the same in its title and in all of its sentences.
+/// Names and numbers of one memory, shared by its title and its sentences.
 struct Scene {
     values: Vec<(&'static str, String)>,
 }
@@ -147,7 +148,7 @@ impl Scene {
         Self { values }
     }
 
-    /// The template with its `{names}` replaced.
+    /// Replaces the `{names}` of a template.
     fn fill(&self, template: &str) -> String {
         let mut text = String::with_capacity(template.len() * 3 / 2);
         let mut rest = template;
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_is_whole_and_within_the_limits() {
+    fn demo_texts_are_filled_and_within_limits() {
         for draft in drafts(1, 3_000) {
             let NewMemory { title, content, .. } = &draft.memory;
             draft.memory.validate(&Limits::default()).unwrap();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_has_a_filler() {
+    fn demo_template_slots_have_fillers() {
         let scene = Scene::new(&mut Rng::with_seed(1));
         let known: HashSet<_> = scene.values.iter().map(|(name, _)| *name).collect();
         for topic in BY_SOURCE.iter().copied().flatten() {
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_writes_the_same_and_seldom_twice() {
+    fn demo_texts_repeat_by_seed_and_are_mostly_distinct() {
         let texts = |seed| -> Vec<_> {
             drafts(seed, 1_000)
                 .into_iter()
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_is_a_part_of_all() {
+    fn demo_backlog_is_a_fraction_of_all_memories() {
         let drafts = drafts(7, 10_000);
         let share = |status| {
             let found = drafts.iter().filter(|draft| draft.verdict == status);

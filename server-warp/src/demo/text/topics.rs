@@ -1,16 +1,16 @@
-//! What the texts are made of.
+//! Templates of the texts.
 
 use knowledge_core::model::SensitivityLabel;
 
 /// A kind of text.
 pub(super) struct Topic {
-    /// What its keys at the source begin with.
+    /// Prefix of its source keys.
     pub(super) key: &'static str,
-    /// The team that it concerns.
+    /// Responsible team.
     pub(super) team: &'static str,
-    /// How sensitive most of its texts are.
+    /// Sensitivity of most texts.
     pub(super) sensitivity: SensitivityLabel,
-    /// Whether somebody found later that some should be restricted.
+    /// True if some of the texts are restricted later.
     pub(super) is_restricted_later: bool,
     pub(super) titles: &'static [&'static str],
     pub(super) openings: &'static [&'static str],
@@ -18,14 +18,14 @@ pub(super) struct Topic {
     pub(super) outcomes: &'static [&'static str],
 }
 
-/// What each source has: the wiki, the support desk, the shared drive.
+/// Topics of each source: the wiki, the support desk, the shared drive.
 pub(super) const BY_SOURCE: [&[&Topic]; 3] = [
     &[&INCIDENT, &RUNBOOK, &DECISION, &ONBOARDING],
     &[&CALL, &CASE],
     &[&PRICING, &SECURITY, &PLANNING],
 ];
 
-/// What the slots are filled with.
+/// Values of the templates' slots.
 pub(super) const FILLERS: &[(&str, &[&str])] = &[
     (
         "service",

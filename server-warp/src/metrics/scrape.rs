@@ -1,0 +1,147 @@
+//! Metrics whose values are read on each scrape.
+
+use std::fmt;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
+
+use super::catalogue::{Description, Kind};
+
+/// Function that reads the values.
+type Read = Box<dyn Fn(&mut Samples) + Send + Sync>;
+
+/// Collector of metrics that are read together.
+pub(super) struct ScrapeCollector {
+    descs: Vec<Desc>,
+    read: Read,
+}
+
+impl fmt::Debug for ScrapeCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScrapeCollector").finish_non_exhaustive()
+    }
+}
+
+impl ScrapeCollector {
+    pub(super) fn new(
+        descriptions: &[Description],
+        read: impl Fn(&mut Samples) + Send + Sync + 'static,
+    ) -> Self {
+        let desc = |description: &Description| {
+            Desc::new(
+                description.name.to_owned(),
+                description.help.to_owned(),
+                description
+                    .labels
+                    .iter()
+                    .map(|&label| label.to_owned())
+                    .collect(),
+                std::collections::HashMap::new(),
+            )
+            .expect("the catalogue holds valid names")
+        };
+        Self {
+            descs: descriptions.iter().map(desc).collect(),
+            read: Box::new(read),
+        }
+    }
+}
+
+impl Collector for ScrapeCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descs.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut samples = Samples::default();
+        (self.read)(&mut samples);
+        samples.0
+    }
+}
+
+/// Values read so far.
+#[derive(Default)]
+pub(super) struct Samples(Vec<MetricFamily>);
+
+impl Samples {
+    /// Adds an integer counter or gauge.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the format has only floating-point numbers; the lost precision does not matter"
+    )]
+    pub(super) fn integer(&mut self, description: &Description, value: u64) {
+        self.float(description, value as f64);
+    }
+
+    /// Adds a floating-point counter or gauge.
+    pub(super) fn float(&mut self, description: &Description, value: f64) {
+        let mut metric = Metric::default();
+        match description.kind {
+            Kind::Counter => {
+                let mut counter = proto::Counter::default();
+                counter.set_value(value);
+                metric.set_counter(counter);
+            }
+            Kind::Gauge => {
+                let mut gauge = proto::Gauge::default();
+                gauge.set_value(value);
+                metric.set_gauge(gauge);
+            }
+            Kind::Histogram => unreachable!("a histogram has more than one value"),
+        }
+        self.push(description, metric);
+    }
+
+    /// Adds a gauge that is always 1 and carries its information in labels.
+    pub(super) fn info(&mut self, description: &Description, labels: &[&str]) {
+        let mut gauge = proto::Gauge::default();
+        gauge.set_value(1.0);
+        let mut metric = Metric::default();
+        metric.set_gauge(gauge);
+        let pairs = description.labels.iter().zip(labels);
+        let pairs = pairs.map(|(name, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*value).to_owned());
+            pair
+        });
+        metric.set_label(pairs.collect());
+        self.push(description, metric);
+    }
+
+    /// Adds a histogram from cumulative counts.
+    pub(super) fn histogram(
+        &mut self,
+        description: &Description,
+        buckets: impl Iterator<Item = (f64, u64)>,
+        count: u64,
+        sum: f64,
+    ) {
+        let bucket = |(bound, cumulative)| {
+            let mut bucket = proto::Bucket::default();
+            bucket.set_upper_bound(bound);
+            bucket.set_cumulative_count(cumulative);
+            bucket
+        };
+        let mut histogram = proto::Histogram::default();
+        histogram.set_bucket(buckets.map(bucket).collect());
+        histogram.set_sample_count(count);
+        histogram.set_sample_sum(sum);
+        let mut metric = Metric::default();
+        metric.set_histogram(histogram);
+        self.push(description, metric);
+    }
+
+    fn push(&mut self, description: &Description, metric: Metric) {
+        let mut family = MetricFamily::default();
+        family.set_name(description.name.to_owned());
+        family.set_help(description.help.to_owned());
+        family.set_field_type(match description.kind {
+            Kind::Counter => MetricType::COUNTER,
+            Kind::Gauge => MetricType::GAUGE,
+            Kind::Histogram => MetricType::HISTOGRAM,
+        });
+        family.set_metric(vec![metric]);
+        self.0.push(family);
+    }
+}
