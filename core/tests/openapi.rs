@@ -1,4 +1,4 @@
-//! The description of the interface, checked against what it is a description of.
+//! Tests of the OpenAPI document against the code that it describes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ fn document() -> Value {
     openapi::document(&Limits::default())
 }
 
-/// Every value in the document with where it stands, as a JSON pointer.
+/// Collects every value in the document, each with its JSON pointer.
 fn places<'d>(value: &'d Value, at: &str, found: &mut Vec<(String, &'d Value)>) {
     found.push((at.to_owned(), value));
     match value {
@@ -27,7 +27,7 @@ fn places<'d>(value: &'d Value, at: &str, found: &mut Vec<(String, &'d Value)>) 
     }
 }
 
-/// What decides by a schema of the document.
+/// Compiles a validator for one schema of the document.
 fn validator(document: &Value, schema: &Value) -> Validator {
     let mut root = schema.clone();
     root["components"] = document["components"].clone();
@@ -38,7 +38,7 @@ fn validator(document: &Value, schema: &Value) -> Validator {
 }
 
 #[test]
-fn references_lead_somewhere() {
+fn openapi_references_resolve() {
     let document = document();
     let mut found = Vec::new();
     places(&document, "", &mut found);
@@ -51,7 +51,7 @@ fn references_lead_somewhere() {
 }
 
 #[test]
-fn components_are_schemas_and_are_used() {
+fn openapi_components_are_valid_schemas_and_used() {
     let document = document();
     let text = document.to_string();
     for (kind, components) in document["components"].as_object().unwrap() {
@@ -69,7 +69,7 @@ fn components_are_schemas_and_are_used() {
 }
 
 #[test]
-fn examples_are_what_their_schemas_allow() {
+fn openapi_examples_match_their_schemas() {
     let document = document();
     let mut found = Vec::new();
     places(&document, "", &mut found);
@@ -93,7 +93,7 @@ fn examples_are_what_their_schemas_allow() {
 }
 
 #[test]
-fn operations_stand_where_the_table_says() {
+fn openapi_operations_match_route_table() {
     let document = document();
     let mut described = 0;
     for spec in OPERATIONS {
@@ -129,7 +129,7 @@ fn operations_stand_where_the_table_says() {
 }
 
 #[test]
-fn what_is_sent_is_closed_and_what_is_answered_is_whole() {
+fn openapi_requests_are_closed_and_responses_complete() {
     let document = document();
     let schemas = &document["components"]["schemas"];
     let update = &schemas["CustomRoleUpdate"];
@@ -146,7 +146,7 @@ fn what_is_sent_is_closed_and_what_is_answered_is_whole() {
 }
 
 #[test]
-fn the_limits_are_those_in_force() {
+fn openapi_limits_match_configuration() {
     let limits = Limits {
         bulk_memories_max: 7,
         name_chars_max: 9,
@@ -160,19 +160,19 @@ fn the_limits_are_those_in_force() {
         document["components"]["schemas"][schema]["properties"]["name"]["maxLength"].clone()
     };
     assert_eq!(name("NewSource"), 9);
-    // What was made under another limit is still there.
+    // Sources that were created under another limit may be longer.
     assert_eq!(name("Source"), 128);
     assert!(!document.to_string().contains("x-limit"));
 }
 
 #[test]
-fn the_same_limits_give_the_same_document() {
+fn openapi_document_is_deterministic() {
     let texts = [document(), document()].map(|document| document.to_string());
     assert_eq!(texts[0], texts[1]);
 }
 
 #[test]
-fn identifiers_of_operations_are_distinct() {
+fn openapi_operation_ids_are_unique() {
     let mut counts = BTreeMap::new();
     OPERATIONS
         .iter()

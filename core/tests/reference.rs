@@ -1,11 +1,13 @@
-//! The tables of the reference documentation are those of the code.
+//! The tables of the reference documentation match the code.
 //!
-//! `UPDATE_REFERENCE=1 cargo test -p knowledge-core --test reference` writes them anew.
+//! `UPDATE_REFERENCE=1 cargo test -p knowledge-core --test reference` updates them.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use knowledge_core::access::{Action, BaseRole, BuiltInRole, NEEDS, Place};
+use knowledge_core::access::{
+    Action, BaseRole, BuiltInRole, PermissionScope, REQUIRED_PERMISSIONS,
+};
 use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin};
 use knowledge_core::limits;
 use knowledge_core::model::{
@@ -14,7 +16,7 @@ use knowledge_core::model::{
     SensitivityLabel, SpecialRange,
 };
 use knowledge_core::service::{
-    ANSWER_BYTES_MAX, AuditAction, DELIVERY_TIMEOUT, IngestOutcome, ResourceKind,
+    AuditAction, DELIVERY_TIMEOUT, IngestOutcome, RESPONSE_BYTES_MAX, ResourceKind,
 };
 use knowledge_core::store::{
     COMMIT_BYTES_MAX, COMMIT_MUTATIONS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX,
@@ -31,7 +33,7 @@ fn names<T: Copy + ToString>(values: &[T]) -> String {
 
 fn operations() -> String {
     let mut table = String::from(
-        "| operation | method and path | credential | success | refusals | shown in | |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "| operation | method and path | credential | success | errors | error style | |\n| --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for spec in OPERATIONS {
         let style = match spec.error_style {
@@ -83,23 +85,23 @@ fn built_in_roles() -> String {
 
 fn needs() -> String {
     let mut table =
-        String::from("| operation | needs | where | when |\n| --- | --- | --- | --- |\n");
-    for need in NEEDS {
-        let place = match need.place {
-            Place::Organization => "the organisation",
-            Place::Anywhere => "the organisation or any workspace",
-            Place::Workspace => "the workspace",
-            Place::EachMemory => "the workspace of each memory",
+        String::from("| operation | action | scope | condition |\n| --- | --- | --- | --- |\n");
+    for permission in REQUIRED_PERMISSIONS {
+        let scope = match permission.scope {
+            PermissionScope::Organization => "the organisation",
+            PermissionScope::Anywhere => "the organisation or any workspace",
+            PermissionScope::Workspace => "the workspace",
+            PermissionScope::EachMemory => "the workspace of each memory",
         };
-        let when = if need.when.is_empty() {
+        let when = if permission.when.is_empty() {
             "always"
         } else {
-            need.when
+            permission.when
         };
         let _ = writeln!(
             table,
-            "| `{}` | `{}` | {place} | {when} |",
-            need.operation, need.action
+            "| `{}` | `{}` | {scope} | {when} |",
+            permission.operation, permission.action
         );
     }
     table
@@ -108,7 +110,7 @@ fn needs() -> String {
 fn enumerations() -> String {
     let rows = [
         (
-            "sensitivity label, from the least to the most",
+            "sensitivity label, in ascending order",
             names(SensitivityLabel::ALL),
         ),
         ("review status", names(ReviewStatus::ALL)),
@@ -133,7 +135,7 @@ fn enumerations() -> String {
             names(ResourceKind::ALL),
         ),
     ];
-    let mut table = String::from("| what | values |\n| --- | --- |\n");
+    let mut table = String::from("| enumeration | values |\n| --- | --- |\n");
     rows.iter()
         .for_each(|(what, values)| table.push_str(&format!("| {what} | {values} |\n")));
     table
@@ -153,7 +155,7 @@ fn errors() -> String {
         Error::Conflict,
         Error::RoleInUse { holder_count: 1 },
         Error::SlugTaken { what: "" },
-        Error::EndpointOff,
+        Error::EndpointInactive,
         Error::PreconditionFailed,
         Error::PayloadTooLarge { bytes_max: 1 },
         Error::UnsupportedMediaType,
@@ -230,27 +232,27 @@ fn limits() -> String {
             limits::SUBSCRIPTIONS_PER_RECALL_MAX.to_string(),
         ),
         (
-            "results kept for replays",
+            "retention of results for replays",
             format!("{} hours", limits::IDEMPOTENCY_RETENTION.as_secs() / 3_600),
         ),
         (
-            "entries of the audit log kept",
+            "retention of the audit log",
             format!("{} days", limits::AUDIT_RETENTION.as_secs() / 86_400),
         ),
         (
-            "events and their deliveries kept",
+            "retention of events and deliveries",
             format!("{} days", limits::DELIVERY_RETENTION.as_secs() / 86_400),
         ),
         (
-            "exchange of a delivery",
+            "duration of a delivery attempt",
             format!("{} seconds", DELIVERY_TIMEOUT.as_secs()),
         ),
         (
-            "answer to a delivery that is read",
-            format!("{ANSWER_BYTES_MAX} bytes"),
+            "response to a delivery",
+            format!("{RESPONSE_BYTES_MAX} bytes"),
         ),
         (
-            "old signing secret beside the new one",
+            "validity of a replaced signing secret",
             format!("{} hours", limits::SIGNING_SECRET_OVERLAP.as_secs() / 3_600),
         ),
         ("key in a store", format!("{KEY_BYTES_MAX} bytes")),
@@ -258,14 +260,14 @@ fn limits() -> String {
         ("mutations of one commit", COMMIT_MUTATIONS_MAX.to_string()),
         ("size of one commit", format!("{COMMIT_BYTES_MAX} bytes")),
     ];
-    let mut table = String::from("| what | at most |\n| --- | --- |\n");
+    let mut table = String::from("| limit | maximum |\n| --- | --- |\n");
     rows.iter()
         .for_each(|(what, most)| table.push_str(&format!("| {what} | {most} |\n")));
     table
 }
 
 fn special_ranges() -> String {
-    let mut table = String::from("| addresses | what they are for | |\n| --- | --- | --- |\n");
+    let mut table = String::from("| addresses | purpose | |\n| --- | --- | --- |\n");
     for SpecialRange { range, name, rfc } in SPECIAL_RANGES {
         let _ = writeln!(table, "| `{range}` | {name} | RFC {rfc} |");
     }
@@ -278,35 +280,35 @@ fn delivery_failures() -> String {
     for code in DeliveryFailureCode::ALL {
         let meaning = match code {
             Code::AddressRefused => {
-                "deliveries may not go to the URL, or to any address that its name resolves to"
+                "the URL, or every address that its name resolves to, is not allowed for deliveries"
             }
-            Code::DnsFailed => "the name could not be looked up, or not within 5 seconds",
-            Code::ConnectionFailed => "no connection came about",
+            Code::DnsFailed => "the name could not be resolved within 5 seconds",
+            Code::ConnectionFailed => "no connection could be established",
             Code::TlsFailed => {
-                "who answered could not prove to be the host of the URL, or spoke no TLS"
+                "the TLS handshake failed, or the certificate does not match the host of the URL"
             }
-            Code::TimedOut => "the exchange took longer than 15 seconds",
+            Code::TimedOut => "the attempt took longer than 15 seconds",
             Code::AnswerBroken => {
-                "the answer was no HTTP, had too large a header, or broke off before its end"
+                "the response was not valid HTTP, had too large a header, or ended early"
             }
-            Code::EndpointOff => "nothing was sent: the endpoint is switched off",
+            Code::EndpointInactive => "nothing was sent: the endpoint is inactive",
             Code::EventUnreadable => {
-                "nothing was sent: the event cannot be read any more, which is for the operator of the service to look into"
+                "nothing was sent: the stored event is unreadable; the operator of the service has to investigate"
             }
-            code => panic!("{code} is to be explained here"),
+            code => panic!("{code} is not described here"),
         };
         let _ = writeln!(table, "| `{code}` | {meaning} |");
     }
     table
 }
 
-/// `text` with what stands between the markers of `name` replaced.
+/// Replaces the text between the markers of `name`.
 fn with_table(text: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- table {name} -->\n");
     let end = "<!-- end -->";
     let (before, rest) = text
         .split_once(&begin)
-        .unwrap_or_else(|| panic!("the reference has no table {name}"));
+        .unwrap_or_else(|| panic!("the document has no table {name}"));
     let (_, after) = rest
         .split_once(end)
         .unwrap_or_else(|| panic!("the table {name} has no end"));
@@ -314,7 +316,7 @@ fn with_table(text: &str, name: &str, table: &str) -> String {
 }
 
 #[test]
-fn the_tables_are_those_of_the_code() {
+fn reference_tables_match_code() {
     assert_written(
         "docs/reference.md",
         &[
@@ -335,10 +337,10 @@ fn the_tables_are_those_of_the_code() {
     );
 }
 
-/// Asserts that the tables of a file are these, or writes them so where that is asked for.
+/// Asserts that a file contains these tables, or updates it on request.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this test is told by its environment to write the tables"
+    reason = "the environment tells this test to update the tables"
 )]
 fn assert_written(file: &str, tables: &[(&str, String)]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
@@ -351,7 +353,7 @@ fn assert_written(file: &str, tables: &[(&str, String)]) {
     } else {
         assert!(
             written == expected,
-            "{file} is not what the code says: run this with UPDATE_REFERENCE=1"
+            "{file} does not match the code; run this test with UPDATE_REFERENCE=1"
         );
     }
 }

@@ -1,10 +1,11 @@
-//! Stores that programs of earlier schemas wrote, opened by the present one.
+//! Tests of stores that earlier schemas wrote and the present one opens.
 
 use std::sync::Arc;
 
 use knowledge_core::access::Credential;
 use knowledge_core::dump::Restore;
 use knowledge_core::env::Env;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     BulkUpdate, EventId, MemberId, MemoryChange, MemoryId, OrgId, Timestamp,
 };
@@ -12,7 +13,6 @@ use knowledge_core::service::{
     AuditFilter, DifferenceCode, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey,
     Verification, Verify,
 };
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// The counters of schema 1.
 const GLOBAL: [&str; 2] = ["undelivered_count", "disabled_endpoint_count"];
 
-/// The answers of the program of schema 1.
+/// The responses of the program of schema 1.
 #[derive(Deserialize)]
 struct Answers {
     now: Timestamp,
@@ -90,7 +90,7 @@ async fn put(store: &Arc<dyn Store>, key: Key, value: &str) {
     store.commit(commit.build().unwrap()).await.unwrap();
 }
 
-/// The counters of the organisations: deliveries that wait, and disabled endpoints.
+/// Returns the counters of the organisations: pending deliveries and disabled endpoints.
 async fn counters(store: &Arc<dyn Store>) -> [[i64; 2]; 2] {
     let answers = answers();
     let mut counters = [[0; 2]; 2];
@@ -115,7 +115,7 @@ async fn assert_upgraded(store: &Arc<dyn Store>) {
 }
 
 #[tokio::test]
-async fn schema_1_is_whole_before_and_after_its_upgrade() {
+async fn schema_1_store_verifies_before_and_after_its_upgrade() {
     let store = restored().await;
     assert_eq!(verified(&store).await.differences, []);
     let service = open(&store).await;
@@ -155,7 +155,7 @@ async fn global_counters_are_unreadable_after_the_upgrade() {
 }
 
 #[tokio::test]
-async fn operations_in_schema_1_actor_marks_are_verified() {
+async fn schema_1_operation_ids_in_actor_entries_are_verified() {
     let store = restored().await;
     let org = answers().org;
     let marks = keys::audits_of(org, answers().member);
@@ -166,10 +166,9 @@ async fn operations_in_schema_1_actor_marks_are_verified() {
     assert_eq!(found[0].code, DifferenceCode::Mismatch);
 }
 
-/// An interrupted upgrade has left counters of organisations, and the earlier program went on
-/// counting.
+/// An interrupted upgrade left counters of organisations, and the earlier program kept counting.
 #[tokio::test]
-async fn interrupted_upgrades_are_repeated() {
+async fn interrupted_upgrade_is_repeated() {
     let store = restored().await;
     let (org, idle) = (answers().org, OrgId(uuid::Uuid::from_u128(1)));
     put(&store, keys::undelivered_count(org), "77").await;
@@ -182,7 +181,7 @@ async fn interrupted_upgrades_are_repeated() {
 }
 
 #[tokio::test]
-async fn upgrades_of_many_organizations_take_several_commits() {
+async fn upgrade_of_many_organizations_takes_several_commits() {
     let store = restored().await;
     let orgs = 5_000;
     let mut commit = Commit::builder();
@@ -204,7 +203,7 @@ async fn upgrades_of_many_organizations_take_several_commits() {
 }
 
 #[tokio::test]
-async fn upgrades_that_fail_leave_schema_1() {
+async fn failed_upgrade_leaves_schema_1() {
     let inner = restored().await;
     let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
     let store: Arc<dyn Store> = Arc::new(FaultStore::new(Arc::clone(&inner), plan));
@@ -219,7 +218,7 @@ async fn upgrades_that_fail_leave_schema_1() {
 }
 
 #[tokio::test]
-async fn schema_1_gives_the_same_answers() {
+async fn schema_1_store_yields_same_responses_after_upgrade() {
     let store = restored().await;
     let service = open(&store).await;
     let answers = answers();

@@ -1,4 +1,7 @@
-//! What is cut off, reordered or altered is refused with the number of its line, and no service opens what came of it.
+//! Tests of truncated, reordered and altered dumps.
+//!
+//! Each is rejected with its line number, and no service opens a store that was restored from one
+//! in part.
 
 use knowledge_core::dump::{DumpError, LINE_BYTES_MAX, LineProblem};
 use knowledge_core::env::Env;
@@ -16,7 +19,7 @@ async fn whole() -> Vec<u8> {
     dump(&numbered(5).await).await
 }
 
-/// The dump with its lines changed.
+/// Returns the dump with its lines changed.
 fn changed<'d>(dump: &'d [u8], change: impl FnOnce(&mut Vec<&'d [u8]>)) -> Vec<u8> {
     let mut lines = lines(dump);
     change(&mut lines);
@@ -28,7 +31,7 @@ fn without(lines: &mut Vec<&[u8]>, index: usize) {
 }
 
 #[tokio::test]
-async fn each_kind_of_damage_is_told_with_its_line() {
+async fn dump_reader_reports_line_of_each_kind_of_damage() {
     use LineProblem::*;
 
     let dump = whole().await;
@@ -102,7 +105,7 @@ async fn each_kind_of_damage_is_told_with_its_line() {
 }
 
 #[tokio::test]
-async fn a_later_format_is_told() {
+async fn dump_reader_rejects_later_format() {
     let dump = String::from_utf8(whole().await).unwrap();
     let later = dump.replacen("\"version\":1", "\"version\":2,\"more\":true", 1);
     assert_eq!(
@@ -112,7 +115,7 @@ async fn a_later_format_is_told() {
 }
 
 #[tokio::test]
-async fn no_byte_can_be_altered() {
+async fn dump_reader_detects_any_altered_byte() {
     let dump = whole().await;
     for index in 0..dump.len() {
         for mask in [1, 0x20, 0x80] {
@@ -124,7 +127,7 @@ async fn no_byte_can_be_altered() {
 }
 
 #[tokio::test]
-async fn what_came_of_a_damaged_dump_is_opened_by_no_service() {
+async fn service_does_not_open_store_restored_from_damaged_dump() {
     let dump = whole().await;
     for cut in 0..lines(&dump).len() {
         let store = empty();
@@ -144,7 +147,7 @@ async fn what_came_of_a_damaged_dump_is_opened_by_no_service() {
 }
 
 #[tokio::test]
-async fn a_dump_of_a_later_schema_is_refused_before_anything_is_written() {
+async fn restore_rejects_later_schema_before_writing() {
     let schema = SCHEMA + 1;
     let meta = format!("{{\"schema\":{schema},\"sealing_key\":\"0123456789abcdef\"}}");
     let meta = Bytes::from(meta);

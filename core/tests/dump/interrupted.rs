@@ -1,4 +1,4 @@
-//! What was interrupted goes on, and only where it may.
+//! Tests of interrupted dumps and restores, which resume only if nothing has changed.
 
 use knowledge_core::dump::ExportError;
 use knowledge_core::store::{Mutation, StoreExt};
@@ -6,7 +6,7 @@ use knowledge_core::store::{Mutation, StoreExt};
 use super::*;
 
 #[tokio::test]
-async fn a_restore_goes_on_where_it_was_interrupted() {
+async fn restore_resumes_after_interruption() {
     let whole = dump(&numbered(7_000).await).await;
     let expected = read(&whole).unwrap();
     let lines = lines(&whole);
@@ -29,7 +29,7 @@ async fn a_restore_goes_on_where_it_was_interrupted() {
 }
 
 #[tokio::test]
-async fn a_restore_does_not_write_again_what_is_there() {
+async fn restore_does_not_rewrite_existing_entries() {
     let whole = dump(&numbered(5_000).await).await;
     let copy = empty();
     let begin = || Restore::begin(Arc::clone(&copy), read(&whole).ok());
@@ -45,7 +45,7 @@ async fn a_restore_does_not_write_again_what_is_there() {
     }
     second.finish().await.unwrap();
     assert_eq!(copy.get(&key).await.unwrap(), before);
-    // What the first one still would write is noticed.
+    // A conflict with the remaining writes of the first restore is detected.
     let rest = lines(&whole)[4_500..].to_vec();
     for line in rest {
         first.take(line).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_restore_does_not_write_again_what_is_there() {
 }
 
 #[tokio::test]
-async fn only_the_same_dump_goes_on_and_only_into_what_it_left() {
+async fn restore_resumes_only_same_dump_into_its_own_remains() {
     let (whole, other) = (
         dump(&numbered(5).await).await,
         dump(&numbered(6).await).await,
@@ -100,7 +100,7 @@ async fn only_the_same_dump_goes_on_and_only_into_what_it_left() {
 }
 
 #[tokio::test]
-async fn another_dump_than_the_one_that_was_read_first_does_not_end() {
+async fn restore_of_another_dump_than_the_one_checked_fails() {
     let (whole, other) = (
         dump(&numbered(5).await).await,
         dump(&numbered(6).await).await,
@@ -121,7 +121,7 @@ async fn another_dump_than_the_one_that_was_read_first_does_not_end() {
 }
 
 #[tokio::test]
-async fn an_unfinished_store_is_not_dumped() {
+async fn export_rejects_unfinished_store() {
     let whole = dump(&numbered(5).await).await;
     let copy = empty();
     let mut restore = Restore::begin(Arc::clone(&copy), None).await.unwrap();
@@ -131,7 +131,7 @@ async fn an_unfinished_store_is_not_dumped() {
 }
 
 #[tokio::test]
-async fn a_dump_goes_on_behind_any_line() {
+async fn export_resumes_after_any_line() {
     let store = numbered(1_200).await;
     let whole = dump(&store).await;
     let lines = lines(&whole);
@@ -150,7 +150,7 @@ async fn a_dump_goes_on_behind_any_line() {
 }
 
 #[tokio::test]
-async fn a_dump_does_not_go_on_over_another_store() {
+async fn export_does_not_resume_over_another_store() {
     let store = numbered(20).await;
     let whole = dump(&store).await;
     let resume = async |store: &Arc<dyn Store>, kept: usize| {

@@ -1,5 +1,6 @@
-//! Dumps over the in-memory store: the same data makes the same bytes, what is interrupted goes on, and what was altered
-//! is refused.
+//! Tests of dumps over the in-memory store.
+//!
+//! The same data yields the same bytes, interrupted dumps resume, and altered ones are rejected.
 
 mod damage;
 mod interrupted;
@@ -15,7 +16,7 @@ fn empty() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// A store with these entries.
+/// Creates a store with these entries.
 async fn store_of(entries: impl IntoIterator<Item = (Key, Bytes)>) -> Arc<dyn Store> {
     let store = empty();
     let entries: Vec<_> = entries.into_iter().collect();
@@ -29,7 +30,7 @@ async fn store_of(entries: impl IntoIterator<Item = (Key, Bytes)>) -> Arc<dyn St
     store
 }
 
-/// A store of `count` entries and the record that every service writes first.
+/// Creates a store of `count` entries and the record that each service writes first.
 async fn numbered(count: u32) -> Arc<dyn Store> {
     let entry = |number| {
         let key = Key::new(format!("memory/{number:08}")).unwrap();

@@ -1,4 +1,4 @@
-//! Dump, restore into an empty store, dump again: the same bytes.
+//! Tests of the round trip: the dump of a restored store has the same bytes.
 
 use knowledge_core::dump::{Header, LINE_BYTES_MAX};
 use knowledge_core::env::Env;
@@ -32,7 +32,7 @@ async fn assert_comes_back(store: &Arc<dyn Store>) {
 }
 
 #[tokio::test]
-async fn of_a_store_after_all_kinds_of_operations() {
+async fn dump_round_trips_after_all_kinds_of_operations() {
     let ops = operations(120).new_tree(&mut TestRunner::deterministic());
     let store = empty();
     let begun = Simulation::begin(Arc::clone(&store), 5, FaultRates::default()).await;
@@ -44,7 +44,7 @@ async fn of_a_store_after_all_kinds_of_operations() {
 }
 
 #[test]
-fn of_whatever_a_store_takes() {
+fn dump_round_trips_any_entries() {
     let key = prop_oneof![
         "[a-z/\"\\\\\n]{1,12}".prop_map(String::into_bytes),
         vec(any::<u8>(), 1..12)
@@ -69,7 +69,7 @@ fn of_whatever_a_store_takes() {
 }
 
 #[tokio::test]
-async fn of_an_empty_store_and_of_the_largest_entries() {
+async fn dump_round_trips_empty_store_and_largest_entries() {
     assert_comes_back(&empty()).await;
     let key = |byte| Key::new(vec![byte; KEY_BYTES_MAX]).unwrap();
     let large = store_of([
@@ -84,7 +84,7 @@ async fn of_an_empty_store_and_of_the_largest_entries() {
 }
 
 #[tokio::test]
-async fn the_first_line_tells_the_schema_and_the_sealing_key() {
+async fn dump_header_has_schema_and_sealing_key() {
     let store = empty();
     let key = SealingKey::new([7; 32]);
     let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(3));

@@ -1,4 +1,4 @@
-//! Which addresses are public, over all of them.
+//! Properties of the address policy, over all addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use crate::cases;
 
-/// Any address of IPv4, often one at the border of a range that is not public.
+/// Generates IPv4 addresses, many of them at the border of a non-public range.
 fn v4() -> impl Strategy<Value = Ipv4Addr> {
     let ranges: Vec<_> = SPECIAL_RANGES
         .iter()
@@ -25,7 +25,7 @@ fn v4() -> impl Strategy<Value = Ipv4Addr> {
     prop_oneof![any::<u32>().prop_map(Ipv4Addr::from_bits), at_border]
 }
 
-/// Any address of IPv6, often one at the border of a range that is not public.
+/// Generates IPv6 addresses, many of them at the border of a non-public range.
 fn v6() -> impl Strategy<Value = Ipv6Addr> {
     let mut ranges = vec![GLOBAL_UNICAST];
     ranges.extend(SPECIAL_RANGES.iter().filter_map(|it| match it.range {
@@ -40,7 +40,7 @@ fn v6() -> impl Strategy<Value = Ipv6Addr> {
     prop_oneof![any::<u128>().prop_map(Ipv6Addr::from_bits), at_border]
 }
 
-/// The default, or one with a range of either kind allowed.
+/// Generates the default policy, or one that allows a range of either family.
 fn policy() -> impl Strategy<Value = AddressPolicy> {
     let v4 = (v4(), 0..=32_u8).prop_map(|(address, length)| IpNet::new(address.into(), length));
     let v6 = (v6(), 0..=128_u8).prop_map(|(address, length)| IpNet::new(address.into(), length));
@@ -60,28 +60,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(2_000)))]
 
     #[test]
-    fn a_mapped_address_is_judged_as_the_one_inside(address in v4(), policy in policy()) {
+    fn ipv4_mapped_address_is_judged_by_its_ipv4_address(address in v4(), policy in policy()) {
         let mapped = address.to_ipv6_mapped();
         prop_assert_eq!(policy.check_address(mapped.into()), policy.check_address(address.into()));
     }
 
     #[test]
-    fn a_nat64_leads_where_the_one_inside_does(address in v4()) {
+    fn nat64_address_is_judged_by_its_ipv4_address(address in v4()) {
         let policy = AddressPolicy::default();
         prop_assert_eq!(policy.permits(nat64(address).into()), policy.permits(address.into()));
     }
 
     #[test]
-    fn nothing_outside_of_global_unicast_is_public(address in v6()) {
+    fn addresses_outside_global_unicast_are_not_public(address in v6()) {
         let policy = AddressPolicy::default();
         let in_another = address.to_ipv4_mapped().is_some() || nat64(Ipv4Addr::UNSPECIFIED).segments()[..6] == address.segments()[..6];
         let is_unicast = address.segments()[0] >> 13 == 1;
         prop_assert!(is_unicast || in_another || !policy.permits(address.into()), "{}", address);
     }
 
-    /// A second opinion: what the standard library says without further features.
+    /// Compares with the standard library, as far as its stable functions go.
     #[test]
-    fn what_the_standard_library_knows_not_to_be_public_is_not(address in v4()) {
+    fn addresses_special_to_standard_library_are_not_public(address in v4()) {
         let is_special = address.is_private() || address.is_loopback() || address.is_link_local()
             || address.is_broadcast() || address.is_documentation() || address.is_unspecified()
             || address.is_multicast();
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_allowed_is_permitted_and_takes_nothing_away(address in v4(), length in 0..=32_u8, other in v4()) {
+    fn allowed_range_adds_to_public_addresses(address in v4(), length in 0..=32_u8, other in v4()) {
         let range = IpNet::new(address.into(), length).unwrap();
         let allowing = AddressPolicy { allow: vec![range], allow_http: false };
         prop_assert!(allowing.permits(address.into()));
@@ -97,9 +97,9 @@ proptest! {
         prop_assert_eq!(allowing.permits(other.into()), is_public || range.contains(&IpAddr::V4(other)));
     }
 
-    /// However an address is written in a URL, it is judged as the address that it is.
+    /// Judges an address alike in every notation that URLs allow.
     #[test]
-    fn every_notation_of_an_address_is_judged_alike(address in v4(), dot in prop_oneof![Just(""), Just(".")]) {
+    fn address_is_judged_alike_in_every_notation(address in v4(), dot in prop_oneof![Just(""), Just(".")]) {
         let policy = AddressPolicy::default();
         let number = address.to_bits();
         let [a, b, c, d] = address.octets();

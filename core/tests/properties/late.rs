@@ -1,5 +1,6 @@
-//! A commit whose answer was lost arrives later than anybody would wait: only after the attempt that was made instead of
-//! it. Whatever is done is still done once.
+//! Test of a commit of unknown outcome that is applied only after its retry.
+//!
+//! Each operation still takes effect once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,9 @@ use knowledge_testing::strategies::{Op, operations};
 
 use crate::{cases, memory};
 
-/// Loses the answer to the next commit once it is told to, and applies it after the commit that follows.
+/// A store that delays a commit, on request.
+///
+/// It reports the outcome as unknown, and applies the commit after the following one.
 struct Late {
     store: Arc<dyn Store>,
     loses_next: AtomicBool,
@@ -33,7 +36,7 @@ impl Late {
 #[async_trait]
 impl Store for Late {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
-        // The simulation reads nothing where it waits for whatever is still on its way.
+        // With this empty read, the simulation waits for delayed commits.
         if matches!(reads, [Read::Keys([])]) {
             self.arrive().await;
         }
@@ -43,7 +46,7 @@ impl Store for Late {
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
         if self.loses_next.swap(false, Ordering::SeqCst) {
             *self.on_its_way.lock().unwrap() = Some(commit);
-            let message = "the answer to a commit was lost by a test";
+            let message = "a test lost the response to a commit";
             return Err(StoreError::new(StoreErrorKind::Unknown, message));
         }
         let outcome = self.store.commit(commit).await;
@@ -58,7 +61,7 @@ async fn check(seed: u64, ops: Vec<Op>) -> Result<(), Divergence> {
         loses_next: AtomicBool::new(false),
         on_its_way: Mutex::default(),
     });
-    // So rare that it never happens: the simulation only has to know that answers can be lost.
+    // A rate this low never strikes; it only prepares the simulation for unknown outcomes.
     let rates = FaultRates {
         conflict: 1e-300,
         ..FaultRates::default()
@@ -74,6 +77,6 @@ async fn check(seed: u64, ops: Vec<Op>) -> Result<(), Divergence> {
 }
 
 #[tokio::test]
-async fn what_arrives_after_its_second_attempt_is_not_done_twice() {
+async fn commit_applied_after_its_retry_takes_effect_once() {
     check_cases(&Config::new(cases(60)), operations(60), check).await;
 }

@@ -1,9 +1,11 @@
-//! Property tests: the service over the in-memory store against the plain model, alone and in a crowd.
+//! Property tests of the service over the in-memory store.
 //!
-//! `PROPTEST_CASES` sets how much is tried, `PROPTEST_RNG_SEED` with what a run begins.
+//! It is compared with the plain model, sequentially and concurrently.
+//!
+//! `PROPTEST_CASES` sets the number of cases, `PROPTEST_RNG_SEED` the seed.
 
 mod addresses;
-mod crowd;
+mod concurrent;
 mod late;
 mod planted;
 mod regressions;
@@ -17,22 +19,22 @@ use std::sync::Arc;
 
 use knowledge_core::store::{Commit, Direction, KeyRange, MemoryStore, Store, StoreExt};
 
-/// An empty store.
+/// Creates an empty store.
 async fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// How many cases to run: so many, or what the environment asks for.
+/// Returns the number of cases: `usual`, unless the environment sets another.
 #[expect(
     clippy::disallowed_methods,
-    reason = "tests are told by the environment how much to try"
+    reason = "the environment sets the number of cases"
 )]
 fn cases(usual: u32) -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
-/// A store of its own with the same contents.
+/// Copies a store.
 async fn copy(store: &dyn Store) -> Arc<dyn Store> {
     let copy = MemoryStore::new();
     let all = store

@@ -1,9 +1,11 @@
-//! What verification has to notice: one changed field after the other.
+//! Changes that verification has to detect, one field at a time.
 
 use knowledge_core::service::DifferenceCode;
 use serde_json::{Value, json};
 
-/// A change of one field of an entry of a family, what it is noticed as, and the family that is named for it.
+/// A change of one field of an entry, as verification has to report it.
+///
+/// Family, field, new value, expected difference, and the family that is reported.
 pub(crate) type Planted = (
     &'static str,
     &'static str,

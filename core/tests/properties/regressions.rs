@@ -1,4 +1,4 @@
-//! What the property tests have found, kept as examples. Each runs against the model as they do.
+//! Examples that the property tests have found, each run against the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,22 +8,24 @@ use knowledge_core::model::{NewCustomRole, RoleActions};
 use knowledge_core::store::{Commit, Key, Store, TransactionError, transact};
 use knowledge_store::faults::FaultRates;
 use knowledge_testing::simulation::{SimulatedTime, check_operations};
-use knowledge_testing::strategies::{By, CastMember, Op, Pick, RolePick, Through};
+use knowledge_testing::strategies::{
+    Actor, CastMember, CredentialUse, EntityRef, Op, RoleEntityRef,
+};
 
 use crate::memory;
 
-const OLGA: By = By {
+const OLGA: Actor = Actor {
     is_second_org: false,
     member: CastMember::Olga,
-    through: Through::Usual,
+    credential: CredentialUse::Usual,
 };
-const CLARA: By = By {
+const CLARA: Actor = Actor {
     member: CastMember::Clara,
     ..OLGA
 };
 
-fn person(member: CastMember) -> Pick {
-    Pick::Own(member as u8)
+fn person(member: CastMember) -> EntityRef {
+    EntityRef::Own(member as u8)
 }
 
 fn role(slug: &str, allow: &[&str]) -> Op {
@@ -49,43 +51,44 @@ async fn check(ops: &[Op]) {
     }
 }
 
-/// Whoever held a role that was deleted does not hold it any more, also before the background has rewritten that.
+/// The former holders lose a deleted role at once, before maintenance has rewritten their records.
 #[tokio::test]
-async fn a_deleted_role_cannot_be_assigned_to_those_who_held_it() {
-    let first_role = RolePick::Custom(Pick::Own(0));
-    let deleted_role = RolePick::Custom(Pick::Unknown(0));
+async fn deleted_role_cannot_be_assigned_to_its_former_holders() {
+    let first_role = RoleEntityRef::Custom(EntityRef::Own(0));
+    let deleted_role = RoleEntityRef::Custom(EntityRef::Unknown(0));
     let clara = person(CastMember::Clara);
     check(&[
-        Op::AssignRole(OLGA, clara, first_role, Some(Pick::Own(0))),
+        Op::AssignRole(OLGA, clara, first_role, Some(EntityRef::Own(0))),
         Op::DeleteRole(
             OLGA,
-            Pick::Own(0),
-            Some(RolePick::BuiltIn(BuiltInRole::Viewer)),
+            EntityRef::Own(0),
+            Some(RoleEntityRef::BuiltIn(BuiltInRole::Viewer)),
         ),
-        Op::AssignRole(OLGA, clara, deleted_role, Some(Pick::Own(0))),
+        Op::AssignRole(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
         Op::Maintain,
-        Op::AssignRole(OLGA, clara, deleted_role, Some(Pick::Own(0))),
+        Op::AssignRole(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
     ])
     .await;
 }
 
-/// Where a role in a workspace ends, the one in the organisation counts again: nobody can grant that either who does
-/// not hold it.
+/// Unassigning a role in a workspace restores the one in the organisation.
+///
+/// An actor who may not grant the restored role may not do so.
 #[tokio::test]
-async fn ending_a_role_in_a_workspace_grants_the_one_in_the_organisation() {
-    let viewer = RolePick::BuiltIn(BuiltInRole::Viewer);
+async fn unassigning_workspace_role_requires_right_to_grant_org_role() {
+    let viewer = RoleEntityRef::BuiltIn(BuiltInRole::Viewer);
     let (adam, clara) = (person(CastMember::Adam), person(CastMember::Clara));
     check(&[
         role("doormen", &["member:manage"]),
-        Op::AssignRole(OLGA, clara, RolePick::Custom(Pick::Own(1)), None),
-        Op::AssignRole(OLGA, adam, viewer, Some(Pick::Own(0))),
-        Op::UnassignRole(CLARA, adam, Pick::Own(0)),
-        Op::UnassignRole(OLGA, adam, Pick::Own(0)),
+        Op::AssignRole(OLGA, clara, RoleEntityRef::Custom(EntityRef::Own(1)), None),
+        Op::AssignRole(OLGA, adam, viewer, Some(EntityRef::Own(0))),
+        Op::UnassignRole(CLARA, adam, EntityRef::Own(0)),
+        Op::UnassignRole(OLGA, adam, EntityRef::Own(0)),
     ])
     .await;
 }
 
-/// Puts a number under both keys in one commit.
+/// Stores a number under both keys in one commit.
 async fn put_both(store: &Arc<dyn Store>, keys: &[Key; 2], number: u32) {
     let commit = keys.iter().fold(Commit::builder(), |commit, key| {
         commit.put(key.clone(), number.to_string())
@@ -93,10 +96,11 @@ async fn put_both(store: &Arc<dyn Store>, keys: &[Key; 2], number: u32) {
     store.commit(commit.build().unwrap()).await.unwrap();
 }
 
-/// What is refused, or answered without a commit, was decided on what stood at one moment, as a commit is: a caller
-/// whose role changes between two reads is not told what holders of the old one are told.
+/// Errors and results without a commit are based on one moment, as commits are.
+///
+/// A caller whose role changes between two reads does not get the result of the old role.
 #[tokio::test]
-async fn what_is_told_without_a_commit_rests_on_one_moment() {
+async fn result_without_commit_is_based_on_one_moment() {
     let store: Arc<dyn Store> = memory().await;
     let env = SimulatedTime::new().env(1);
     let keys = ["a", "b"].map(|key| Key::new(key).unwrap());

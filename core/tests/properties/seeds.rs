@@ -1,4 +1,4 @@
-//! The same seed gives the same run.
+//! Test of reproducibility.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ async fn stored(seed: u64, ops: &[Op]) -> BTreeMap<Key, Bytes> {
 }
 
 #[tokio::test]
-async fn the_same_seed_stores_the_same_bytes() {
+async fn same_seed_stores_same_bytes() {
     let mut runner = TestRunner::deterministic();
     for seed in 0..15 {
         let ops = operations(80).new_tree(&mut runner).unwrap().current();

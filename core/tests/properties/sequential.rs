@@ -1,4 +1,4 @@
-//! One caller after the other.
+//! Properties of sequential calls.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use proptest::test_runner::TestRunner;
 use crate::{cases, memory};
 
 #[tokio::test]
-async fn the_service_does_what_the_model_says() {
+async fn service_matches_model() {
     check_store(&Config::new(cases(400)), memory).await;
 }
 
 #[tokio::test]
-async fn the_service_does_what_the_model_says_over_a_failing_store() {
+async fn service_matches_model_over_failing_store() {
     check_store(&Config::new(cases(200)).with_faults(), memory).await;
 }
 
-/// A property test that only ever hears refusals shows nothing: every kind of call is answered and refused.
+/// A property test whose calls all fail shows nothing, so each kind has to succeed and to fail.
 #[tokio::test]
-async fn every_call_is_answered_and_refused_now_and_then() {
+async fn generated_calls_of_each_kind_succeed_and_fail() {
     let mut runner = TestRunner::deterministic();
     let mut heard: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     for seed in 0..90 {

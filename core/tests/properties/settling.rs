@@ -1,5 +1,7 @@
-//! A role with more holders than one commit rewrites is deleted, and the process crashes at every moment after that:
-//! nobody ever holds a role that does not exist, and everybody may do what the new role allows and nothing else.
+//! Test of a deleted role with more holders than one commit rewrites, and a crash at each moment.
+//!
+//! Nobody ever holds a role that does not exist, and each holder has exactly the permissions of the
+//! new role.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use knowledge_testing::simulation::{SimulatedTime, simulated_options};
 
 use crate::copy;
 
-/// Three batches of holders, the last one not full.
+/// Three batches of holders, the last one partly filled.
 const HOLDERS: usize = 1_100;
 
 fn member(handle: String, role: RoleRef) -> NewMember {
@@ -48,7 +50,9 @@ async fn open(store: Arc<dyn Store>, seed: u64) -> KnowledgeService {
         .unwrap()
 }
 
-/// A role with many holders was deleted in favour of another, which was deleted in favour of a third.
+/// Creates a store with a deleted role of many holders.
+///
+/// Its replacement was deleted in favour of a third role.
 async fn deleted() -> (Arc<dyn Store>, Organization, RoleId) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let service = open(Arc::clone(&store), 1).await;
@@ -71,7 +75,7 @@ async fn deleted() -> (Arc<dyn Store>, Organization, RoleId) {
     let second = make("second", &[Action::MemoryCreate]).await;
     let third = make("third", &[Action::MemoryDelete]).await;
     for number in 0..HOLDERS {
-        // Some hold the second one from the beginning.
+        // Some hold the second role from the beginning.
         let role = if number % 10 == 0 { second } else { first };
         let new = member(format!("m{number}"), RoleRef::Custom(role));
         operator.create_member(org.id, &new).await.unwrap();
@@ -86,7 +90,7 @@ async fn deleted() -> (Arc<dyn Store>, Organization, RoleId) {
     (store, org, third)
 }
 
-/// Everybody may do what the third role allows, and every count agrees.
+/// Asserts that all holders have the permissions of the third role, and that the counts agree.
 async fn check(store: &Arc<dyn Store>, org: &Organization, context: &str) {
     let service = open(Arc::clone(store), 2).await;
     let verified = service.verify().await.unwrap();
@@ -109,7 +113,7 @@ async fn check(store: &Arc<dyn Store>, org: &Organization, context: &str) {
     }
 }
 
-/// Calls maintenance until it is done or the store has crashed. Whether it is done.
+/// Runs maintenance until it is done or the store has crashed; returns true if it is done.
 async fn settle(store: Arc<dyn Store>) -> bool {
     let service = open(store, 3).await;
     loop {
@@ -122,7 +126,7 @@ async fn settle(store: Arc<dyn Store>) -> bool {
 }
 
 #[tokio::test]
-async fn a_crash_between_any_two_batches_changes_nothing_that_can_be_seen() {
+async fn crash_between_reassignment_batches_is_not_observable() {
     let (deleted, org, third) = deleted().await;
     check(&deleted, &org, "after the deletion").await;
     for fault in [

@@ -1,5 +1,7 @@
-//! Two organisations with the same slugs, handles and labels: whoever names a thing of the other one gets the answer
-//! that it would get for a thing that nobody has, and changes nothing there.
+//! Properties of two organisations with the same slugs, handles and labels.
+//!
+//! A reference to a resource of the other gets the response for a non-existent one, and changes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +22,12 @@ use uuid::Uuid;
 
 use crate::{cases, copy, memory};
 
-/// An identifier that nothing has, and that is different for each.
+/// Returns an identifier that does not exist, distinct for each argument.
 fn nobodys(id: Uuid) -> Uuid {
     Uuid::from_u128(!id.as_u128())
 }
 
-/// Whose call it is.
+/// Returns true if the caller is of the second organisation, and `None` if there is no caller.
 fn caller(call: &Call, world: &World) -> Option<bool> {
     let text = format!("{call:?}");
     match call {
@@ -35,7 +37,7 @@ fn caller(call: &Call, world: &World) -> Option<bool> {
     }
 }
 
-/// Everything in a store that has to do with an organisation.
+/// Returns all entries that concern an organisation.
 async fn belongings(store: &dyn Store, org: OrgId) -> BTreeMap<Key, Bytes> {
     let names = [org.0.simple().to_string(), org.0.to_string()];
     let mut all = contents(store).await.unwrap();
@@ -49,7 +51,7 @@ async fn belongings(store: &dyn Store, org: OrgId) -> BTreeMap<Key, Bytes> {
     all
 }
 
-/// Carries out a call on a copy of the store. What was answered, and what the store holds then.
+/// Executes a call on a copy of the store; returns the response and the copy.
 async fn answer(simulation: &Simulation, call: &Call) -> (String, Arc<dyn Store>) {
     let store = copy(&**simulation.store().inner()).await;
     let env = simulation.time().env(99);
@@ -65,8 +67,12 @@ async fn compare(
     op: &Op,
 ) -> Result<(), Divergence> {
     let world = simulation.world();
-    let step = world.astray(is_second_org, kinds, |id| id).resolve(op);
-    let twin = world.astray(is_second_org, kinds, nobodys).resolve(op);
+    let step = world
+        .cross_tenant(is_second_org, kinds, |id| id)
+        .resolve(op);
+    let twin = world
+        .cross_tenant(is_second_org, kinds, nobodys)
+        .resolve(op);
     let (Step::Call(call), Step::Call(twin)) = (step, twin) else {
         return Ok(());
     };
@@ -99,7 +105,7 @@ async fn compare(
 }
 
 #[tokio::test]
-async fn a_thing_of_another_organisation_is_as_if_nobody_had_it() {
+async fn resources_of_another_org_appear_nonexistent() {
     let strategy = (operations(60), vec((any::<u16>(), operation()), 80));
     let config = Config::new(cases(25));
     check_cases(&config, strategy, |seed, (ops, probes)| async move {

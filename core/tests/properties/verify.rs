@@ -1,4 +1,4 @@
-//! Verification notices what is missing, what is there too much and what does not count right.
+//! Properties of verification: it detects missing, unexpected and miscounted entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::memory;
 use crate::planted::planted;
 
-/// Families of which an entry may be missing: nothing has to lead to it.
+/// Families whose entries may be missing, since nothing has to refer to them.
 const OPTIONAL: [&str; 8] = [
     "chat_message",
     "due",
@@ -27,10 +27,10 @@ const OPTIONAL: [&str; 8] = [
     "mcp_key_use",
     "outbox",
 ];
-/// Families of which an entry need not be there as long as nothing refers to it.
+/// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 5] = ["audit", "former_member", "source", "mcp_key", "org"];
 
-/// A store with an entry of every family.
+/// Creates a store with an entry of each family.
 async fn complete() -> Arc<dyn Store> {
     let store: Arc<dyn Store> = memory().await;
     let time = SimulatedTime::new();
@@ -64,7 +64,7 @@ fn family(key: &Key) -> String {
 }
 
 #[tokio::test]
-async fn whatever_is_missing_is_noticed() {
+async fn verify_detects_missing_entries() {
     let store = complete().await;
     assert_eq!(differing(&store).await, BTreeSet::new());
     let mut noticed = BTreeSet::new();
@@ -74,7 +74,7 @@ async fn whatever_is_missing_is_noticed() {
         if OPTIONAL.contains(&&*family) || (family.ends_with("_count") && value == "0") {
             continue;
         }
-        // Some of each family: every one costs a verification.
+        // Only some entries of each family: each one costs a verification.
         let tried = tried.entry(family.clone()).or_default();
         *tried += 1;
         if *tried > 4 {
@@ -94,7 +94,7 @@ async fn whatever_is_missing_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_counter_that_is_one_off_is_noticed_by_name() {
+async fn verify_names_counter_that_is_off_by_one() {
     let store = complete().await;
     for (key, _) in contents(&*store).await.unwrap() {
         if !family(&key).ends_with("_count") {
@@ -107,7 +107,7 @@ async fn a_counter_that_is_one_off_is_noticed_by_name() {
 }
 
 #[tokio::test]
-async fn whatever_cannot_be_read_is_noticed_in_every_family() {
+async fn verify_detects_unreadable_entries_in_each_family() {
     let store = complete().await;
     let mut tried = BTreeSet::new();
     for (key, value) in contents(&*store).await.unwrap() {
@@ -136,7 +136,7 @@ async fn assert_noticed(store: &Arc<dyn Store>, code: DifferenceCode, key: &Key)
 }
 
 #[tokio::test]
-async fn what_is_of_no_family_is_noticed() {
+async fn verify_detects_entries_of_unknown_families() {
     let store = complete().await;
     for stray in ["stray/1", "stray", "stray_count", "metas", "\u{e9}"] {
         let stray = Key::new(stray).unwrap();
@@ -151,7 +151,7 @@ async fn what_is_of_no_family_is_noticed() {
 }
 
 #[tokio::test]
-async fn each_kind_of_damage_is_noticed_for_what_it_is() {
+async fn verify_classifies_each_kind_of_damage() {
     let store = complete().await;
     for (damaged, field, to, code, named) in planted() {
         let all = contents(&*store).await.unwrap();
@@ -159,7 +159,7 @@ async fn each_kind_of_damage_is_noticed_for_what_it_is() {
         let changed = of_family.find_map(|(key, value)| {
             let mut json: Value = serde_json::from_slice(value).unwrap();
             if damaged == "content" && json["source_key"].is_null() {
-                // Nothing leads to it by its name.
+                // No other entry refers to it by name.
                 return None;
             }
             *json
@@ -183,7 +183,7 @@ async fn each_kind_of_damage_is_noticed_for_what_it_is() {
     assert_eq!(differing(&store).await, BTreeSet::new());
 }
 
-/// The key and the value of the second page of an operation with several.
+/// Returns the key and the value of the second page of an operation with several.
 async fn second_audit_page(store: &Arc<dyn Store>) -> (Key, Key, Bytes) {
     let all = contents(&**store).await.unwrap();
     let pages = all.iter().filter(|(key, _)| family(key) == "audit");
@@ -195,7 +195,7 @@ async fn second_audit_page(store: &Arc<dyn Store>) -> (Key, Key, Bytes) {
 }
 
 #[tokio::test]
-async fn a_gap_and_an_overlap_in_the_audit_log_are_noticed() {
+async fn verify_detects_gap_and_overlap_in_audit_log() {
     let store = complete().await;
     let (first, second, page) = second_audit_page(&store).await;
     let id = u128::from_str_radix(second.to_string().rsplit('/').next().unwrap(), 16).unwrap();
@@ -211,7 +211,7 @@ async fn a_gap_and_an_overlap_in_the_audit_log_are_noticed() {
         let commit = Commit::builder().delete(moved);
         write(&store, commit.put(second.clone(), page.clone())).await;
     }
-    // Of another operation.
+    // A page of another operation.
     let mut json: Value = serde_json::from_slice(&page).unwrap();
     json["operation_id"] = json!("00000000-0000-7000-8000-000000000001");
     write(
@@ -226,7 +226,7 @@ async fn a_gap_and_an_overlap_in_the_audit_log_are_noticed() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_there_is_noticed() {
+async fn verify_detects_entries_that_must_not_exist() {
     let store = complete().await;
     let all = contents(&*store).await.unwrap();
     let one_of = |name: &str| {
@@ -250,7 +250,7 @@ async fn what_must_not_be_there_is_noticed() {
 }
 
 #[tokio::test]
-async fn secrets_are_opened_with_the_key_and_passed_by_without() {
+async fn verify_opens_secrets_only_with_sealing_key() {
     let store = complete().await;
     assert_eq!(found(&store).await.secrets, Some(4));
     let other = SealingKey::new([9; 32]);
@@ -266,7 +266,7 @@ async fn secrets_are_opened_with_the_key_and_passed_by_without() {
 }
 
 #[tokio::test]
-async fn differences_are_counted_beyond_those_that_are_kept() {
+async fn verify_counts_differences_beyond_those_it_keeps() {
     let store = memory().await;
     let many = (0..DIFFERENCES_KEPT_MAX + 5).fold(Commit::builder(), |commit, number| {
         commit.put(Key::new(format!("stray/{number}")).unwrap(), "1")
@@ -274,6 +274,6 @@ async fn differences_are_counted_beyond_those_that_are_kept() {
     write(&store, many).await;
     let found = found(&store).await;
     assert_eq!(found.differences.len(), DIFFERENCES_KEPT_MAX);
-    // The record `meta` is missing too.
+    // The record `meta` is missing as well.
     assert_eq!(found.differences_total, DIFFERENCES_KEPT_MAX as u64 + 6);
 }

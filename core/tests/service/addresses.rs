@@ -1,4 +1,4 @@
-//! Where deliveries may go: what can be registered, and what cannot.
+//! Tests of delivery addresses: those that can be registered, and those that cannot.
 
 use knowledge_core::Error;
 use knowledge_core::model::{
@@ -23,7 +23,7 @@ fn refusal(policy: &AddressPolicy, text: &str) -> String {
 }
 
 #[test]
-fn an_address_in_a_url_is_known_for_what_it_is_however_it_is_written() {
+fn url_host_is_classified_in_every_notation() {
     let policy = AddressPolicy::default();
     for (host, expected) in [
         ("93.184.215.14", "permitted"),
@@ -49,10 +49,7 @@ fn an_address_in_a_url_is_known_for_what_it_is_however_it_is_written() {
         ("10.0.0.1", "private (RFC 1918)"),
         ("172.31.255.255", "private (RFC 1918)"),
         ("192.168.1.1", "private (RFC 1918)"),
-        (
-            "100.127.0.1",
-            "shared by the customers of a provider (RFC 6598)",
-        ),
+        ("100.127.0.1", "shared address space (RFC 6598)"),
         ("169.254.169.254", "link-local (RFC 3927)"),
         ("2852039166", "link-local (RFC 3927)"),
         ("192.0.0.170", "protocol assignments (RFC 6890)"),
@@ -76,7 +73,7 @@ fn an_address_in_a_url_is_known_for_what_it_is_however_it_is_written() {
         ("[64:ff9b::a00:1]", "private (RFC 1918)"),
         ("[64:ff9b:1::a00:1]", "local NAT64 (RFC 8215)"),
         ("[::ffff:0:127.0.0.1]", "not global unicast (RFC 4291)"),
-        ("[100::1]", "discarded (RFC 6666)"),
+        ("[100::1]", "discard-only (RFC 6666)"),
         ("[2001::1]", "Teredo (RFC 4380)"),
         ("[2001:2::1]", "benchmarking (RFC 5180)"),
         ("[2001:10::1]", "ORCHID (RFC 4843)"),
@@ -114,14 +111,14 @@ fn an_address_in_a_url_is_known_for_what_it_is_however_it_is_written() {
     assert_eq!(refusal(&policy, &long_name), "Host");
     assert_eq!(refusal(&policy, "https://example.com:0/"), "Port");
     assert_eq!(refusal(&policy, "http://example.com/"), "NotHttps");
-    // An interface of the machine is nothing that a URL can name.
+    // A URL cannot name a network interface.
     for text in ["https://[fe80::1%25eth0]/", "https://[fe80::1%eth0]/"] {
         assert!(text.parse::<WebhookUrl>().is_err(), "{text}");
     }
 }
 
 #[test]
-fn what_the_operator_allows_is_permitted_in_every_notation_and_nothing_else_is() {
+fn allowed_ranges_apply_in_every_notation_and_to_nothing_else() {
     let allowing = |ranges: &[&str]| AddressPolicy {
         allow: ranges.iter().map(|range| range.parse().unwrap()).collect(),
         allow_http: false,
@@ -140,7 +137,7 @@ fn what_the_operator_allows_is_permitted_in_every_notation_and_nothing_else_is()
     for host in ["10.0.0.1", "[::1]", "[::127.0.0.1]", "[fd00::1]"] {
         assert_ne!(refusal(&loopback, &format!("https://{host}/")), "permitted");
     }
-    // Written as IPv4-mapped it is the same range.
+    // The IPv4-mapped form denotes the same range.
     let mapped = allowing(&["::ffff:10.0.0.0/104"]);
     assert_eq!(refusal(&mapped, "https://10.9.8.7/"), "permitted");
     assert_eq!(
@@ -148,7 +145,7 @@ fn what_the_operator_allows_is_permitted_in_every_notation_and_nothing_else_is()
         "private (RFC 1918)"
     );
     assert_ne!(refusal(&mapped, "https://127.0.0.1/"), "permitted");
-    // All of IPv6 is nothing of IPv4.
+    // A range of all IPv6 addresses includes no IPv4 address.
     let v6 = allowing(&["::/0"]);
     assert_eq!(refusal(&v6, "https://[fe80::1]/"), "permitted");
     assert_eq!(refusal(&v6, "https://[::1]/"), "permitted");
@@ -161,7 +158,7 @@ fn what_the_operator_allows_is_permitted_in_every_notation_and_nothing_else_is()
 }
 
 #[tokio::test]
-async fn nothing_is_registered_or_changed_to_where_no_delivery_could_go() {
+async fn endpoint_url_must_be_permitted_on_create_and_update() {
     let world = World::new().await;
     let refused = url("https://[::ffff:169.254.169.254]/latest/meta-data");
     let create = |url: &WebhookUrl| {
@@ -188,7 +185,7 @@ async fn nothing_is_registered_or_changed_to_where_no_delivery_could_go() {
     };
     assert_eq!(
         fields[0].message,
-        "must not name an address that is not public (the operator can allow it): link-local (RFC 3927)"
+        "must not name a non-public address (the operator can allow it): link-local (RFC 3927)"
     );
     let new = new_recall(&world.memories(1).await);
     let recall = world

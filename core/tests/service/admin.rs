@@ -1,4 +1,4 @@
-//! The operator's interface: requests in, answers out.
+//! Tests of the operator's interface.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -10,7 +10,7 @@ use crate::audit::entries;
 use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom, new_mcp_key};
 use crate::world::World;
 
-/// The status and the body of the answer.
+/// Sends a request and returns the status and the body of the response.
 pub(crate) async fn ask(world: &World, method: Method, path: &str, body: Value) -> (u16, Value) {
     let body = match body {
         Value::Null => Bytes::new(),
@@ -39,7 +39,7 @@ pub(crate) async fn get(world: &World, path: &str) -> Value {
     body
 }
 
-/// The problems of a refusal, each as its path and its code.
+/// Returns the problems of an error response, each as its path and its code.
 pub(crate) fn problems(body: &Value) -> Vec<String> {
     let fields = body["details"]["fields"].as_array().unwrap();
     let part = |field: &Value, name: &str| field[name].as_str().unwrap().to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn problems(body: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn organisations_and_workspaces_are_made_and_listed() {
+async fn admin_api_creates_and_lists_organizations_and_workspaces() {
     let world = World::new().await;
     let globex =
         json!({"slug": "globex", "name": "Globex", "owner": {"handle": "hank", "name": "Hank"}});
@@ -83,7 +83,7 @@ async fn organisations_and_workspaces_are_made_and_listed() {
 }
 
 #[tokio::test]
-async fn members_are_added_given_roles_and_removed() {
+async fn admin_api_adds_members_assigns_roles_and_removes_members() {
     let world = World::new().await;
     let role = world
         .role(BaseRole::Member, actions(&[]), actions(&[]))
@@ -146,9 +146,9 @@ async fn members_are_added_given_roles_and_removed() {
     assert_eq!(by_nobody.count(), 5, "added, three roles, removed");
 }
 
-/// A lower-case UUID is a slug as well.
+/// A lower-case UUID is also a valid slug.
 #[tokio::test]
-async fn a_handle_or_slug_that_looks_like_an_identifier_stands_in_for_nobody() {
+async fn handle_or_slug_like_an_identifier_does_not_shadow_it() {
     let world = World::new().await;
     let (target, workspace) = (world.member(VIEWER).await, world.workspace.id);
     let decoy = json!({"handle": target, "name": "Decoy", "role": "viewer"});
@@ -166,14 +166,14 @@ async fn a_handle_or_slug_that_looks_like_an_identifier_stands_in_for_nobody() {
     assert_eq!(changed["workspace_roles"], held);
     let found = get(&world, &format!("/orgs/acme/workspaces/{workspace}")).await;
     assert_eq!(found["slug"], "research");
-    // Where nobody has that identifier, it is a handle like others.
+    // No other member has that identifier now, so it is a handle like any other.
     let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 204);
     assert_eq!(get(&world, &path).await["id"], decoy["id"]);
 }
 
 #[tokio::test]
-async fn a_custom_role_that_is_named_like_a_built_in_one_is_told_apart() {
+async fn custom_role_with_built_in_name_is_distinguished() {
     let world = World::new().await;
     let new = knowledge_core::model::NewCustomRole {
         slug: "admin".to_owned(),
@@ -194,7 +194,7 @@ async fn a_custom_role_that_is_named_like_a_built_in_one_is_told_apart() {
 }
 
 #[tokio::test]
-async fn tokens_and_sessions_are_issued_listed_and_revoked() {
+async fn admin_api_issues_lists_and_revokes_tokens_and_sessions() {
     let world = World::new().await;
     let path = "/orgs/acme/credentials";
     let token = json!({
@@ -251,7 +251,7 @@ async fn tokens_and_sessions_are_issued_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_is_told_at_once() {
+async fn admin_api_reports_all_problems_at_once() {
     let world = World::new().await;
     let token = json!({"member": 7, "kind": "cookie", "name": "", "expires_in_seconds": -1, "more": true,
         "narrowing": {"actions": ["memory:own"], "audience": ["x"]}});
@@ -324,7 +324,7 @@ async fn all_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn the_operator_is_told_what_clients_are_not() {
+async fn admin_api_includes_error_details_hidden_from_clients() {
     let world = World::new().await;
     world.faults.close();
     let (status, refused) = ask(&world, Method::GET, "/orgs", Value::Null).await;
@@ -334,7 +334,7 @@ async fn the_operator_is_told_what_clients_are_not() {
 }
 
 #[tokio::test]
-async fn the_public_interface_does_not_know_it() {
+async fn public_api_has_no_admin_routes() {
     let world = World::new().await;
     let request = Request::get("/admin/v1/orgs").body(Bytes::new()).unwrap();
     let answer = Api::new(world.service.clone()).handle(request).await;
@@ -342,7 +342,7 @@ async fn the_public_interface_does_not_know_it() {
 }
 
 #[tokio::test]
-async fn a_revoked_mcp_key_frees_its_place() {
+async fn revoked_mcp_key_releases_its_quota() {
     let world = World::new().await;
     let key = new_mcp_key("workspace:research");
     let made = world

@@ -1,4 +1,4 @@
-//! The operator's interface: endpoints and their deliveries.
+//! Tests of the operator's interface to endpoints and their deliveries.
 
 use std::collections::BTreeMap;
 
@@ -22,19 +22,19 @@ async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
     made.await.unwrap().id
 }
 
-/// Attempts the one delivery that is due; it is answered with this status.
+/// Attempts the one due delivery; the receiver responds with this status.
 async fn attempt(world: &World, status: u16) {
     let claimed = world.claim_one().await;
     world.finish(&claimed, &answer(status)).await;
 }
 
-/// The identifier in an answer.
+/// Returns the identifier in a response.
 fn id(answer: &Value) -> String {
     answer["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn endpoints_are_listed_with_what_waits_for_them() {
+async fn admin_api_lists_endpoints_with_pending_counts() {
     let world = World::new().await;
     let webhook = new_webhook(&world, world.workspace.id).await;
     let elsewhere = new_webhook(&world, world.workspace("elsewhere").await).await;
@@ -86,7 +86,7 @@ async fn endpoints_are_listed_with_what_waits_for_them() {
 }
 
 #[tokio::test]
-async fn deliveries_are_seen_and_made_again() {
+async fn admin_api_shows_deliveries_and_redelivers() {
     let world = World::new().await;
     for endpoint in [
         new_webhook(&world, world.workspace.id).await.0,
@@ -101,9 +101,9 @@ async fn deliveries_are_seen_and_made_again() {
         let dead = get(&world, &format!("{path}/deliveries?status=dead")).await;
         assert_eq!(dead["data"][0]["attempts"][0]["status"], 500);
         assert_eq!(get(&world, &path).await["dead"], 1);
-        let (status, put_back) = post(format!("{path}/deliveries/redeliver-dead")).await;
+        let (status, redelivered) = post(format!("{path}/deliveries/redeliver-dead")).await;
         let expected = json!({ "redelivered": 1, "has_more": false });
-        assert_eq!((status, put_back), (202, expected));
+        assert_eq!((status, redelivered), (202, expected));
         attempt(&world, 204).await;
         let done = get(&world, &delivery).await;
         assert_eq!(done["status"], "delivered");
@@ -112,7 +112,7 @@ async fn deliveries_are_seen_and_made_again() {
         assert_eq!(again["id"], made["id"]);
         attempt(&world, 204).await;
     }
-    // Done by the operator: by no member.
+    // The operator acts, so the entries name no member.
     for action in [
         AuditAction::WebhookPing,
         AuditAction::WebhookRedeliver,
@@ -131,7 +131,7 @@ async fn deliveries_are_seen_and_made_again() {
 }
 
 #[tokio::test]
-async fn what_is_no_endpoint_or_is_off_is_refused() {
+async fn admin_api_rejects_unknown_and_inactive_endpoints() {
     let world = World::new().await;
     let webhook = new_webhook(&world, world.workspace.id).await;
     let ping = format!("/orgs/acme/endpoints/{webhook}/ping");

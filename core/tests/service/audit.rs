@@ -1,17 +1,17 @@
-//! The audit log: one entry for everything that was made or changed.
+//! Tests of the audit log: each creation and each change has one entry.
 
 use std::collections::BTreeMap;
 
-use knowledge_core::access::{Action, Credential, Narrowing};
+use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::internals::keys;
 use knowledge_core::model::AuditLogId;
 use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, ResourceKind};
-use knowledge_core::internals::keys;
 
 use crate::events::everything;
 use crate::make::{ADMIN, MEMBER, actions, code, new_memory};
 use crate::world::World;
 
-/// The first entry of every page.
+/// Returns the first entry of each page.
 pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
     let range = keys::audits(world.org.id);
     let contents = world.contents().await;
@@ -23,7 +23,7 @@ pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
     entries
 }
 
-/// The one entry of an action.
+/// Returns the one entry of an action.
 pub(crate) async fn entry_of(world: &World, action: AuditAction) -> AuditEntry {
     let mut found = entries(world).await;
     found.retain(|entry| entry.action == action);
@@ -32,7 +32,7 @@ pub(crate) async fn entry_of(world: &World, action: AuditAction) -> AuditEntry {
 }
 
 #[tokio::test]
-async fn whatever_is_made_or_changed_has_an_entry() {
+async fn audit_log_has_entry_for_each_creation_and_change() {
     let world = World::new().await;
     everything(&world).await;
     let mut counts: BTreeMap<AuditAction, usize> = BTreeMap::new();
@@ -47,10 +47,10 @@ async fn whatever_is_made_or_changed_has_an_entry() {
 }
 
 #[tokio::test]
-async fn an_entry_says_who_and_with_what() {
+async fn audit_entry_names_actor_and_credential() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
-    let issued = world.token(member, Narrowing::default()).await;
+    let issued = world.token(member, TokenScope::default()).await;
     let batch = [new_memory("Note")];
     let caller = Credential::from(issued.secret);
     let ingested = world
@@ -73,7 +73,7 @@ async fn an_entry_says_who_and_with_what() {
         (by_operator.actor_id, by_operator.credential_id),
         (None, None)
     );
-    // One index key per operation leads from who acted to the pages.
+    // Each operation has one index key, from its actor to its pages.
     let range = keys::audits_of(world.org.id, member);
     let contents = world.contents().await;
     let index: Vec<_> = contents.keys().filter(|key| range.contains(key)).collect();
@@ -82,7 +82,7 @@ async fn an_entry_says_who_and_with_what() {
 }
 
 #[tokio::test]
-async fn reading_needs_its_action() {
+async fn audit_log_requires_its_action() {
     let world = World::new().await;
     let id = entries(&world).await[0].id;
     let auditor = world.caller_who_may(actions(&[Action::AuditRead])).await;
@@ -97,7 +97,7 @@ async fn reading_needs_its_action() {
 }
 
 #[tokio::test]
-async fn identifiers_beside_an_entry_are_not_there() {
+async fn audit_entry_with_adjacent_identifier_is_not_found() {
     let world = World::new().await;
     for entry in entries(&world).await {
         for beside in [entry.id.plus(1), entry.id.plus(u128::MAX)] {

@@ -1,14 +1,14 @@
-//! The audit log, listed, and kept for a time.
+//! Tests of the audit log: lists, filters and retention.
 
 use std::collections::BTreeSet;
 
 use knowledge_core::access::Credential;
+use knowledge_core::internals::keys;
 use knowledge_core::limits::PAGE_RECORDS_MAX;
 use knowledge_core::model::{AuditLogId, ReviewStatus};
 use knowledge_core::service::{
     AuditAction, AuditEntry, AuditFilter, Cursor, NewSource, Page, PageRequest, ResourceKind,
 };
-use knowledge_core::internals::keys;
 
 use crate::events::everything;
 use crate::make::{DAY, HOUR, MEMBER, MINUTE, code, new_role, problem, review};
@@ -48,7 +48,7 @@ fn of_action(action: AuditAction) -> AuditFilter {
     }
 }
 
-/// A bulk call over several pages, between single changes.
+/// Makes a bulk call over several pages, between single changes.
 async fn a_long_operation(world: &World) -> usize {
     let ids = world.memories(400).await;
     let approved = review(ReviewStatus::Approved);
@@ -58,7 +58,7 @@ async fn a_long_operation(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn pages_of_every_size_show_everything_once_the_newest_first() {
+async fn audit_log_pages_of_any_size_list_all_entries_newest_first() {
     let world = World::new().await;
     a_long_operation(&world).await;
     let all = list(&world, &AuditFilter::default(), 200).await;
@@ -83,7 +83,7 @@ async fn pages_of_every_size_show_everything_once_the_newest_first() {
 }
 
 #[tokio::test]
-async fn entries_are_found_by_actor_action_and_resource() {
+async fn audit_log_filters_by_actor_action_and_resource() {
     let world = World::new().await;
     let count = a_long_operation(&world).await;
     everything(&world).await;
@@ -152,7 +152,7 @@ async fn entries_are_found_by_actor_action_and_resource() {
 }
 
 #[tokio::test]
-async fn entries_are_found_by_time() {
+async fn audit_log_filters_by_time() {
     let world = World::new().await;
     let mut made = Vec::new();
     for number in 0..6 {
@@ -185,7 +185,7 @@ async fn entries_are_found_by_time() {
         assert_eq!(between(at(1), at(4), actor).await, roles[1..4]);
         assert_eq!(between(at(4), at(1), actor).await, roles[..0]);
     }
-    // A time that lies behind costs no look at what lies before it.
+    // A start in the past does not read the entries before it.
     let filter = AuditFilter {
         actor_id: Some(world.owner_id),
         since: at(5),
@@ -198,7 +198,7 @@ async fn entries_are_found_by_time() {
 }
 
 #[tokio::test]
-async fn a_page_looks_through_a_bounded_number_of_entries() {
+async fn audit_log_page_scans_a_bounded_number_of_entries() {
     let world = World::new().await;
     world.time.pass(MINUTE);
     let ids = world.memories(1_000).await;
@@ -226,13 +226,13 @@ async fn a_page_looks_through_a_bounded_number_of_entries() {
 }
 
 #[tokio::test]
-async fn a_narrowed_credential_does_not_read_it() {
+async fn audit_log_rejects_scoped_credential() {
     let world = World::new().await;
-    let narrowing = knowledge_core::access::Narrowing {
+    let scope = knowledge_core::access::TokenScope {
         workspaces: Some(vec![world.workspace.id]),
         ..Default::default()
     };
-    let token = world.token(world.owner_id, narrowing).await;
+    let token = world.token(world.owner_id, scope).await;
     let caller = Credential::from(token.secret.clone());
     let (filter, request) = (AuditFilter::default(), PageRequest::default());
     let listed = world
@@ -242,9 +242,9 @@ async fn a_narrowed_credential_does_not_read_it() {
     assert_eq!(code(listed), "forbidden");
 }
 
-/// What is beyond the retention is absent at once, and swept when its organisation's turn comes.
+/// Entries beyond the retention are hidden at once, and purged in their organisation's task.
 #[tokio::test]
-async fn entries_are_kept_for_a_time() {
+async fn audit_entries_are_purged_after_retention() {
     let world = World::with(|options| options.limits.audit_retention = 3 * DAY).await;
     a_long_operation(&world).await;
     let old = list(&world, &AuditFilter::default(), 200).await;
@@ -291,16 +291,16 @@ async fn entries_are_kept_for_a_time() {
     assert_eq!(stored().await, (1, 1));
     assert_eq!(list(&world, &AuditFilter::default(), 200).await, all[..1]);
     world.assert_whole().await;
-    // And again, as long as the organisation is there.
+    // The task recurs for as long as the organisation exists.
     world.time.pass(9 * DAY);
     world.maintain().await;
     assert_eq!(stored().await, (0, 0));
     world.assert_whole().await;
 }
 
-/// One commit sweeps a part, and never half of an operation.
+/// One commit purges a part of the entries, and never a part of an operation.
 #[tokio::test]
-async fn much_is_swept_in_parts() {
+async fn audit_purge_of_many_entries_takes_several_commits() {
     let world = World::with(|options| options.limits.audit_retention = 3 * DAY).await;
     let ids = world.memories(1_000).await;
     for number in 0..60 {

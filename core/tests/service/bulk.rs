@@ -1,11 +1,11 @@
-//! Bulk updates: order, partial failures, what is written and what is not.
+//! Tests of bulk updates: order, partial failures and effects.
 
 use knowledge_core::access::Action;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     BulkItemErrorCode, EventType, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{AuditAction, AuditOutcome, NewSource};
-use knowledge_core::internals::keys;
 use knowledge_core::store::COMMIT_MUTATIONS_MAX;
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ fn unknown(number: u128) -> MemoryId {
 }
 
 #[tokio::test]
-async fn every_memory_requested_has_an_item_in_the_order_of_the_request() {
+async fn bulk_update_returns_items_in_request_order() {
     let world = World::new().await;
     let mut ids = world.memories(3).await;
     ids.reverse();
@@ -48,7 +48,7 @@ async fn every_memory_requested_has_an_item_in_the_order_of_the_request() {
 }
 
 #[tokio::test]
-async fn every_attribute_is_set_and_nothing_else() {
+async fn bulk_update_sets_each_attribute_and_nothing_else() {
     let world = World::new().await;
     let ids = world.memories(2).await;
     let before = world.labels(ids[1]).await;
@@ -79,7 +79,7 @@ async fn every_attribute_is_set_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_at_once() {
+async fn bulk_update_reports_all_problems_at_once() {
     let world = World::with(|options| options.limits.bulk_memories_max = 3).await;
     let ids = world.memories(4).await;
     let (owner, change) = (&world.owner, sensitivity(SensitivityLabel::Public));
@@ -95,7 +95,7 @@ async fn what_is_wrong_with_a_request_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn no_answer_lists_more_than_a_hundred_problems() {
+async fn bulk_update_reports_at_most_100_problems() {
     let world = World::new().await;
     let same = vec![unknown(1); 1_000];
     let listed = problem(
@@ -107,7 +107,7 @@ async fn no_answer_lists_more_than_a_hundred_problems() {
 }
 
 #[tokio::test]
-async fn an_unknown_source_refuses_the_whole_request() {
+async fn bulk_update_with_unknown_source_is_rejected_as_a_whole() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let contents = world.contents().await;
@@ -125,7 +125,7 @@ async fn an_unknown_source_refuses_the_whole_request() {
 }
 
 #[tokio::test]
-async fn a_memory_that_is_so_already_succeeds_and_is_not_written() {
+async fn bulk_update_does_not_write_unchanged_memories() {
     let world = World::heard().await;
     let ids = world.memories(2).await;
     let change = sensitivity(SensitivityLabel::Confidential);
@@ -151,7 +151,7 @@ async fn a_memory_that_is_so_already_succeeds_and_is_not_written() {
     assert!(!written.iter().any(is_written));
     assert_eq!(world.events().await.len(), events, "nothing is announced");
 
-    // Among others, the one that changes is announced alone.
+    // Only the changed one of several memories is announced.
     world.time.pass(crate::make::HOUR);
     world.bulk(&world.owner, &ids, change).await.unwrap();
     let announced = world
@@ -163,7 +163,7 @@ async fn a_memory_that_is_so_already_succeeds_and_is_not_written() {
 }
 
 #[tokio::test]
-async fn the_review_backlog_follows() {
+async fn bulk_update_maintains_review_backlog() {
     let world = World::new().await;
     let ids = world.memories(5).await;
     let backlog = async || world.dashboard().await.review_backlog_count;
@@ -181,7 +181,7 @@ async fn the_review_backlog_follows() {
 }
 
 #[tokio::test]
-async fn one_call_reaches_several_workspaces() {
+async fn bulk_update_spans_workspaces() {
     let world = World::heard().await;
     let sales = world.workspace("sales").await;
     world.webhook_in(sales, EventType::MemoryUpdated).await;
@@ -211,7 +211,7 @@ async fn one_call_reaches_several_workspaces() {
 }
 
 #[tokio::test]
-async fn many_memories_are_one_event_of_the_outbox() {
+async fn bulk_update_writes_one_event_for_many_memories() {
     let world = World::heard().await;
     let ids = world.memories(901).await;
     let change = sensitivity(SensitivityLabel::Public);
@@ -225,7 +225,7 @@ async fn many_memories_are_one_event_of_the_outbox() {
 }
 
 #[tokio::test]
-async fn a_thousand_items_have_consecutive_audit_entries_each_found_by_its_identifier() {
+async fn bulk_update_writes_consecutive_audit_entries() {
     let world = World::new().await;
     let mut ids = world.memories(998).await;
     ids.insert(0, unknown(1));
@@ -263,7 +263,7 @@ async fn a_thousand_items_have_consecutive_audit_entries_each_found_by_its_ident
 }
 
 #[tokio::test]
-async fn the_largest_call_fits_into_one_commit() {
+async fn largest_bulk_update_fits_into_one_commit() {
     let world = World::new().await;
     let mut ids = Vec::new();
     for number in 0..1_000 {
@@ -277,7 +277,7 @@ async fn the_largest_call_fits_into_one_commit() {
         source_id: Some(world.source),
         review_status: Some(ReviewStatus::Approved),
     };
-    // Roles in every workspace make for the most checks.
+    // A role in each workspace causes the most checks.
     let member = world.member(crate::make::VIEWER).await;
     let role = world
         .role(

@@ -1,15 +1,16 @@
-//! Who may change what by a bulk update.
+//! Tests of the permissions that a bulk update requires.
 
-use knowledge_core::access::{Action, BaseRole, Credential, Denial, Narrowing};
+use knowledge_core::access::{Action, BaseRole, Credential, TokenScope};
 use knowledge_core::model::{
     BulkItemErrorCode, BulkResult, MemoryChange, ReviewStatus, SensitivityLabel,
 };
 use knowledge_core::service::AuditOutcome;
+use knowledge_core::service::Denial;
 
 use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, review, sensitivity};
 use crate::world::World;
 
-/// Why each item was refused; empty for those that were not.
+/// Returns the reason of each rejected item, and an empty string for the others.
 fn reasons(result: &BulkResult) -> Vec<&str> {
     result
         .results
@@ -32,7 +33,7 @@ fn relabel() -> MemoryChange {
 }
 
 #[tokio::test]
-async fn whoever_has_the_action_nowhere_is_refused_as_a_whole() {
+async fn bulk_update_without_any_permission_is_rejected_as_a_whole() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let viewer = world.caller(VIEWER).await;
@@ -44,7 +45,7 @@ async fn whoever_has_the_action_nowhere_is_refused_as_a_whole() {
 }
 
 #[tokio::test]
-async fn each_attribute_needs_its_action() {
+async fn bulk_update_requires_action_of_each_attribute() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let updates = actions(&[Action::MemoryUpdate]);
@@ -71,7 +72,7 @@ async fn each_attribute_needs_its_action() {
 }
 
 #[tokio::test]
-async fn only_lowering_a_sensitivity_needs_to_declassify() {
+async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
     let world = World::new().await;
     let ids = world.memories(3).await;
     let set = async |index: usize, label| {
@@ -86,7 +87,7 @@ async fn only_lowering_a_sensitivity_needs_to_declassify() {
     let member = world.caller(MEMBER).await;
     let wanted = sensitivity(SensitivityLabel::Confidential);
     let result = world.bulk(&member, &ids, wanted.clone()).await.unwrap();
-    let lacks = "this needs the action memory:declassify";
+    let lacks = "missing permission memory:declassify";
     assert_eq!(
         reasons(&result),
         ["", "", lacks],
@@ -96,7 +97,7 @@ async fn only_lowering_a_sensitivity_needs_to_declassify() {
         .service
         .audit_entry(&world.owner, result.results[2].audit_log_id);
     let entry = entry.await.unwrap();
-    let denied = AuditOutcome::Denied(Denial::Lacks(Action::MemoryDeclassify));
+    let denied = AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify));
     assert_eq!(entry.outcome, denied, "a refused attempt is audited too");
     assert_eq!(entry.before.unwrap()["sensitivity"], "restricted");
     assert_eq!(entry.after, None);
@@ -110,9 +111,9 @@ async fn only_lowering_a_sensitivity_needs_to_declassify() {
     assert_eq!(reasons(&result), ["", "", ""]);
 }
 
-/// Relabelling is governance: it needs no right to read.
+/// Relabelling is governance, so it requires no right to read.
 #[tokio::test]
-async fn labels_do_not_bind_relabelling() {
+async fn bulk_update_does_not_require_right_to_read() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let hidden = MemoryChange {
@@ -126,12 +127,12 @@ async fn labels_do_not_bind_relabelling() {
 }
 
 #[tokio::test]
-async fn a_role_in_a_workspace_replaces_the_one_in_the_organisation() {
+async fn bulk_update_applies_workspace_role_instead_of_org_role() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let mut ids = world.memories(1).await;
     ids.extend(world.memories_in(sales, 1).await);
-    let lacks = "this needs the action memory:update";
+    let lacks = "missing permission memory:update";
 
     let demoted = world.member(MEMBER).await;
     world.assign_in(demoted, sales, Some(VIEWER)).await.unwrap();
@@ -164,33 +165,33 @@ async fn a_role_in_a_workspace_replaces_the_one_in_the_organisation() {
 }
 
 #[tokio::test]
-async fn a_token_changes_nothing_outside_of_what_it_is_narrowed_to() {
+async fn bulk_update_is_limited_to_token_scope() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let mut ids = world.memories(1).await;
     ids.extend(world.memories_in(sales, 1).await);
     let admin = world.member(ADMIN).await;
-    let narrowed = async |narrowing| {
-        let issued = world.token(admin, narrowing).await;
+    let scoped = async |scope| {
+        let issued = world.token(admin, scope).await;
         Credential::from(issued.secret)
     };
-    let in_sales = Narrowing {
+    let in_sales = TokenScope {
         workspaces: Some(vec![sales]),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
-    let caller = narrowed(in_sales).await;
+    let caller = scoped(in_sales).await;
     let result = world.bulk(&caller, &ids, relabel()).await.unwrap();
-    let elsewhere = "this credential is narrowed to other workspaces";
+    let elsewhere = "outside the scope of this credential";
     assert_eq!(reasons(&result), [elsewhere, ""]);
 
-    let updating = Narrowing {
+    let updating = TokenScope {
         actions: Some(actions(&[Action::MemoryUpdate])),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
-    let caller = narrowed(updating).await;
+    let caller = scoped(updating).await;
     let lowered = sensitivity(SensitivityLabel::Public);
     let result = world.bulk(&caller, &ids, lowered).await.unwrap();
-    let lacks = "this needs the action memory:declassify";
+    let lacks = "missing permission memory:declassify";
     assert_eq!(reasons(&result), [lacks, lacks], "although its member may");
     let refused = world
         .bulk(&caller, &ids, review(ReviewStatus::Approved))
@@ -199,7 +200,7 @@ async fn a_token_changes_nothing_outside_of_what_it_is_narrowed_to() {
 }
 
 #[tokio::test]
-async fn a_memory_of_another_organisation_is_as_one_that_is_not() {
+async fn bulk_update_reports_memory_of_another_org_as_not_found() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let provisioning = world.service.provisioning();

@@ -1,11 +1,11 @@
-//! Exactly once: replays, crashes in between, and calls that cross.
+//! Tests of idempotent bulk updates: replays, crashes and concurrent calls.
 
 use std::sync::Arc;
 
-use knowledge_core::access::{Credential, Narrowing};
+use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::internals::keys;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::{BulkResult, EventType, ReviewStatus, SensitivityLabel};
-use knowledge_core::internals::keys;
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
 use crate::make::{MEMBER, MILLISECOND, VIEWER, code, review, sensitivity};
@@ -19,14 +19,14 @@ fn replay_of(result: &BulkResult) -> BulkResult {
 }
 
 #[tokio::test]
-async fn the_same_request_again_is_replayed_and_changes_nothing() {
+async fn bulk_update_replays_same_request() {
     let world = World::new().await;
     let mut ids = world.memories(170).await;
     ids.push(knowledge_core::model::MemoryId(uuid::Uuid::nil()));
     let change = sensitivity(SensitivityLabel::Confidential);
     let again = || world.bulk_with_key(&world.owner, "k", &ids, change.clone());
     let first = again().await.unwrap();
-    // What became of the memories since does not show.
+    // A replay does not show later changes of the memories.
     let lowered = sensitivity(SensitivityLabel::Public);
     world.bulk(&world.owner, &ids, lowered).await.unwrap();
     let contents = world.contents().await;
@@ -35,7 +35,7 @@ async fn the_same_request_again_is_replayed_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_stands_for_one_request() {
+async fn idempotency_key_is_bound_to_one_request() {
     let world = World::new().await;
     let ids = world.memories(2).await;
     let change = sensitivity(SensitivityLabel::Confidential);
@@ -48,7 +48,7 @@ async fn a_key_stands_for_one_request() {
 }
 
 #[tokio::test]
-async fn a_refused_request_keeps_no_key() {
+async fn rejected_request_stores_no_idempotency_key() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let unknown = knowledge_core::model::MemoryChange {
@@ -65,7 +65,7 @@ async fn a_refused_request_keeps_no_key() {
 }
 
 #[tokio::test]
-async fn a_key_is_kept_for_a_day_to_the_moment() {
+async fn idempotency_key_expires_after_exactly_a_day() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let change = sensitivity(SensitivityLabel::Confidential);
@@ -81,7 +81,7 @@ async fn a_key_is_kept_for_a_day_to_the_moment() {
 }
 
 #[tokio::test]
-async fn how_long_a_key_is_kept_can_be_configured() {
+async fn idempotency_retention_is_configurable() {
     let world = World::with(|options| options.limits.idempotency_retention = MILLISECOND).await;
     let ids = world.memories(1).await;
     let again = || {
@@ -98,18 +98,18 @@ async fn how_long_a_key_is_kept_can_be_configured() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_workspace_is_not_shown_what_was_changed() {
+async fn replay_is_denied_to_token_of_another_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let admin = world.member(crate::make::ADMIN).await;
-    let narrowed = async |workspace| {
-        let narrowing = Narrowing {
+    let scoped = async |workspace| {
+        let scope = TokenScope {
             workspaces: Some(vec![workspace]),
-            ..Narrowing::default()
+            ..TokenScope::default()
         };
-        Credential::from(world.token(admin, narrowing).await.secret)
+        Credential::from(world.token(admin, scope).await.secret)
     };
-    let (here, there) = (narrowed(world.workspace.id).await, narrowed(sales).await);
+    let (here, there) = (scoped(world.workspace.id).await, scoped(sales).await);
     let everywhere = world.trusted(admin);
     let mut ids = world.memories(1).await;
     ids.extend(world.memories_in(sales, 1).await);
@@ -126,14 +126,14 @@ async fn a_token_of_another_workspace_is_not_shown_what_was_changed() {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_a_member_whatever_the_token() {
+async fn idempotency_key_belongs_to_member_not_token() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let member = world.member(MEMBER).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     let mut callers = Vec::new();
     for _ in 0..2 {
-        let issued = world.token(member, Narrowing::default()).await;
+        let issued = world.token(member, TokenScope::default()).await;
         callers.push(Credential::from(issued.secret));
     }
     callers.push(world.trusted(member));
@@ -156,7 +156,7 @@ async fn a_key_belongs_to_a_member_whatever_the_token() {
 }
 
 #[tokio::test]
-async fn who_lost_the_right_is_refused_before_anything_is_replayed() {
+async fn replay_is_denied_after_loss_of_permission() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let member = world.member(MEMBER).await;
@@ -176,9 +176,9 @@ async fn who_lost_the_right_is_refused_before_anything_is_replayed() {
     assert!(again().await.unwrap().replayed);
 }
 
-/// Whatever becomes of the one commit, the call repeated by its caller until it succeeds changes the data once.
+/// A client that repeats its call until it succeeds changes the data once, whatever the fault.
 #[tokio::test]
-async fn a_crash_at_the_commit_leaves_all_or_nothing() {
+async fn crash_at_commit_leaves_all_or_nothing() {
     use CommitFault::{Conflict, Full, LostApplied, LostAppliedLater, LostNotApplied, Unavailable};
     for fault in [
         Conflict,
@@ -228,7 +228,7 @@ async fn a_crash_at_the_commit_leaves_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_that_closes_at_the_commit_has_half_of_nothing() {
+async fn store_closed_at_commit_has_no_partial_update() {
     let world = World::new().await;
     let ids = world.memories(3).await;
     let before = world.contents().await;
@@ -242,9 +242,9 @@ async fn a_store_that_closes_at_the_commit_has_half_of_nothing() {
     assert_eq!(world.contents().await, before);
 }
 
-/// Of many calls with one key at once, over a store that conflicts and loses answers, one changes the data.
+/// The store conflicts and leaves outcomes unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_calls_with_one_key_change_the_data_once() {
+async fn concurrent_calls_with_one_key_change_data_once() {
     let world = World::heard().await;
     let ids = world.memories(20).await;
     let rates = FaultRates {
@@ -279,9 +279,9 @@ async fn concurrent_calls_with_one_key_change_the_data_once() {
     assert_eq!(world.events_of(EventType::MemoryUpdated).await.len(), 1);
 }
 
-/// What others do between the reads and the commit is seen.
+/// A change between the reads and the commit is detected.
 #[tokio::test]
-async fn a_change_that_crosses_is_decided_anew() {
+async fn concurrent_change_causes_a_retry() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let other = world.served_with(FaultPlan::none()).await;

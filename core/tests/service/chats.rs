@@ -1,9 +1,9 @@
-//! Chat sessions and their messages.
+//! Tests of chat sessions and their messages.
 
+use knowledge_core::internals::keys;
 use knowledge_core::limits::CONTENT_BYTES_MAX;
 use knowledge_core::model::{ChatId, WorkspaceId};
 use knowledge_core::service::{ChatMessage, PageRequest};
-use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{MINUTE, VIEWER, code, problem};
@@ -30,7 +30,7 @@ async fn new_chat(world: &World) -> ChatId {
 }
 
 #[tokio::test]
-async fn a_message_is_kept_and_moves_its_chat() {
+async fn chat_message_is_stored_and_moves_its_chat() {
     let world = World::new().await;
     let chat = new_chat(&world).await;
     world.time.pass(MINUTE);
@@ -45,14 +45,14 @@ async fn a_message_is_kept_and_moves_its_chat() {
     let shown = world.dashboard().await.recent_chats;
     assert_eq!(shown.len(), 1, "the chat stands there once");
     assert_eq!(shown[0].last_message_at, world.time.now());
-    // In the same millisecond too.
+    // The same applies within one millisecond.
     post(&world, chat, "Again.").await.unwrap();
     let shown = world.dashboard().await.recent_chats;
     assert_eq!((shown.len(), &*shown[0].snippet), (1, "Again."));
 }
 
 #[tokio::test]
-async fn bad_values_are_refused() {
+async fn chat_rejects_invalid_values() {
     let world = World::new().await;
     let chat = new_chat(&world).await;
     assert_eq!(problem(post(&world, chat, "").await), "content too_small");
@@ -75,7 +75,7 @@ async fn bad_values_are_refused() {
 }
 
 #[tokio::test]
-async fn a_chat_is_of_its_workspace() {
+async fn chat_belongs_to_its_workspace() {
     let world = World::new().await;
     let chat = new_chat(&world).await;
     let sales = world.workspace("sales").await;
@@ -97,7 +97,7 @@ async fn a_chat_is_of_its_workspace() {
 }
 
 #[tokio::test]
-async fn writing_needs_its_action() {
+async fn chat_requires_its_action_to_write() {
     let world = World::new().await;
     let chat = new_chat(&world).await;
     let viewer = world.caller(VIEWER).await;
@@ -113,9 +113,9 @@ async fn writing_needs_its_action() {
     assert_eq!(code(posted), "forbidden");
 }
 
-/// A clock that went back does not make a chat stand there twice.
+/// The chat is not listed twice although the clock went back.
 #[tokio::test]
-async fn a_message_of_an_earlier_time_moves_its_chat_too() {
+async fn chat_message_with_earlier_time_moves_its_chat() {
     let world = World::new().await;
     let chat = new_chat(&world).await;
     world.time.set(world.time.now().minus(MINUTE));
@@ -125,7 +125,7 @@ async fn a_message_of_an_earlier_time_moves_its_chat_too() {
 }
 
 #[tokio::test]
-async fn chats_are_listed_from_the_newest_and_messages_from_the_oldest() {
+async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     let world = World::new().await;
     let workspace = world.workspace.id;
     let mut chats = Vec::new();
@@ -175,7 +175,7 @@ async fn chats_are_listed_from_the_newest_and_messages_from_the_oldest() {
 }
 
 #[tokio::test]
-async fn a_chat_is_found_in_its_own_workspace_alone() {
+async fn chat_is_found_only_in_its_own_workspace() {
     let world = World::new().await;
     let (chat, sales) = (new_chat(&world).await, world.workspace("sales").await);
     let page = PageRequest::default();
@@ -186,7 +186,7 @@ async fn a_chat_is_found_in_its_own_workspace_alone() {
         .list_chat_messages(&world.owner, sales, chat, &page)
         .await;
     assert_eq!(code(listed), "not_found");
-    // A viewer reads what the dashboard shows the beginning of.
+    // A viewer may read a chat, as its snippet is on the dashboard.
     let viewer = world.caller(VIEWER).await;
     let read = world.service.chat(&viewer, world.workspace.id, chat).await;
     assert_eq!(read.unwrap().id, chat);

@@ -1,9 +1,9 @@
-//! Citation subscriptions.
+//! Tests of citation subscriptions.
 
 use knowledge_core::access::Credential;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{CitationSubscription, NewCitationSubscription, RecallId};
 use knowledge_core::service::PageRequest;
-use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{DAY, MEMBER, OWNER, VIEWER, code, new_member, new_recall, problem};
@@ -38,7 +38,7 @@ async fn subscribe(
 const URL: &str = "https://example.com/citations";
 
 #[tokio::test]
-async fn a_subscription_has_a_secret_of_its_own() {
+async fn subscription_has_its_own_secret() {
     let world = World::new().await;
     let recall = recall(&world).await;
     let first = subscribe(&world, &world.owner, recall, URL).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_subscription_has_a_secret_of_its_own() {
 }
 
 #[tokio::test]
-async fn addresses_without_encryption_are_for_those_who_allow_them() {
+async fn subscription_to_http_url_requires_operator_permission() {
     let world = World::new().await;
     let recall_id = recall(&world).await;
     let plain = "http://example.com/";
@@ -75,7 +75,7 @@ async fn addresses_without_encryption_are_for_those_who_allow_them() {
 }
 
 #[tokio::test]
-async fn the_recall_has_to_exist_and_the_caller_to_be_allowed() {
+async fn subscription_requires_existing_recall_and_permission() {
     let world = World::new().await;
     let unknown = RecallId(Uuid::nil());
     assert_eq!(
@@ -104,7 +104,7 @@ async fn the_recall_has_to_exist_and_the_caller_to_be_allowed() {
 }
 
 #[tokio::test]
-async fn a_recall_has_so_many_subscriptions_and_no_more() {
+async fn subscriptions_per_recall_are_limited() {
     let world = World::with(|options| options.limits.subscriptions_per_recall_max = 1).await;
     let recall = recall(&world).await;
     subscribe(&world, &world.owner, recall, URL).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_recall_has_so_many_subscriptions_and_no_more() {
 }
 
 #[tokio::test]
-async fn subscriptions_are_listed_read_and_ended_without_their_secrets() {
+async fn subscriptions_are_listed_read_and_ended_without_secrets() {
     let world = World::new().await;
     let (recall, other) = (recall(&world).await, recall(&world).await);
     let mut made = Vec::new();
@@ -158,7 +158,7 @@ async fn subscriptions_are_listed_read_and_ended_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn what_another_member_subscribed_to_is_changed_by_those_who_manage_webhooks_alone() {
+async fn subscription_of_another_member_requires_webhook_manage() {
     let world = World::new().await;
     let recall = recall(&world).await;
     let (subscriber, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
@@ -175,7 +175,7 @@ async fn what_another_member_subscribed_to_is_changed_by_those_who_manage_webhoo
             .delete_citation_subscription(caller, made.id)
             .await
     };
-    let lacks = "this needs the action webhook:manage";
+    let lacks = "missing permission webhook:manage";
     let before = world.contents().await;
     assert_eq!(rotate(&other).await.unwrap_err().to_string(), lacks);
     assert_eq!(end(&other).await.unwrap_err().to_string(), lacks);
@@ -193,7 +193,7 @@ async fn what_another_member_subscribed_to_is_changed_by_those_who_manage_webhoo
 }
 
 #[tokio::test]
-async fn a_new_secret_is_shown_once_and_the_old_one_counts_for_a_day() {
+async fn rotated_subscription_secret_is_shown_once_and_old_one_kept() {
     let world = World::new().await;
     let recall = recall(&world).await;
     let made = subscribe(&world, &world.owner, recall, URL).await.unwrap();
@@ -208,7 +208,7 @@ async fn a_new_secret_is_shown_once_and_the_old_one_counts_for_a_day() {
     assert_eq!(rotated.previous_secret_expires_at, until);
     let found = world.service.citation_subscription(&world.owner, made.id);
     assert_eq!(found.await.unwrap().signing_secret, None);
-    // Neither secret stands anywhere in the open.
+    // The store contains neither secret in plain text.
     let secrets = [made.signing_secret.unwrap(), rotated.signing_secret];
     for (key, value) in world.contents().await {
         let text = String::from_utf8_lossy(&value).into_owned();

@@ -1,9 +1,9 @@
-//! Connectors: listed, read, changed and deleted.
+//! Tests of connectors: list, read, update and delete.
 
 use knowledge_core::Error;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, EventType};
 use knowledge_core::service::{AuditAction, ConnectorDetails, ConnectorUpdate, PageRequest};
-use knowledge_core::internals::keys;
 
 use crate::audit::{entries, entry_of};
 use crate::make::{HOUR, MEMBER, MINUTE, SUCCESS, code, failure, new_connector, problem};
@@ -30,7 +30,7 @@ async fn update(
 }
 
 #[tokio::test]
-async fn a_list_shows_each_with_how_it_is() {
+async fn connector_list_shows_health() {
     let world = World::new().await;
     let (first, second) = (connector(&world).await, connector(&world).await);
     let workspace = world.workspace.id;
@@ -61,7 +61,7 @@ async fn a_list_shows_each_with_how_it_is() {
         let read = world.service.connector(&world.owner, workspace, id).await;
         assert_eq!(read.unwrap(), found);
     }
-    // Those of another workspace are its own.
+    // A connector of another workspace is not listed.
     let sales = world.workspace("sales").await;
     let elsewhere = world.service.list_connectors(&world.owner, sales, &page);
     assert_eq!(elsewhere.await.unwrap().data, []);
@@ -70,7 +70,7 @@ async fn a_list_shows_each_with_how_it_is() {
 }
 
 #[tokio::test]
-async fn an_update_sets_what_it_names_and_nothing_else() {
+async fn connector_update_changes_only_named_fields() {
     let world = World::new().await;
     let id = connector(&world).await;
     let before = update(&world, id, ConnectorUpdate::default())
@@ -109,7 +109,7 @@ async fn an_update_sets_what_it_names_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_shorter_interval_makes_it_stale_and_says_so() {
+async fn connector_with_shorter_interval_becomes_stale() {
     let world = World::heard().await;
     let (id, workspace) = (connector(&world).await, world.workspace.id);
     let reported = world
@@ -130,7 +130,7 @@ async fn a_shorter_interval_makes_it_stale_and_says_so() {
 }
 
 #[tokio::test]
-async fn bad_values_are_refused_all_at_once() {
+async fn connector_update_reports_all_problems_at_once() {
     let world = World::new().await;
     let id = connector(&world).await;
     let bad = ConnectorUpdate {
@@ -145,7 +145,7 @@ async fn bad_values_are_refused_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_deleted_connector_is_gone_and_its_place_is_free() {
+async fn deleted_connector_is_gone_and_releases_its_quota() {
     let world = World::with(|options| options.limits.connectors_per_workspace_max = 1).await;
     let (id, workspace) = (connector(&world).await, world.workspace.id);
     let delete = async || {
@@ -165,7 +165,7 @@ async fn a_deleted_connector_is_gone_and_its_place_is_free() {
     assert_eq!(world.counter(counter).await, 0);
     let entry = entry_of(&world, AuditAction::ConnectorDelete).await;
     assert_eq!((entry.before.is_some(), entry.after), (true, None));
-    // The looks at it that were planned find nothing, and end.
+    // Its scheduled tasks find nothing, and end.
     world.time.pass(3 * HOUR);
     world.maintain().await;
     assert!(world.service.verify().await.unwrap().differences.is_empty());
@@ -173,7 +173,7 @@ async fn a_deleted_connector_is_gone_and_its_place_is_free() {
 }
 
 #[tokio::test]
-async fn members_do_not_manage_connectors() {
+async fn connectors_are_not_managed_by_members() {
     let world = World::new().await;
     let (id, workspace) = (connector(&world).await, world.workspace.id);
     let member = world.caller(MEMBER).await;

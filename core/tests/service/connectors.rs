@@ -1,4 +1,4 @@
-//! Connectors: their statuses and the moments at which those change.
+//! Tests of the statuses of connectors, and of the times at which these change.
 
 use knowledge_core::model::{ConnectorHealth, ConnectorId, ConnectorStatus, EventType};
 use knowledge_core::service::{NewConnector, SyncOutcome, SyncReport};
@@ -43,7 +43,7 @@ fn refused() -> SyncReport {
     }
 }
 
-/// The statuses announced so far, in their order.
+/// Returns the announced statuses, in order.
 async fn announced(world: &World) -> Vec<(String, String)> {
     let mut events = world.events_of(EventType::ConnectorStatusChanged).await;
     events.sort_by_key(|event| event.timestamp);
@@ -55,7 +55,7 @@ async fn announced(world: &World) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_connector_shows_what_it_was_made_with() {
+async fn connector_shows_values_it_was_created_with() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     let health = health(&world).await;
@@ -77,7 +77,7 @@ async fn a_connector_shows_what_it_was_made_with() {
 }
 
 #[tokio::test]
-async fn a_report_shows_on_the_dashboard() {
+async fn connector_report_appears_on_dashboard() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     let first = world.time.now();
@@ -118,7 +118,7 @@ async fn a_report_shows_on_the_dashboard() {
 }
 
 #[tokio::test]
-async fn three_failures_in_a_row_are_failing_and_a_success_ends_that() {
+async fn connector_fails_after_three_failures_until_a_success() {
     let world = World::new().await;
     let id = connector(&world, DAY).await;
     report(&world, id, SUCCESS).await;
@@ -141,7 +141,7 @@ async fn three_failures_in_a_row_are_failing_and_a_success_ends_that() {
 }
 
 #[tokio::test]
-async fn a_refused_account_needs_its_owner_until_something_else_happens() {
+async fn connector_needs_authentication_until_next_other_report() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     for _ in 0..4 {
@@ -160,7 +160,7 @@ async fn a_refused_account_needs_its_owner_until_something_else_happens() {
 }
 
 #[tokio::test]
-async fn a_paused_connector_is_paused_whatever_else() {
+async fn paused_connector_stays_paused_despite_reports() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     report(&world, id, refused()).await;
@@ -181,7 +181,7 @@ async fn a_paused_connector_is_paused_whatever_else() {
 }
 
 #[tokio::test]
-async fn a_connector_is_stale_after_two_intervals_to_the_moment() {
+async fn connector_is_stale_after_exactly_two_intervals() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     world.time.pass(10 * HOUR);
@@ -195,7 +195,7 @@ async fn a_connector_is_stale_after_two_intervals_to_the_moment() {
     assert_eq!(status(&world).await, ConnectorStatus::Healthy);
     world.time.pass(MILLISECOND);
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
-    // Failures do not make it fresh again.
+    // A failure leaves it stale.
     report(&world, id, failure("no answer")).await;
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
     report(&world, id, SUCCESS).await;
@@ -203,7 +203,7 @@ async fn a_connector_is_stale_after_two_intervals_to_the_moment() {
 }
 
 #[tokio::test]
-async fn errors_leave_the_window_hour_by_hour() {
+async fn connector_errors_leave_the_window_hour_by_hour() {
     let world = World::new().await;
     let id = connector(&world, 20 * DAY).await;
     let begin = world.time.now();
@@ -231,7 +231,7 @@ async fn errors_leave_the_window_hour_by_hour() {
 }
 
 #[tokio::test]
-async fn a_status_is_announced_when_it_changes_and_only_then() {
+async fn connector_status_is_announced_only_when_it_changes() {
     let world = World::heard().await;
     let id = connector(&world, HOUR).await;
     assert_eq!(announced(&world).await, []);
@@ -253,7 +253,7 @@ async fn a_status_is_announced_when_it_changes_and_only_then() {
 }
 
 #[tokio::test]
-async fn a_status_that_time_changes_is_announced_by_maintenance() {
+async fn connector_status_changed_by_time_is_announced_by_maintenance() {
     let world = World::heard().await;
     let id = connector(&world, HOUR).await;
     report(&world, id, SUCCESS).await;
@@ -269,9 +269,9 @@ async fn a_status_that_time_changes_is_announced_by_maintenance() {
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
 }
 
-/// Each report plans a look; those that a later one overtook plan no further ones.
+/// Each report schedules a task; those that a later report supersedes schedule no further one.
 #[tokio::test]
-async fn overtaken_looks_come_to_an_end() {
+async fn superseded_connector_tasks_end() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     let begin = world.time.now();
@@ -293,7 +293,7 @@ async fn overtaken_looks_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn an_error_that_leaves_the_window_is_announced_by_maintenance() {
+async fn connector_error_that_expires_is_announced_by_maintenance() {
     let world = World::heard().await;
     let id = connector(&world, 10 * DAY).await;
     report(&world, id, failure("no answer")).await;
@@ -307,7 +307,7 @@ async fn an_error_that_leaves_the_window_is_announced_by_maintenance() {
 }
 
 #[tokio::test]
-async fn bad_values_are_refused() {
+async fn connector_rejects_invalid_values() {
     let world = World::new().await;
     let bad = NewConnector {
         kind: String::new(),
@@ -331,7 +331,7 @@ async fn bad_values_are_refused() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_so_many_connectors_and_no_more() {
+async fn connectors_per_workspace_are_limited() {
     let world = World::with(|options| options.limits.connectors_per_workspace_max = 2).await;
     connector(&world, HOUR).await;
     connector(&world, HOUR).await;
@@ -350,7 +350,7 @@ async fn a_workspace_has_so_many_connectors_and_no_more() {
 }
 
 #[tokio::test]
-async fn members_report_and_administrators_manage() {
+async fn connectors_are_reported_by_members_and_managed_by_admins() {
     let world = World::new().await;
     let id = connector(&world, HOUR).await;
     let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);

@@ -1,9 +1,9 @@
-//! Tokens and sessions: when they are taken, what they are narrowed to, and revocations that cross a change.
+//! Tests of tokens and sessions: validity, scope, and revocations concurrent with a change.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
-use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing, Secret};
+use knowledge_core::access::{Action, Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::api::Api;
 use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
 use knowledge_core::service::{NewRecall, NewToken};
@@ -21,26 +21,26 @@ async fn chat(world: &World, caller: &Credential) -> Result<(), knowledge_core::
 }
 
 #[tokio::test]
-async fn a_token_is_taken_until_it_expires_to_the_moment() {
+async fn token_is_valid_until_exact_expiry() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
-    let issued = world.token(member, Narrowing::default()).await;
+    let issued = world.token(member, TokenScope::default()).await;
     assert_eq!(issued.record.expires_at, world.time.now().plus(HOUR));
     let caller = Credential::from(issued.secret);
     world.time.pass(HOUR - MILLISECOND);
     chat(&world, &caller).await.unwrap();
     world.time.pass(MILLISECOND);
     assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
-    // Swept, it is as unknown as before.
+    // Once purged, the token is as unknown as before.
     world.maintain().await;
     assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
 }
 
 #[tokio::test]
-async fn a_revoked_credential_is_refused() {
+async fn revoked_credential_is_rejected() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
-    let issued = world.token(member, Narrowing::default()).await;
+    let issued = world.token(member, TokenScope::default()).await;
     let provisioning = world.service.provisioning();
     let revoked = provisioning
         .revoke(world.org.id, issued.record.id)
@@ -67,12 +67,12 @@ async fn a_revoked_credential_is_refused() {
     );
 }
 
-/// A revocation that commits between the reads of a change and its commit: the change does not happen.
+/// A change does not happen if a revocation commits between its reads and its commit.
 #[tokio::test]
-async fn a_revocation_and_a_change_do_not_cross() {
+async fn revocation_prevents_concurrent_change() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
-    let issued = world.token(member, Narrowing::default()).await;
+    let issued = world.token(member, TokenScope::default()).await;
     let other = world.served_with(Default::default()).await;
     let id = issued.record.id;
     world.probe.before_commit(async move {
@@ -92,7 +92,7 @@ async fn a_revocation_and_a_change_do_not_cross() {
 }
 
 #[tokio::test]
-async fn a_demotion_and_a_change_do_not_cross() {
+async fn demotion_prevents_concurrent_change() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
     let caller = world.trusted(member);
@@ -116,7 +116,7 @@ async fn a_demotion_and_a_change_do_not_cross() {
 }
 
 #[tokio::test]
-async fn a_role_narrowed_and_a_change_do_not_cross() {
+async fn role_restriction_prevents_concurrent_change() {
     let world = World::new().await;
     let role = world
         .role(
@@ -142,10 +142,10 @@ async fn a_role_narrowed_and_a_change_do_not_cross() {
 }
 
 #[tokio::test]
-async fn a_token_does_no_work_of_a_session_nor_the_other_way_round() {
+async fn token_and_session_are_not_interchangeable() {
     let world = World::new().await;
     let admin = world.member(ADMIN).await;
-    let token = Credential::from(world.token(admin, Narrowing::default()).await.secret);
+    let token = Credential::from(world.token(admin, TokenScope::default()).await.secret);
     let session = Credential::from(world.session(admin).await.secret);
     let create = async |caller: &Credential, slug: &str| {
         let new = new_role(slug);
@@ -168,11 +168,11 @@ async fn a_token_does_no_work_of_a_session_nor_the_other_way_round() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_is_refused() {
+async fn unknown_credential_is_rejected() {
     let world = World::new().await;
-    let issued = world.token(world.owner_id, Narrowing::default()).await;
+    let issued = world.token(world.owner_id, TokenScope::default()).await;
     let text = issued.secret.expose();
-    // One other character, another organisation in the hint: another secret.
+    // Changing one character, or the organisation in the hint, yields another secret.
     let last = if text.ends_with('A') { 'E' } else { 'A' };
     let other = format!("{}{last}", &text[..text.len() - 1]);
     let hinted = text.replacen(&world.org.id.0.simple().to_string(), &"0".repeat(32), 1);
@@ -196,7 +196,7 @@ async fn what_is_unknown_is_refused() {
 }
 
 #[tokio::test]
-async fn a_trusted_caller_has_the_whole_role_of_its_member() {
+async fn trusted_caller_has_full_role_of_its_member() {
     let world = World::new().await;
     let admin = world.caller(ADMIN).await;
     chat(&world, &admin).await.unwrap();
@@ -209,15 +209,15 @@ async fn a_trusted_caller_has_the_whole_role_of_its_member() {
 }
 
 #[tokio::test]
-async fn a_token_narrowed_to_workspaces_does_nothing_elsewhere() {
+async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
-    let narrowing = Narrowing {
+    let scope = TokenScope {
         workspaces: Some(vec![sales]),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
     let admin = world.member(ADMIN).await;
-    let caller = Credential::from(world.token(admin, narrowing).await.secret);
+    let caller = Credential::from(world.token(admin, scope).await.secret);
     world
         .service
         .create_chat(&caller, sales, "Hi")
@@ -229,7 +229,7 @@ async fn a_token_narrowed_to_workspaces_does_nothing_elsewhere() {
         .dashboard_summary(&caller, world.workspace.id)
         .await;
     assert_eq!(code(dashboard), "forbidden");
-    // Nor for the organisation as a whole, and it says why.
+    // Nor is it accepted for the whole organisation, and the error says why.
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let refused = world
         .service
@@ -237,10 +237,7 @@ async fn a_token_narrowed_to_workspaces_does_nothing_elsewhere() {
         .await
         .unwrap_err();
     assert_eq!(refused.code(), "forbidden");
-    assert_eq!(
-        refused.to_string(),
-        "this credential is narrowed to other workspaces"
-    );
+    assert_eq!(refused.to_string(), "outside the scope of this credential");
     let files = knowledge_core::service::NewSource {
         name: "Files".to_owned(),
         kind: "drive".to_owned(),
@@ -252,14 +249,14 @@ async fn a_token_narrowed_to_workspaces_does_nothing_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_token_narrowed_to_actions_has_those_that_its_member_has() {
+async fn token_scoped_to_actions_has_only_actions_of_its_member() {
     let world = World::new().await;
-    let narrowing = Narrowing {
+    let scope = TokenScope {
         actions: Some(actions(&[Action::DashboardRead, Action::MemoryDelete])),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
     let member = world.member(MEMBER).await;
-    let caller = Credential::from(world.token(member, narrowing).await.secret);
+    let caller = Credential::from(world.token(member, scope).await.secret);
     world
         .service
         .dashboard_summary(&caller, world.workspace.id)
@@ -272,16 +269,16 @@ async fn a_token_narrowed_to_actions_has_those_that_its_member_has() {
 }
 
 #[tokio::test]
-async fn a_token_narrowed_to_an_audience_knows_of_nothing_else() {
+async fn token_scoped_to_audience_sees_nothing_else() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let recall = async |audience: &str| {
         let audience: AudienceLabel = audience.parse().unwrap();
-        let narrowing = Narrowing {
+        let scope = TokenScope {
             audience: Some(vec![audience]),
-            ..Narrowing::default()
+            ..TokenScope::default()
         };
-        let caller = Credential::from(world.token(world.owner_id, narrowing).await.secret);
+        let caller = Credential::from(world.token(world.owner_id, scope).await.secret);
         let new = NewRecall {
             query: "Where?".to_owned(),
             memory_ids: ids.clone(),
@@ -297,30 +294,30 @@ async fn a_token_narrowed_to_an_audience_knows_of_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_token_has_a_name_a_lifetime_and_a_member() {
+async fn token_requires_name_lifetime_and_member() {
     let world = World::new().await;
-    let issue = async |member, name: &str, lifetime, kind, narrowing| {
+    let issue = async |member, name: &str, lifetime, kind, scope| {
         let new = NewToken {
             member,
             kind,
             name: name.to_owned(),
-            narrowing,
+            scope,
             lifetime,
         };
         world.service.provisioning().issue(world.org.id, &new).await
     };
     let (owner, bearer) = (world.owner_id, CredentialKind::Bearer);
-    let whole = Narrowing::default;
-    let narrowed = || Narrowing {
+    let whole = TokenScope::default;
+    let scoped = || TokenScope {
         actions: Some(actions(&[])),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
-    issue(owner, "a", 10 * 365 * DAY, bearer, narrowed())
+    issue(owner, "a", 10 * 365 * DAY, bearer, scoped())
         .await
         .unwrap();
     let nobody = issue(MemberId(Uuid::nil()), "a", DAY, bearer, whole()).await;
     assert_eq!(code(nobody), "not_found");
-    for (name, lifetime, kind, narrowing, expected) in [
+    for (name, lifetime, kind, scope, expected) in [
         ("", DAY, bearer, whole(), "name too_small"),
         (
             "a",
@@ -340,18 +337,18 @@ async fn a_token_has_a_name_a_lifetime_and_a_member() {
             "a",
             DAY,
             CredentialKind::Session,
-            narrowed(),
+            scoped(),
             "narrowing invalid_value",
         ),
     ] {
-        let issued = issue(owner, name, lifetime, kind, narrowing).await;
+        let issued = issue(owner, name, lifetime, kind, scope).await;
         assert_eq!(crate::make::problem(issued), expected);
     }
 }
 
-/// However much a token is narrowed to, it fits into its record; what does not is refused as wrong.
+/// The largest accepted scope fits into its record; a larger one is reported as invalid.
 #[tokio::test]
-async fn a_narrowing_is_of_a_size_that_can_be_kept() {
+async fn token_scope_is_limited_to_storable_size() {
     let world = World::new().await;
     let issue = async |workspaces: usize, labels: usize| {
         let label = |number| format!("team:{number:0>64}").parse().unwrap();
@@ -359,7 +356,7 @@ async fn a_narrowing_is_of_a_size_that_can_be_kept() {
             member: world.owner_id,
             kind: CredentialKind::Bearer,
             name: "a".to_owned(),
-            narrowing: Narrowing {
+            scope: TokenScope {
                 workspaces: Some(vec![world.workspace.id; workspaces]),
                 actions: None,
                 audience: Some((0..labels).map(label).collect()),
@@ -376,10 +373,10 @@ async fn a_narrowing_is_of_a_size_that_can_be_kept() {
 }
 
 #[tokio::test]
-async fn whose_call_it_is_can_be_told_before_it_is_answered() {
+async fn caller_can_be_identified_before_the_call() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
-    let issued = world.token(member, Narrowing::default()).await;
+    let issued = world.token(member, TokenScope::default()).await;
     let api = Api::new(world.service.clone());
     let (memories, roles) = ("/v1/memories/bulk", "/v1/orgs/acme/custom-roles");
     let caller = async |path: &str, value: String| {
@@ -390,7 +387,7 @@ async fn whose_call_it_is_can_be_told_before_it_is_answered() {
     };
     let token = format!("Bearer {}", issued.secret.expose());
     assert_eq!(caller(memories, token.clone()).await, Some(member));
-    // This operation takes a session, and so nobody is recognised by a token there.
+    // This operation requires a session, so a token identifies no caller.
     assert_eq!(caller(roles, token.clone()).await, None);
     assert_eq!(api.caller(memories, &HeaderMap::new()).await, None);
     let other = Secret::generate(CredentialKind::Bearer, world.org.id, world.service.env());

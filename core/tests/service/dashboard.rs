@@ -1,11 +1,11 @@
-//! The dashboard: what it shows, what it costs and when its entity tag changes.
+//! Tests of the dashboard: content, cost and entity tag.
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     BulkUpdate, ChecklistTier, ConnectorStatus, DashboardSummary, MemberKind, NewWebhook,
     ReviewStatus,
 };
 use knowledge_core::service::{NewMember, SNIPPET_CHARS_MAX, SyncReport};
-use knowledge_core::internals::keys;
 use knowledge_core::store::StoreExt;
 
 use crate::make::{
@@ -25,7 +25,7 @@ fn completed(dashboard: &DashboardSummary) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_new_workspace_shows_what_it_is_and_what_to_do() {
+async fn dashboard_of_new_workspace_shows_checklist() {
     let world = World::new().await;
     let dashboard = world.dashboard().await;
     assert_eq!(dashboard.workspace.id, world.workspace.id);
@@ -73,10 +73,10 @@ async fn a_new_workspace_shows_what_it_is_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn each_step_is_completed_by_the_facts() {
+async fn dashboard_steps_are_completed_by_state() {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-    // A service account is no teammate.
+    // A service account is not a teammate.
     let bot = NewMember {
         kind: MemberKind::ServiceAccount,
         ..new_member("bot", MEMBER)
@@ -127,7 +127,7 @@ async fn each_step_is_completed_by_the_facts() {
         .unwrap();
     expected.push("clear_review_backlog");
     assert_eq!(completed(&world.dashboard().await), expected);
-    // What is undone is open again.
+    // An undone step is open again.
     world
         .bulk(owner, &ids[..1], review(ReviewStatus::Pending))
         .await
@@ -135,14 +135,14 @@ async fn each_step_is_completed_by_the_facts() {
     expected.pop();
     assert_eq!(completed(&world.dashboard().await), expected);
 
-    // Another workspace has steps of its own; the teammates are the same.
+    // Another workspace has its own steps; the teammates are the same.
     let sales = world.workspace("sales").await;
     let other = service.dashboard_summary(owner, sales).await.unwrap().value;
     assert_eq!(completed(&other), ["invite_teammate"]);
 }
 
 #[tokio::test]
-async fn the_last_ingest_is_the_last_that_brought_something() {
+async fn dashboard_last_ingest_is_last_non_empty_one() {
     let world = World::new().await;
     let named = knowledge_core::service::NewMemory {
         source_key: Some("page/1".to_owned()),
@@ -162,7 +162,7 @@ async fn the_last_ingest_is_the_last_that_brought_something() {
 }
 
 #[tokio::test]
-async fn recent_chats_are_the_ten_newest_by_their_last_message() {
+async fn dashboard_shows_ten_chats_with_newest_messages() {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let mut chats = Vec::new();
@@ -211,12 +211,10 @@ async fn fill(world: &World, count: usize) {
     assert_eq!(usize::try_from(stored).unwrap(), count);
 }
 
-/// The calls of the store that a dashboard takes.
+/// Number of store reads of one dashboard.
 const READS: u64 = 6;
 
-async fn reads_of_a_dashboard(
-    memories: usize,
-) -> (Reads, knowledge_store::faults::CallCounts) {
+async fn reads_of_a_dashboard(memories: usize) -> (Reads, knowledge_store::faults::CallCounts) {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     service
@@ -250,13 +248,13 @@ async fn reads_of_a_dashboard(
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_memories_cost_a_dashboard_no_key_more_than_a_thousand() {
+async fn dashboard_cost_is_independent_of_memory_count() {
     let (few, few_counts) = reads_of_a_dashboard(1_000).await;
     let (many, many_counts) = reads_of_a_dashboard(100_000).await;
     assert_eq!(few.count(), many.count());
     assert_eq!(few_counts, many_counts);
     assert!(many.count() < 40, "{} keys", many.count());
-    // The credential, its member and the workspace, their check at the end, and the dashboard in one call.
+    // Credential, member and workspace, the final check of these, and the dashboard in one read.
     assert_eq!(many_counts.reads, READS);
     for family in ["memory", "content", "workspace_memory", "source_key"] {
         assert!(!many.touch(family), "{family}");
@@ -264,9 +262,9 @@ async fn a_hundred_thousand_memories_cost_a_dashboard_no_key_more_than_a_thousan
     assert!(many.touch("memory_count"), "the probe sees what is read");
 }
 
-/// Whatever is committed while it is read is in its counts and in its lists, or in neither.
+/// A commit during the read is in both the counts and the lists, or in neither.
 #[tokio::test]
-async fn dashboard_is_of_one_moment() {
+async fn dashboard_is_consistent_snapshot() {
     let world = World::new().await;
     let memories = world.memories(2).await;
     let (service, owner) = (world.service.clone(), world.owner.clone());
@@ -290,7 +288,7 @@ async fn dashboard_is_of_one_moment() {
     assert_eq!(summary.review_backlog_count, 0);
 }
 
-/// The dashboard and its entity tag.
+/// Returns the dashboard and its entity tag.
 async fn tagged(world: &World) -> (DashboardSummary, String) {
     let summary = world
         .service
@@ -301,7 +299,7 @@ async fn tagged(world: &World) -> (DashboardSummary, String) {
 }
 
 #[tokio::test]
-async fn the_entity_tag_changes_with_every_answer_and_stays_without() {
+async fn dashboard_etag_changes_exactly_with_its_content() {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let before = std::cell::RefCell::new(tagged(&world).await);
@@ -357,14 +355,14 @@ async fn the_entity_tag_changes_with_every_answer_and_stays_without() {
     world.member(MEMBER).await;
     expect_change("a teammate").await;
 
-    // What the dashboard does not show does not change its tag.
+    // Data outside the dashboard does not change its tag.
     let sales = world.workspace("sales").await;
     world.memories_in(sales, 1).await;
     assert_eq!(tagged(&world).await, *before.borrow());
 }
 
 #[tokio::test]
-async fn time_alone_changes_the_answer_and_its_entity_tag_at_the_same_moment() {
+async fn dashboard_etag_changes_with_passing_time_as_content_does() {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let connector = service
@@ -388,7 +386,7 @@ async fn time_alone_changes_the_answer_and_its_entity_tag_at_the_same_moment() {
     let degraded = tagged(&world).await;
     assert_eq!(status(&degraded.0), (ConnectorStatus::Degraded, 1));
 
-    // The error leaves the window with its hour; then the connector grows stale.
+    // The error leaves the window with its hour; then the connector becomes stale.
     let leaves = begin.minus(30 * MINUTE).plus(DAY + HOUR);
     let stale_at = begin.plus(2 * DAY);
     let healthy = {
@@ -410,7 +408,7 @@ async fn time_alone_changes_the_answer_and_its_entity_tag_at_the_same_moment() {
 }
 
 #[tokio::test]
-async fn a_workspace_of_another_organisation_is_not_there() {
+async fn dashboard_of_another_org_is_not_found() {
     let world = World::new().await;
     let stranger = new_member("eve", crate::make::OWNER);
     let provisioning = world.service.provisioning();

@@ -1,7 +1,7 @@
-//! What is cleared away of deliveries, whatever is damaged among it and whatever cuts the clearing.
+//! Tests of the purge of deliveries, with damaged entries and interrupted commits.
 
-use knowledge_core::model::{DeliveryStatus, EndpointId, EventType, Webhook};
 use knowledge_core::internals::keys;
+use knowledge_core::model::{DeliveryStatus, EndpointId, EventType, Webhook};
 use knowledge_core::store::{Key, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::dispatching::{answer, endpoint, webhook};
 use crate::make::{DAY, HOUR, MILLISECOND};
 use crate::world::World;
 
-/// The families of which every entry is of some delivery.
+/// The families whose entries all belong to a delivery.
 const FAMILIES: [&str; 6] = [
     "delivery",
     "delivery_id",
@@ -41,7 +41,7 @@ async fn delete(world: &World, webhook: &Webhook) {
 }
 
 #[tokio::test]
-async fn what_was_redelivered_late_is_swept_when_it_is_done() {
+async fn late_redelivery_is_purged_once_completed() {
     let world = World::new().await;
     let retention = world.service.limits().delivery_retention;
     let to = webhook(&world).await;
@@ -55,7 +55,7 @@ async fn what_was_redelivered_late_is_swept_when_it_is_done() {
     assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
     world.time.pass(HOUR);
     world.maintain().await;
-    // It is still there, and made.
+    // The delivery is still stored, and pending.
     world.assert_whole().await;
     let claimed = world.claim_one().await;
     assert_eq!(claimed.request.id, id);
@@ -65,18 +65,18 @@ async fn what_was_redelivered_late_is_swept_when_it_is_done() {
     assert_eq!(world.family("delivery").await.len(), 1);
     world.time.pass(MILLISECOND);
     world.maintain().await;
-    // The turn may come in vain once.
+    // The ready entry may be stale once.
     assert_eq!(world.claim().await.deliveries, []);
     assert_eq!(world.family("event").await, []);
     assert_eq!(world.planned().await, 0);
     assert_nothing_is_left(&world).await;
 }
 
-/// Damages a delivery of an endpoint at this status.
+/// Corrupts a delivery of an endpoint with this status.
 async fn damage(world: &World, of: &Webhook, status: &str) {
     let endpoint = EndpointId::from(of.id);
     let is_of = |key: &Key, value: &[u8]| {
-        // Another may be damaged already.
+        // Another delivery may already be corrupt.
         let stored: Value = serde_json::from_slice(value).unwrap_or_default();
         keys::deliveries(world.org.id, endpoint).contains(key)
             && stored["delivery"]["status"] == status
@@ -88,7 +88,7 @@ async fn damage(world: &World, of: &Webhook, status: &str) {
 }
 
 #[tokio::test]
-async fn damaged_deliveries_go_with_their_endpoint() {
+async fn corrupt_deliveries_are_deleted_with_their_endpoint() {
     let world = World::new().await;
     let deleted = webhook(&world).await;
     world.announce(&deleted, 3).await;
@@ -108,7 +108,7 @@ async fn damaged_deliveries_go_with_their_endpoint() {
 }
 
 #[tokio::test]
-async fn damaged_deliveries_go_with_their_event() {
+async fn corrupt_deliveries_are_purged_with_their_event() {
     let world = World::new().await;
     let damaged = world.webhook(EventType::ChunkCreated).await;
     world.webhook(EventType::ChunkCreated).await;
@@ -126,7 +126,7 @@ async fn damaged_deliveries_go_with_their_event() {
 }
 
 #[tokio::test]
-async fn clearing_that_is_cut_at_any_commit_goes_on() {
+async fn interrupted_purge_resumes_after_any_commit() {
     let world = World::new().await;
     let deleted = webhook(&world).await;
     world.announce(&deleted, 420).await;
@@ -154,7 +154,7 @@ async fn clearing_that_is_cut_at_any_commit_goes_on() {
             assert_eq!(next.family("event").await.len(), 420);
             assert_nothing_is_left(&next).await;
         }
-        // Three steps, and after each its entry is put behind the others or taken away.
+        // Three steps, each followed by a commit that requeues or removes its task.
         assert!(cut >= 6, "{cut}");
     }
     let kept = world

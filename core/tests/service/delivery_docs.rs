@@ -1,4 +1,4 @@
-//! What the documentation shows of deliveries is what is sent.
+//! Test of the documented event bodies against those sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::world::World;
 
 const DOCS: &str = include_str!("../../../docs/webhooks.md");
 
-/// The examples of bodies, by type.
+/// Returns the documented examples of bodies, by event type.
 fn documented() -> BTreeMap<String, Value> {
     let blocks = DOCS.split("```json\n").skip(1);
     let examples = blocks.map(|block| {
@@ -26,7 +26,7 @@ fn documented() -> BTreeMap<String, Value> {
     examples.collect()
 }
 
-/// The names of all fields with the types of their values; texts with what they are.
+/// Returns the names of all fields with the types of their values; texts with their formats.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -45,7 +45,7 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// Does what is announced, with a webhook for each type of event. Returns what is sent of it, by type.
+/// Triggers each announced event with a webhook for its type; returns the sent bodies, by type.
 async fn sent(world: &World) -> BTreeMap<String, Vec<Value>> {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let mut pinged = None;
@@ -95,7 +95,7 @@ async fn sent(world: &World) -> BTreeMap<String, Vec<Value>> {
 }
 
 #[tokio::test]
-async fn the_examples_of_bodies_are_like_what_is_sent() {
+async fn documented_event_bodies_match_those_sent() {
     let world = World::new().await;
     let (documented, sent) = (documented(), sent(&world).await);
     let is_like = |example: &Value, bodies: &[Value]| {
@@ -109,7 +109,7 @@ async fn the_examples_of_bodies_are_like_what_is_sent() {
             "{event_type}: {example} {bodies:#?}"
         );
     }
-    // The document says of these that they are alike.
+    // The document describes these types as alike.
     for event_type in ["chunk.deleted", "memory.updated"] {
         let bodies = &sent[event_type];
         assert!(

@@ -1,16 +1,16 @@
-//! What is kept of events and their deliveries, for how long, and what goes with a deleted endpoint.
+//! Tests of the retention of events and deliveries, and of the deletion of endpoints.
 
 use std::time::Duration;
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{EventType, SensitivityLabel};
 use knowledge_core::service::PageRequest;
-use knowledge_core::internals::keys;
 
 use crate::dispatching::{answer, endpoint};
 use crate::make::{ACME, DAY, MEMBER, MILLISECOND};
 use crate::world::World;
 
-/// The families that hold what is on its way or was.
+/// The families that store pending and past deliveries.
 const FAMILIES: [&str; 9] = [
     "outbox",
     "expansion",
@@ -24,7 +24,7 @@ const FAMILIES: [&str; 9] = [
 ];
 
 impl World {
-    /// How many entries there are of events and deliveries, by family.
+    /// Returns the number of stored entries of events and deliveries, by family.
     async fn left(&self) -> Vec<(&'static str, usize)> {
         let mut left = Vec::new();
         for family in FAMILIES {
@@ -36,7 +36,7 @@ impl World {
         left
     }
 
-    /// Delivers everything that is due, each with this answer.
+    /// Delivers everything due, with this response to each.
     async fn deliver(&self, status: u16) {
         loop {
             let claimed = self.claim().await.deliveries;
@@ -57,7 +57,7 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn what_was_delivered_or_given_up_is_swept_after_its_retention() {
+async fn completed_deliveries_are_purged_after_retention() {
     let world = world().await;
     let told = world.webhook(EventType::ChunkCreated).await;
     let gone = world.webhook(EventType::MemoryUpdated).await;
@@ -94,7 +94,7 @@ async fn what_was_delivered_or_given_up_is_swept_after_its_retention() {
 }
 
 #[tokio::test]
-async fn what_is_still_under_way_is_not_swept() {
+async fn pending_deliveries_are_not_purged() {
     let world = world().await;
     world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
@@ -112,10 +112,10 @@ async fn what_is_still_under_way_is_not_swept() {
 }
 
 #[tokio::test]
-async fn of_a_deleted_endpoint_nothing_is_left() {
+async fn deleted_endpoint_leaves_no_deliveries() {
     let world = World::new().await;
     let deleted = world.webhook(EventType::ChunkCreated).await;
-    // More than one step of maintenance clears, and dead letters among them.
+    // Enough for several steps of maintenance, with some dead letters.
     world.announce(&deleted, 230).await;
     for status in [204, 410] {
         let claimed = world.claim().await.deliveries;
@@ -131,7 +131,7 @@ async fn of_a_deleted_endpoint_nothing_is_left() {
     done.await.unwrap();
     assert_eq!(world.family("endpoint").await, []);
     assert_eq!(world.family("endpoint_due").await, []);
-    // It is whole before it is cleared too: maintenance knows of it.
+    // The store is consistent even before maintenance has deleted them.
     world.assert_whole().await;
     world.maintain().await;
     assert_eq!(world.left().await, [("event", 230)]);
@@ -150,7 +150,7 @@ async fn of_a_deleted_endpoint_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn what_one_endpoint_leaves_does_not_touch_the_others() {
+async fn deleted_endpoint_does_not_affect_other_endpoints() {
     let world = World::new().await;
     let stays = world.webhook(EventType::ChunkCreated).await;
     let deleted = world.webhook(EventType::ChunkCreated).await;
@@ -173,7 +173,7 @@ async fn what_one_endpoint_leaves_does_not_touch_the_others() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_member_who_is_removed_is_given_up() {
+async fn deliveries_to_removed_member_are_discarded() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let recall = world.recall_of(&ids).await;

@@ -1,14 +1,15 @@
-//! Claims: who gets what, in which order, for how long.
+//! Tests of claims: selection, order and leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryFailureCode, DeliveryStatus, EndpointId, EventType, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ClaimedDelivery, DELIVERY_LEASE, Finished, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, PageRequest,
+    AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight,
+    PageRequest,
 };
-use knowledge_core::internals::keys;
 use knowledge_core::store::Key;
 use knowledge_store::faults::CallCounts;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use crate::make::{MILLISECOND, MINUTE};
 use crate::world::World;
 
 #[tokio::test]
-async fn what_is_due_is_claimed_signed_and_delivered() {
+async fn due_delivery_is_claimed_signed_and_delivered() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let delivery = world.announce(&webhook, 1).await.remove(0);
@@ -32,13 +33,13 @@ async fn what_is_due_is_claimed_signed_and_delivered() {
     assert!(signed_with(request, &[webhook.signing_secret.as_ref().unwrap()]) == [true]);
     world.assert_whole().await;
 
-    // Nobody else gets it before the lease lapses.
+    // No other claim gets it before the lease lapses.
     let again = world.claim().await;
     assert_eq!(again.deliveries, []);
     assert_eq!(again.next_due, Some(world.time.now().plus(DELIVERY_LEASE)));
     assert_eq!(
         world.finish(&claimed, &answer(204)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     let delivered = world.delivery(&webhook, delivery.id).await;
     assert_eq!(delivered.status, DeliveryStatus::Delivered);
@@ -53,7 +54,7 @@ async fn what_is_due_is_claimed_signed_and_delivered() {
 }
 
 #[tokio::test]
-async fn an_endpoint_has_eight_under_way_at_most() {
+async fn endpoint_has_at_most_eight_deliveries_in_flight() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 20).await;
@@ -72,22 +73,25 @@ async fn an_endpoint_has_eight_under_way_at_most() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_has_one_under_way() {
+async fn failing_endpoint_has_one_delivery_in_flight() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 20).await;
     let mut claimed = world.claim().await.deliveries;
     while let Some(failed) = claimed.pop() {
         let finished = world.finish(&failed, &answer(500)).await;
-        assert!(matches!(finished, Finished::Retry(_)));
+        assert!(matches!(finished, AttemptOutcome::Retry(_)));
         world.time.pass(MILLISECOND);
         let more = world.claim_beside(&under_way(&claimed)).await;
         assert_eq!(more.deliveries.len(), usize::from(claimed.is_empty()));
     }
-    // That one succeeds: the others come again, several at once.
+    // It succeeds, so several others follow at once.
     world.time.pass(DELIVERY_LEASE);
     let one = world.claim_one().await;
-    assert_eq!(world.finish(&one, &answer(200)).await, Finished::Delivered);
+    assert_eq!(
+        world.finish(&one, &answer(200)).await,
+        AttemptOutcome::Delivered
+    );
     world.time.pass(MILLISECOND);
     let several = world.claim().await.deliveries;
     assert_eq!(several.len(), IN_FLIGHT_PER_ENDPOINT_MAX);
@@ -95,7 +99,7 @@ async fn an_endpoint_that_fails_has_one_under_way() {
 }
 
 #[tokio::test]
-async fn a_claim_takes_no_more_than_there_is_room_for() {
+async fn claim_respects_capacity() {
     let world = World::new().await;
     for _ in 0..3 {
         let webhook = webhook(&world).await;
@@ -119,13 +123,13 @@ async fn a_claim_takes_no_more_than_there_is_room_for() {
 }
 
 #[tokio::test]
-async fn each_of_a_hundred_endpoints_has_its_turn_before_any_has_two() {
+async fn claims_rotate_among_endpoints() {
     let world = World::with(|options| options.limits.webhooks_per_workspace_max = 100).await;
     let mut webhooks = Vec::new();
     for _ in 0..100 {
         webhooks.push(webhook(&world).await);
     }
-    // The first have much to wait for, the last came last.
+    // The first endpoints have long queues, the last one arrived last.
     for (index, webhook) in webhooks.iter().enumerate() {
         world
             .announce(webhook, if index < 10 { 30 } else { 3 })
@@ -154,7 +158,7 @@ async fn each_of_a_hundred_endpoints_has_its_turn_before_any_has_two() {
 }
 
 #[tokio::test]
-async fn a_dead_endpoint_with_thousands_waiting_delays_nobody() {
+async fn dead_endpoint_with_long_queue_does_not_delay_others() {
     let world = World::new().await;
     let (dead, slow) = (webhook(&world).await, webhook(&world).await);
     world.announce(&slow, 10).await;
@@ -162,7 +166,7 @@ async fn a_dead_endpoint_with_thousands_waiting_delays_nobody() {
     let lone = webhook(&world).await;
     world.announce(&lone, 1).await;
     assert_eq!(world.undelivered().await, 10_011);
-    // The very next call brings what the others wait for.
+    // The very next claim returns the deliveries of the other endpoints.
     world.probe.take_reads();
     let before = world.faults.counts();
     let claimed = world.claim().await.deliveries;
@@ -179,7 +183,7 @@ async fn a_dead_endpoint_with_thousands_waiting_delays_nobody() {
         ],
         [8, 8, 1]
     );
-    // What it costs does not depend on how many wait.
+    // Its cost does not depend on the length of the queue.
     let counts = world.faults.counts();
     assert_eq!(counts.commits - before.commits, 3);
     assert!(world.probe.take_reads().count() < 100);
@@ -203,7 +207,7 @@ async fn a_dead_endpoint_with_thousands_waiting_delays_nobody() {
 }
 
 #[tokio::test]
-async fn the_queue_of_an_endpoint_that_is_off_becomes_dead_letters() {
+async fn queue_of_inactive_endpoint_is_dead_lettered() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let waiting = world.announce(&webhook, 450).await;
@@ -218,30 +222,30 @@ async fn the_queue_of_an_endpoint_that_is_off_becomes_dead_letters() {
         .service
         .update_webhook(&world.owner, workspace, id, &off, None);
     updated.await.unwrap();
-    // Eight were claimed, of which seven are under way still and one waits for its retry.
-    let mut given_up = 0;
+    // Of the eight claimed ones, seven are still in flight and one waits for its retry.
+    let mut dead_lettered = 0;
     while world.undelivered().await > 7 {
         let claimed = world.claim().await;
-        assert!(claimed.given_up > 0 && claimed.deliveries.is_empty());
-        given_up += claimed.given_up;
+        assert!(claimed.dead_lettered > 0 && claimed.deliveries.is_empty());
+        dead_lettered += claimed.dead_lettered;
         world.time.pass(MILLISECOND);
     }
-    assert_eq!(given_up, 443);
+    assert_eq!(dead_lettered, 443);
     world.assert_whole().await;
     world.time.pass(DELIVERY_LEASE);
-    assert_eq!(world.claim().await.given_up, 7);
+    assert_eq!(world.claim().await.dead_lettered, 7);
     assert_eq!(world.undelivered().await, 0);
     let shown = world.delivery(&webhook, waiting[0].id).await;
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
-    assert_eq!(error.code, DeliveryFailureCode::EndpointOff);
+    assert_eq!(error.code, DeliveryFailureCode::EndpointInactive);
     world.time.pass(MINUTE);
     assert_eq!(world.claim().await, Default::default());
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_delivery_costs_few_calls_of_the_store() {
+async fn delivery_takes_few_store_calls() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -250,7 +254,7 @@ async fn a_delivery_costs_few_calls_of_the_store() {
     let claiming = world.faults.counts();
     assert_eq!(
         world.finish(&claimed, &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     let finishing = world.faults.counts();
     let calls = |from: &CallCounts, to: &CallCounts| {
@@ -264,13 +268,13 @@ async fn a_delivery_costs_few_calls_of_the_store() {
     assert_eq!(calls(&claiming, &finishing), [2, 1, 1]);
 }
 
-/// What is damaged, and how.
+/// Overwrites an entry with an unreadable value.
 async fn damage(world: &World, key: Key) {
     world.overwrite(key, "\"damaged\"".to_owned()).await;
 }
 
 #[tokio::test]
-async fn what_is_damaged_is_in_nobodys_way() {
+async fn corrupt_entries_do_not_block_other_endpoints() {
     let world = World::new().await;
     let org = world.org.id;
     let mut webhooks = Vec::new();
@@ -301,7 +305,7 @@ async fn what_is_damaged_is_in_nobodys_way() {
     world.overwrite(key, stored.to_string()).await;
     damage(&world, keys::webhook(org, record.workspace_id, record.id)).await;
     damage(&world, keys::endpoint(org, state.id.into())).await;
-    // An endpoint that is no more, whose turn was left over.
+    // A ready entry whose endpoint no longer exists.
     let nobody = EndpointId(uuid::Uuid::nil());
     let stray = keys::endpoint_due(world.time.now(), org, nobody);
     world.overwrite(stray.clone(), "null".to_owned()).await;
@@ -317,15 +321,15 @@ async fn what_is_damaged_is_in_nobodys_way() {
     };
     assert_eq!(of(sound), 3);
     assert_eq!(of(delivery), 2);
-    assert_eq!((of(event), claimed.given_up), (2, 1));
+    assert_eq!((of(event), claimed.dead_lettered), (2, 1));
     assert_eq!((of(secret), of(record), of(state)), (0, 0, 0));
     assert_eq!(world.read::<()>(&stray).await, None);
-    let given_up = world.delivery(event, of_event.id).await;
-    assert_eq!(given_up.status, DeliveryStatus::Dead);
-    let error = given_up.attempts[0].error.as_ref().unwrap();
+    let dead_lettered = world.delivery(event, of_event.id).await;
+    assert_eq!(dead_lettered.status, DeliveryStatus::Dead);
+    let error = dead_lettered.attempts[0].error.as_ref().unwrap();
     assert_eq!(error.code, DeliveryFailureCode::EventUnreadable);
 
-    // Nothing spins: what is damaged has its turn minutes later, and goes on once it is repaired.
+    // Claims do not spin: a corrupt endpoint is due again minutes later, and resumes once repaired.
     for one in &claimed.deliveries {
         world.finish(one, &answer(200)).await;
     }

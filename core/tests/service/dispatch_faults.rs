@@ -1,11 +1,13 @@
-//! The answer to a commit gets lost, or the commit does: nothing is lost with it, and everything is counted once.
+//! Tests of deliveries over commits that fail or have unknown outcomes.
+//!
+//! Each delivery is completed and counted once.
 
 use std::collections::BTreeMap;
 
 use knowledge_core::Error;
-use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
-use knowledge_core::service::{Attempt, ClaimedDelivery, Finished, InFlight};
 use knowledge_core::internals::keys;
+use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
+use knowledge_core::service::{Attempt, AttemptOutcome, ClaimedDelivery, InFlight};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::dispatching::{ROOM, answer, endpoint, webhook};
@@ -21,8 +23,8 @@ const FAULTS: [CommitFault; 6] = [
     CommitFault::LostAppliedLater,
 ];
 
-/// Ends an attempt, as often as it takes.
-async fn finish(world: &World, claimed: &ClaimedDelivery, attempt: &Attempt) -> Finished {
+/// Records an attempt, repeatedly until that succeeds.
+async fn finish(world: &World, claimed: &ClaimedDelivery, attempt: &Attempt) -> AttemptOutcome {
     for _ in 0..5 {
         let now = world.time.now();
         let finished = world.service.finish_delivery(now, &claimed.lease, attempt);
@@ -35,11 +37,13 @@ async fn finish(world: &World, claimed: &ClaimedDelivery, attempt: &Attempt) -> 
     panic!("one fault was planned");
 }
 
-/// Makes deliveries until none waits: what came of each in the end, and how often it was sent.
+/// Delivers until the queue is empty.
+///
+/// Returns the final outcome of each delivery, and how often it was sent.
 async fn run(
     world: &World,
     answers: &BTreeMap<EndpointId, u16>,
-) -> BTreeMap<DeliveryId, (Finished, u32)> {
+) -> BTreeMap<DeliveryId, (AttemptOutcome, u32)> {
     let mut ended = BTreeMap::new();
     for _ in 0..100 {
         let (now, nobody) = (world.time.now(), InFlight::default());
@@ -67,7 +71,7 @@ async fn run(
 }
 
 #[tokio::test]
-async fn whatever_commit_is_lost_each_delivery_comes_to_its_end() {
+async fn deliveries_complete_despite_failed_commits() {
     let world = World::new().await;
     let (well, gone) = (webhook(&world).await, webhook(&world).await);
     world.announce(&well, 3).await;
@@ -79,8 +83,8 @@ async fn whatever_commit_is_lost_each_delivery_comes_to_its_end() {
             let twin = world.copy(FaultPlan::none().at_commit(number, fault)).await;
             let ended = run(&twin, &answers).await;
             let context = format!("{fault:?} at commit {number}");
-            let delivered = count(&ended, |ended| *ended == Finished::Delivered);
-            let dead = count(&ended, |ended| matches!(ended, Finished::Dead(_)));
+            let delivered = count(&ended, |ended| *ended == AttemptOutcome::Delivered);
+            let dead = count(&ended, |ended| matches!(ended, AttemptOutcome::Dead(_)));
             assert_eq!((delivered, dead), (3, 3), "{context}");
             assert_eq!(twin.undelivered().await, 0, "{context}");
             let disabled = twin
@@ -99,14 +103,14 @@ async fn whatever_commit_is_lost_each_delivery_comes_to_its_end() {
             }
             number += 1;
         }
-        // Two claims, six ends of attempts.
+        // Two claims and six recorded attempts.
         assert!(number > 8, "{number}");
     }
 }
 
 fn count(
-    ended: &BTreeMap<DeliveryId, (Finished, u32)>,
-    is_counted: impl Fn(&Finished) -> bool,
+    ended: &BTreeMap<DeliveryId, (AttemptOutcome, u32)>,
+    is_counted: impl Fn(&AttemptOutcome) -> bool,
 ) -> usize {
     let ended = ended.values().filter(|(last, _)| is_counted(last));
     ended.count()
@@ -121,7 +125,7 @@ async fn statuses(world: &World, of: &Webhook) -> Vec<DeliveryStatus> {
 }
 
 #[tokio::test]
-async fn an_end_whose_answer_was_lost_is_told_again() {
+async fn attempt_with_indeterminate_commit_is_recorded_again() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -135,9 +139,12 @@ async fn an_end_whose_answer_was_lost_is_told_again() {
         let finished = finish(&twin, &claimed, &answer(status)).await;
         let context = format!("{status}, {fault:?}");
         match status {
-            200 => assert_eq!(finished, Finished::Delivered, "{context}"),
-            500 => assert!(matches!(finished, Finished::Retry(_)), "{context}"),
-            _ => assert!(matches!(finished, Finished::Dead(Some(_))), "{context}"),
+            200 => assert_eq!(finished, AttemptOutcome::Delivered, "{context}"),
+            500 => assert!(matches!(finished, AttemptOutcome::Retry(_)), "{context}"),
+            _ => assert!(
+                matches!(finished, AttemptOutcome::Dead(Some(_))),
+                "{context}"
+            ),
         }
         let attempts = twin.delivery(&webhook, claimed.request.id).await.attempts;
         assert_eq!(attempts.len(), 1, "{context}");
@@ -146,7 +153,7 @@ async fn an_end_whose_answer_was_lost_is_told_again() {
 }
 
 #[tokio::test]
-async fn leases_whose_renewal_was_lost_lapse_or_hold() {
+async fn leases_with_indeterminate_renewal_lapse_or_hold() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 3).await;
@@ -165,7 +172,7 @@ async fn leases_whose_renewal_was_lost_lapse_or_hold() {
 }
 
 #[tokio::test]
-async fn a_ping_and_a_redelivery_whose_answers_were_lost_are_one() {
+async fn ping_and_redelivery_with_indeterminate_commit_are_made_once() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let dead = world.ping(&webhook).await;

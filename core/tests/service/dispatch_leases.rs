@@ -1,15 +1,15 @@
-//! Leases: a claim holds until it lapses or ends, and what happens to the endpoint meanwhile counts.
+//! Tests of leases, and of changes of the endpoint during a lease.
 
 use std::time::Duration;
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, NewCitationSubscription,
     Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT, Endpoint, Finished,
+    AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT, Endpoint,
 };
-use knowledge_core::internals::keys;
 
 use crate::dispatching::{answer, endpoint, signed_with, webhook};
 use crate::make::{ACME, DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code};
@@ -46,7 +46,7 @@ fn moved(url: &str) -> WebhookUpdate {
 }
 
 #[tokio::test]
-async fn after_a_crash_what_was_under_way_is_due_when_its_lease_lapses() {
+async fn deliveries_of_crashed_dispatcher_are_due_when_leases_lapse() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 3).await;
@@ -71,7 +71,7 @@ async fn after_a_crash_what_was_under_way_is_due_when_its_lease_lapses() {
 }
 
 #[tokio::test]
-async fn the_late_end_of_a_lost_lease_changes_nothing() {
+async fn late_outcome_of_lost_lease_changes_nothing() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -80,19 +80,28 @@ async fn the_late_end_of_a_lost_lease_changes_nothing() {
     let held = world.claim_one().await;
     for attempt in [answer(200), answer(500), answer(410)] {
         let before = world.contents().await;
-        assert_eq!(world.finish(&lost, &attempt).await, Finished::LeaseLost);
+        assert_eq!(
+            world.finish(&lost, &attempt).await,
+            AttemptOutcome::LeaseLost
+        );
         assert_eq!(renew(&world, &[&lost]).await, 0);
         assert_eq!(world.contents().await, before);
     }
-    assert_eq!(world.finish(&held, &answer(200)).await, Finished::Delivered);
+    assert_eq!(
+        world.finish(&held, &answer(200)).await,
+        AttemptOutcome::Delivered
+    );
     let before = world.contents().await;
-    assert_eq!(world.finish(&lost, &answer(500)).await, Finished::LeaseLost);
+    assert_eq!(
+        world.finish(&lost, &answer(500)).await,
+        AttemptOutcome::LeaseLost
+    );
     assert_eq!(world.contents().await, before);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn an_attempt_ends_once_however_often_it_is_told() {
+async fn attempt_is_recorded_once_however_often_it_is_reported() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     for (attempt, is_dead) in [
@@ -103,19 +112,19 @@ async fn an_attempt_ends_once_however_often_it_is_told() {
         world.announce(&webhook, 1).await;
         let claimed = world.claim_one().await;
         let finished = world.finish(&claimed, &attempt).await;
-        assert_eq!(matches!(finished, Finished::Dead(_)), is_dead);
+        assert_eq!(matches!(finished, AttemptOutcome::Dead(_)), is_dead);
         let before = world.contents().await;
         assert_eq!(world.finish(&claimed, &attempt).await, finished);
         assert_eq!(
             world.finish(&claimed, &answer(404)).await,
-            Finished::LeaseLost
+            AttemptOutcome::LeaseLost
         );
         assert_eq!(world.contents().await, before);
     }
 }
 
 #[tokio::test]
-async fn renewed_leases_hold_for_as_long_as_an_exchange_takes() {
+async fn renewed_leases_last_as_long_as_an_exchange() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 2).await;
@@ -132,7 +141,7 @@ async fn renewed_leases_hold_for_as_long_as_an_exchange_takes() {
     for claimed in &claimed {
         assert_eq!(
             world.finish(claimed, &answer(200)).await,
-            Finished::Delivered
+            AttemptOutcome::Delivered
         );
         assert_eq!(renew(&world, &[claimed]).await, 0);
     }
@@ -141,7 +150,7 @@ async fn renewed_leases_hold_for_as_long_as_an_exchange_takes() {
 }
 
 #[tokio::test]
-async fn many_leases_are_renewed_in_few_commits() {
+async fn leases_are_renewed_in_few_commits() {
     let world = World::new().await;
     let mut webhooks = Vec::new();
     for _ in 0..4 {
@@ -166,23 +175,23 @@ async fn many_leases_are_renewed_in_few_commits() {
 }
 
 #[tokio::test]
-async fn an_endpoint_switched_off_meanwhile_is_not_tried_again() {
+async fn endpoint_disabled_during_attempt_is_not_retried() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 2).await;
     let claimed = world.claim().await.deliveries;
     world.announce(&webhook, 1).await;
     update(&world, &webhook, off()).await;
-    assert_eq!(world.claim().await.given_up, 1);
-    // What is under way goes on: it may arrive.
+    assert_eq!(world.claim().await.dead_lettered, 1);
+    // Attempts in flight continue, since they may succeed.
     assert_eq!(renew(&world, &claimed.iter().collect::<Vec<_>>()).await, 2);
     assert_eq!(
         world.finish(&claimed[0], &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     assert_eq!(
         world.finish(&claimed[1], &answer(500)).await,
-        Finished::Dead(None)
+        AttemptOutcome::Dead(None)
     );
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
@@ -191,7 +200,7 @@ async fn an_endpoint_switched_off_meanwhile_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn an_endpoint_deleted_meanwhile_takes_its_deliveries_with_it() {
+async fn endpoint_deleted_during_attempt_loses_its_deliveries() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 3).await;
@@ -202,11 +211,11 @@ async fn an_endpoint_deleted_meanwhile_takes_its_deliveries_with_it() {
     let before = world.contents().await;
     assert_eq!(
         world.finish(&claimed[0], &answer(500)).await,
-        Finished::LeaseLost
+        AttemptOutcome::LeaseLost
     );
     assert_eq!(
         world.finish(&claimed[1], &answer(200)).await,
-        Finished::LeaseLost
+        AttemptOutcome::LeaseLost
     );
     assert_eq!(renew(&world, &[&claimed[2]]).await, 0);
     assert_eq!(world.contents().await, before);
@@ -215,21 +224,21 @@ async fn an_endpoint_deleted_meanwhile_takes_its_deliveries_with_it() {
     world.maintain().await;
     assert_eq!(
         world.finish(&claimed[2], &answer(500)).await,
-        Finished::LeaseLost
+        AttemptOutcome::LeaseLost
     );
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn what_an_old_address_answers_does_not_count_against_the_new_one() {
+async fn response_of_old_url_does_not_disable_the_new_one() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
     let claimed = world.claim_one().await;
     update(&world, &webhook, moved("https://example.org/new")).await;
     let finished = world.finish(&claimed, &answer(410)).await;
-    let Finished::Retry(at) = finished else {
+    let AttemptOutcome::Retry(at) = finished else {
         panic!("{finished:?}");
     };
     let (workspace, id) = (webhook.workspace_id, webhook.id);
@@ -241,12 +250,12 @@ async fn what_an_old_address_answers_does_not_count_against_the_new_one() {
     assert_eq!(again.request.id, claimed.request.id);
     assert_eq!(again.request.body, claimed.request.body);
     let finished = world.finish(&again, &answer(410)).await;
-    assert_eq!(finished, Finished::Dead(Some(DisabledReason::Gone)));
+    assert_eq!(finished, AttemptOutcome::Dead(Some(DisabledReason::Gone)));
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_new_address_has_five_days_of_its_own() {
+async fn new_url_has_its_own_five_days_of_failures() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -256,11 +265,11 @@ async fn a_new_address_has_five_days_of_its_own() {
     update(&world, &webhook, moved("https://example.org/new")).await;
     let claimed = world.claim_one().await;
     let finished = world.finish(&claimed, &answer(500)).await;
-    assert!(matches!(finished, Finished::Retry(_)), "{finished:?}");
+    assert!(matches!(finished, AttemptOutcome::Retry(_)), "{finished:?}");
 }
 
 #[tokio::test]
-async fn after_a_rotation_both_secrets_sign_for_a_day() {
+async fn rotated_and_previous_secret_sign_for_a_day() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let old = webhook.signing_secret.clone().unwrap();
@@ -290,7 +299,7 @@ async fn after_a_rotation_both_secrets_sign_for_a_day() {
 }
 
 #[tokio::test]
-async fn the_body_says_what_happened_and_when() {
+async fn delivery_body_has_event_and_time() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let ping = world.ping(&webhook).await;
@@ -314,7 +323,7 @@ async fn the_body_says_what_happened_and_when() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_forward_lets_leases_lapse_and_loses_nothing() {
+async fn forward_clock_jump_lapses_leases_and_loses_nothing() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let waiting = world.announce(&webhook, 1).await.remove(0);
@@ -323,51 +332,60 @@ async fn a_clock_that_jumps_forward_lets_leases_lapse_and_loses_nothing() {
     let again = world.claim_one().await;
     assert_eq!(
         world.finish(&claimed, &answer(200)).await,
-        Finished::LeaseLost
+        AttemptOutcome::LeaseLost
     );
     let finished = world.finish(&again, &answer(500)).await;
-    assert!(matches!(finished, Finished::Retry(_)));
+    assert!(matches!(finished, AttemptOutcome::Retry(_)));
     world.time.pass(HOUR);
     let last = world.claim_one().await;
     assert_eq!(last.request.id, waiting.id);
-    assert_eq!(world.finish(&last, &answer(200)).await, Finished::Delivered);
+    assert_eq!(
+        world.finish(&last, &answer(200)).await,
+        AttemptOutcome::Delivered
+    );
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_back_delays_what_waits_and_loses_nothing() {
+async fn backward_clock_jump_delays_retries_and_loses_nothing() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 2).await;
     let mut claimed = world.claim().await.deliveries;
     let finished = world.finish(&claimed.remove(0), &answer(500)).await;
-    let Finished::Retry(retry) = finished else {
+    let AttemptOutcome::Retry(retry) = finished else {
         panic!("{finished:?}");
     };
     let set_back = world.time.now().minus(HOUR);
     world.time.set(set_back);
-    // Under way: it is renewed by the clock as it is now, and ends.
+    // The delivery in flight is renewed by the present clock, and completes.
     assert_eq!(renew(&world, &[&claimed[0]]).await, 1);
     world.assert_whole().await;
     assert_eq!(
         world.finish(&claimed[0], &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
-    // What happens now is delivered now; what waits for its retry waits for as much longer.
+    // A new event is delivered now; the pending retry waits for the length of the jump in addition.
     let new = world.announce(&webhook, 1).await.remove(0);
     let due = world.claim_one().await;
     assert_eq!(due.request.id, new.id);
-    assert_eq!(world.finish(&due, &answer(200)).await, Finished::Delivered);
+    assert_eq!(
+        world.finish(&due, &answer(200)).await,
+        AttemptOutcome::Delivered
+    );
     assert_eq!(world.claim().await.next_due, Some(retry));
     world.time.set(retry);
     let last = world.claim_one().await;
-    assert_eq!(world.finish(&last, &answer(200)).await, Finished::Delivered);
+    assert_eq!(
+        world.finish(&last, &answer(200)).await,
+        AttemptOutcome::Delivered
+    );
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_lease_from_before_the_clock_was_set_back_counts_as_lapsed() {
+async fn lease_from_before_backward_clock_jump_is_lapsed() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -378,16 +396,19 @@ async fn a_lease_from_before_the_clock_was_set_back_counts_as_lapsed() {
     assert_eq!(claimed.len(), 2);
     assert_eq!(claimed.remove(0).request.id, new.id);
     assert_eq!(claimed[0].request.id, lost.request.id);
-    assert_eq!(world.finish(&lost, &answer(500)).await, Finished::LeaseLost);
+    assert_eq!(
+        world.finish(&lost, &answer(500)).await,
+        AttemptOutcome::LeaseLost
+    );
     assert_eq!(
         world.finish(&claimed[0], &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_subscriber_who_may_not_subscribe_any_more_is_told_nothing() {
+async fn subscriber_without_permission_receives_nothing() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
     let request = NewCitationSubscription {
@@ -411,12 +432,12 @@ async fn a_subscriber_who_may_not_subscribe_any_more_is_told_nothing() {
     let removed = world.service.remove_member(&world.owner, ACME, member);
     removed.await.unwrap();
     let nothing = world.claim().await;
-    assert_eq!((nothing.deliveries, nothing.given_up), (Vec::new(), 1));
+    assert_eq!((nothing.deliveries, nothing.dead_lettered), (Vec::new(), 1));
     let shown = world.service.delivery(&world.owner, endpoint, ping.id);
     let shown = shown.await.unwrap();
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
-    assert_eq!(error.code, DeliveryFailureCode::EndpointOff);
+    assert_eq!(error.code, DeliveryFailureCode::EndpointInactive);
     assert_eq!(
         world
             .counter(keys::disabled_endpoint_count(world.org.id))

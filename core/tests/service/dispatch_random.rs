@@ -1,11 +1,13 @@
-//! Two dispatchers on one store, whose calls come in any order and between the reads and the commit of each other.
+//! Tests of two dispatchers on one store whose calls interleave at random.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use knowledge_core::model::{DeliveryId, DeliveryStatus, Webhook};
-use knowledge_core::service::{Claimed, ClaimedDelivery, DeliveryLease, Finished, InFlight};
+use knowledge_core::service::{
+    AttemptOutcome, ClaimBatch, ClaimedDelivery, DeliveryLease, InFlight,
+};
 use knowledge_store::faults::{FaultPlan, FaultRates};
 
 use crate::dispatching::{answer, under_way, webhook};
@@ -14,7 +16,7 @@ use crate::world::World;
 
 const STEPS: u32 = 250;
 
-/// Numbers from a seed (splitmix64).
+/// A generator of numbers from a seed (splitmix64).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -27,7 +29,7 @@ impl Dice {
     }
 }
 
-/// A process that makes deliveries, with what it has under way.
+/// A dispatching process, with its deliveries in flight.
 struct Dispatcher {
     world: World,
     held: Vec<ClaimedDelivery>,
@@ -39,11 +41,11 @@ impl Dispatcher {
     }
 }
 
-/// What is known of all.
+/// The state of a run.
 struct Run {
     stage: World,
     dispatchers: [Dispatcher; 2],
-    /// What was under way in a dispatcher that crashed: its exchanges may end late all the same.
+    /// The deliveries in flight of crashed dispatchers, whose exchanges may still end late.
     late: Vec<ClaimedDelivery>,
     webhooks: Vec<Webhook>,
     made: BTreeSet<DeliveryId>,
@@ -107,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Claims, perhaps while the other dispatcher claims.
+    /// Claims, at random with a concurrent claim of the other dispatcher.
     async fn claim(&mut self, who: usize) {
         let room = 1 + self.dice.roll(6);
         let meanwhile = self.claim_meanwhile(who);
@@ -124,8 +126,8 @@ impl Run {
         self.take_meanwhile(who, &meanwhile);
     }
 
-    /// Has the other dispatcher claim right before the next commit of this one.
-    fn claim_meanwhile(&mut self, who: usize) -> Arc<Mutex<Option<Claimed>>> {
+    /// Makes the other dispatcher claim right before the next commit of this one.
+    fn claim_meanwhile(&mut self, who: usize) -> Arc<Mutex<Option<ClaimBatch>>> {
         let claimed = Arc::new(Mutex::new(None));
         if self.dice.roll(3) == 0 {
             let other = &self.dispatchers[1 - who];
@@ -139,20 +141,20 @@ impl Run {
         claimed
     }
 
-    fn take_meanwhile(&mut self, who: usize, claimed: &Mutex<Option<Claimed>>) {
+    fn take_meanwhile(&mut self, who: usize, claimed: &Mutex<Option<ClaimBatch>>) {
         if let Some(claimed) = claimed.lock().unwrap().take() {
             self.hold(1 - who, claimed);
         }
     }
 
-    fn hold(&mut self, who: usize, claimed: Claimed) {
+    fn hold(&mut self, who: usize, claimed: ClaimBatch) {
         for one in claimed.deliveries {
             self.sent.insert(one.request.id);
             self.dispatchers[who].held.push(one);
         }
     }
 
-    /// Ends an attempt, perhaps while the other dispatcher claims.
+    /// Records an attempt, at random with a concurrent claim of the other dispatcher.
     async fn finish(&mut self, who: usize) {
         if self.dispatchers[who].held.is_empty() {
             return;
@@ -166,7 +168,7 @@ impl Run {
         let finished = service.finish_delivery(now, &one.lease, &attempt).await;
         match finished {
             Ok(finished) => self.note(&one, finished),
-            // The same attempt is told again.
+            // The same attempt is reported again.
             Err(_) => {
                 let again = self.stage.finish(&one, &attempt).await;
                 self.note(&one, again);
@@ -175,26 +177,26 @@ impl Run {
         self.take_meanwhile(who, &meanwhile);
     }
 
-    fn note(&mut self, one: &ClaimedDelivery, finished: Finished) {
-        if finished == Finished::Delivered {
+    fn note(&mut self, one: &ClaimedDelivery, finished: AttemptOutcome) {
+        if finished == AttemptOutcome::Delivered {
             let leases = self.delivered.entry(one.request.id).or_default();
             leases.insert(one.lease);
             assert_eq!(leases.len(), 1, "delivered once under one lease");
         }
     }
 
-    /// The end of an attempt whose dispatcher crashed. Where its lease is lost it changes nothing.
+    /// Records an attempt of a crashed dispatcher; if its lease is lost, this changes nothing.
     async fn finish_late(&mut self) {
         let Some(one) = self.late.pop() else { return };
         let before = self.stage.contents().await;
         let finished = self.stage.finish(&one, &answer(200)).await;
-        if finished == Finished::LeaseLost {
+        if finished == AttemptOutcome::LeaseLost {
             assert_eq!(self.stage.contents().await, before);
         }
         self.note(&one, finished);
     }
 
-    /// Every delivery comes to its end, once.
+    /// Completes each delivery, once.
     async fn end(mut self) {
         let stage = &self.stage;
         stage.assert_whole().await;
@@ -203,7 +205,7 @@ impl Run {
             for one in &claimed.deliveries {
                 self.sent.insert(one.request.id);
                 let finished = stage.finish(one, &answer(200)).await;
-                assert_eq!(finished, Finished::Delivered);
+                assert_eq!(finished, AttemptOutcome::Delivered);
                 let leases = self.delivered.entry(one.request.id).or_default();
                 leases.insert(one.lease);
                 assert_eq!(leases.len(), 1, "delivered once under one lease");
@@ -234,7 +236,7 @@ impl Run {
 }
 
 #[tokio::test]
-async fn two_dispatchers_lose_nothing_and_record_each_success_once() {
+async fn dispatchers_lose_nothing_and_record_each_success_once() {
     for seed in 0..30 {
         let mut run = Run::begin(seed, FaultRates::default()).await;
         for _ in 0..STEPS {
@@ -249,7 +251,7 @@ async fn two_dispatchers_lose_nothing_and_record_each_success_once() {
 }
 
 #[tokio::test]
-async fn two_dispatchers_lose_nothing_over_a_store_that_fails() {
+async fn dispatchers_lose_nothing_over_failing_store() {
     let rates = FaultRates {
         conflict: 0.1,
         unavailable: 0.05,
@@ -265,8 +267,8 @@ async fn two_dispatchers_lose_nothing_over_a_store_that_fails() {
             run.step().await;
         }
         for dispatcher in &run.dispatchers {
-            dispatcher.world.faults.heal();
-            // What was to be applied later is.
+            dispatcher.world.faults.disable_faults();
+            // Delayed commits are applied.
             dispatcher.world.service.ready().await.unwrap();
         }
         run.end().await;

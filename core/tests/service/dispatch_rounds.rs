@@ -1,4 +1,4 @@
-//! Whole rounds, for hosts without a process of their own: from the change to the answer.
+//! Tests of whole dispatch rounds, for hosts without a process of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use knowledge_core::model::{
     Webhook, WebhookUrl,
 };
 use knowledge_core::service::{
-    Attempt, DeliveryRequest, DeliverySender, DispatchLimits, Dispatched, Endpoint, PageRequest,
+    Attempt, DeliveryRequest, DeliverySender, DispatchLimits, DispatchReport, Endpoint, PageRequest,
 };
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::dispatching::{answer, endpoint, signed_with};
 use crate::make::{MILLISECOND, code, new_recall, sensitivity};
 use crate::world::{Time, World};
 
-/// Who receives everything, and answers as was planned.
+/// A receiver that stores each request, and responds as planned.
 struct Receiver {
     time: Time,
     status: u16,
@@ -67,7 +67,7 @@ async fn webhook_at(world: &World, event_type: EventType, url: &str) -> Webhook 
     made.await.unwrap()
 }
 
-async fn dispatch(world: &World, receiver: &Receiver) -> Dispatched {
+async fn dispatch(world: &World, receiver: &Receiver) -> DispatchReport {
     dispatch_within(world, receiver, DispatchLimits::default()).await
 }
 
@@ -75,13 +75,13 @@ async fn dispatch_within(
     world: &World,
     sender: &dyn DeliverySender,
     limits: DispatchLimits,
-) -> Dispatched {
+) -> DispatchReport {
     let dispatched = world.service.dispatch(sender, world.time.now(), limits);
     dispatched.await.unwrap()
 }
 
 #[tokio::test]
-async fn a_change_reaches_who_wants_to_hear_of_it() {
+async fn dispatch_delivers_change_to_matching_endpoints() {
     let world = World::new().await;
     let created = webhook(&world, EventType::ChunkCreated).await;
     let receiver = Receiver::new(&world, 200);
@@ -98,13 +98,13 @@ async fn a_change_reaches_who_wants_to_hear_of_it() {
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(body["type"], "chunk.created");
     assert_eq!(body["data"]["memory_ids"], serde_json::json!(memories));
-    assert_eq!(dispatch(&world, &receiver).await, Dispatched::default());
+    assert_eq!(dispatch(&world, &receiver).await, DispatchReport::default());
     assert_eq!(receiver.received(), []);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_of_a_cited_memory() {
+async fn dispatch_delivers_change_of_cited_memory_to_subscriber() {
     let world = World::new().await;
     let memories = world.memories(3).await;
     let new = new_recall(&memories);
@@ -142,7 +142,7 @@ async fn a_subscriber_hears_of_a_cited_memory() {
 }
 
 #[tokio::test]
-async fn rounds_go_on_until_nothing_is_due() {
+async fn dispatch_rounds_continue_until_nothing_is_due() {
     let world = World::new().await;
     let webhook = webhook(&world, EventType::ChunkCreated).await;
     for _ in 0..30 {
@@ -170,14 +170,14 @@ async fn rounds_go_on_until_nothing_is_due() {
 }
 
 #[tokio::test]
-async fn what_fails_is_due_again_by_the_schedule() {
+async fn failed_delivery_is_retried_by_schedule() {
     let world = World::new().await;
     webhook(&world, EventType::ChunkCreated).await;
     world.memories(1).await;
     let failing = Receiver::new(&world, 503);
     let mut attempts = 0;
     let begun = world.time.now();
-    // The whole schedule, however late the calls come.
+    // The whole schedule applies, however late the calls are.
     loop {
         let done = dispatch(&world, &failing).await;
         attempts += done.attempts;
@@ -195,7 +195,7 @@ async fn what_fails_is_due_again_by_the_schedule() {
     world.assert_whole().await;
 }
 
-/// Who answers the first request once it has received all the others.
+/// A receiver that responds to the first request once it has received all others.
 struct Hesitant {
     first: Semaphore,
     received: Mutex<Vec<DeliveryId>>,
@@ -221,12 +221,12 @@ impl DeliverySender for Hesitant {
 }
 
 #[tokio::test]
-async fn one_slow_endpoint_holds_up_nobody_else() {
+async fn slow_endpoint_does_not_delay_others() {
     let world = World::new().await;
     let slow = webhook(&world, EventType::ChunkCreated).await;
     world.announce(&slow, 1).await;
     world.time.pass(MILLISECOND);
-    // More than is under way at once, of as many endpoints.
+    // More endpoints than there are deliveries in flight.
     let others = 80;
     for _ in 0..10 {
         let other = webhook(&world, EventType::ChunkCreated).await;
@@ -244,7 +244,7 @@ async fn one_slow_endpoint_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_round_that_meets_a_fault_loses_nothing() {
+async fn dispatch_round_with_fault_loses_nothing() {
     let world = World::new().await;
     webhook(&world, EventType::ChunkCreated).await;
     world.memories(3).await;
@@ -277,8 +277,9 @@ async fn a_round_that_meets_a_fault_loses_nothing() {
     }
 }
 
-/// Who has as many requests under way as there come, and notes how many. One endpoint answers when all others have
-/// been served, or when it has everything there is.
+/// A receiver that counts the requests in flight.
+///
+/// One endpoint responds only once all others have been served, or once it has all the capacity.
 struct Crowded {
     silent: WebhookUrl,
     others: usize,
@@ -323,7 +324,7 @@ impl DeliverySender for Crowded {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_answer_leaves_connections_to_the_others() {
+async fn silent_endpoint_leaves_connections_to_others() {
     let world = World::new().await;
     let silent = webhook_at(
         &world,
@@ -354,7 +355,7 @@ async fn an_endpoint_that_does_not_answer_leaves_connections_to_the_others() {
 }
 
 #[tokio::test]
-async fn a_round_makes_no_more_attempts_than_it_may() {
+async fn dispatch_round_respects_limit_of_attempts() {
     let world = World::new().await;
     for _ in 0..5 {
         let webhook = webhook(&world, EventType::ChunkCreated).await;
@@ -376,7 +377,7 @@ async fn a_round_makes_no_more_attempts_than_it_may() {
     assert_eq!(rounds, [4, 4, 4, 4, 4, 4, 1]);
     let ids: BTreeSet<_> = receiver.received().iter().map(|one| one.id).collect();
     assert_eq!(ids.len(), 25);
-    // As many as none at once would make no progress, and be called for ever.
+    // A limit of none in flight would make no progress, and be called for ever.
     let limits = DispatchLimits {
         at_once_max: 0,
         ..limits

@@ -1,12 +1,12 @@
-//! What an answer means: the schedule of attempts, and when an endpoint is switched off.
+//! Tests of the effects of a response: retry schedule and disabled endpoints.
 
 use std::time::Duration;
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, Webhook, WebhookUpdate,
 };
-use knowledge_core::service::{Attempt, AuditAction, Finished};
-use knowledge_core::internals::keys;
+use knowledge_core::service::{Attempt, AttemptOutcome, AuditAction};
 
 use crate::audit::entry_of;
 use crate::dispatching::{answer, answer_later, endpoint, silence, webhook};
@@ -26,16 +26,16 @@ const DELAYS: [Duration; 9] = [
     Duration::from_secs(24 * 3_600),
 ];
 
-/// Makes the attempt that is due: when it is made again.
-async fn fail(world: &World, attempt: &Attempt) -> Finished {
+/// Makes the due attempt and returns its outcome.
+async fn fail(world: &World, attempt: &Attempt) -> AttemptOutcome {
     let claimed = world.claim_one().await;
     world.finish(&claimed, attempt).await
 }
 
-/// The wait until the next attempt, which there is.
+/// Returns the delay until the next attempt, which must exist.
 async fn wait_after(world: &World, attempt: &Attempt) -> Duration {
     match fail(world, attempt).await {
-        Finished::Retry(at) => at.since(world.time.now()),
+        AttemptOutcome::Retry(at) => at.since(world.time.now()),
         other => panic!("{other:?}"),
     }
 }
@@ -47,7 +47,7 @@ async fn read(world: &World, webhook: &Webhook) -> Webhook {
 }
 
 #[tokio::test]
-async fn ten_attempts_from_five_seconds_to_a_day_apart() {
+async fn delivery_has_ten_attempts_by_schedule() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let delivery = world.announce(&webhook, 1).await.remove(0);
@@ -69,7 +69,7 @@ async fn ten_attempts_from_five_seconds_to_a_day_apart() {
         world.time.set(next);
     }
     made.push(world.time.now());
-    assert_eq!(fail(&world, &silence()).await, Finished::Dead(None));
+    assert_eq!(fail(&world, &silence()).await, AttemptOutcome::Dead(None));
     let shown = world.delivery(&webhook, delivery.id).await;
     assert_eq!(shown.status, DeliveryStatus::Dead);
     assert_eq!(shown.next_attempt_at, None);
@@ -88,7 +88,7 @@ async fn ten_attempts_from_five_seconds_to_a_day_apart() {
 }
 
 #[tokio::test]
-async fn waits_are_spread_over_a_fifth_in_both_directions() {
+async fn retry_delays_are_jittered_by_a_fifth() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let mut waits = Vec::new();
@@ -100,7 +100,7 @@ async fn waits_are_spread_over_a_fifth_in_both_directions() {
         assert_eq!(claimed.request.id, other[0].id);
         assert_eq!(
             world.finish(&claimed, &answer(200)).await,
-            Finished::Delivered
+            AttemptOutcome::Delivered
         );
     }
     let within = |from: u64, to: u64| {
@@ -115,7 +115,7 @@ async fn waits_are_spread_over_a_fifth_in_both_directions() {
 }
 
 #[tokio::test]
-async fn retry_after_lengthens_a_wait_up_to_twice_the_plan() {
+async fn retry_after_extends_delay_up_to_twice_the_plan() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let cases = [
@@ -130,18 +130,21 @@ async fn retry_after_lengthens_a_wait_up_to_twice_the_plan() {
         let wait = wait_after(&world, &answer_later(status, asked)).await;
         assert!(range.contains(&wait.as_millis()), "{wait:?} for {asked:?}");
         world.time.pass(wait);
-        assert_eq!(fail(&world, &answer(200)).await, Finished::Delivered);
+        assert_eq!(fail(&world, &answer(200)).await, AttemptOutcome::Delivered);
     }
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn nothing_but_2xx_is_success() {
+async fn responses_other_than_2xx_are_failures() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     for status in [200, 201, 204, 299] {
         world.announce(&webhook, 1).await;
-        assert_eq!(fail(&world, &answer(status)).await, Finished::Delivered);
+        assert_eq!(
+            fail(&world, &answer(status)).await,
+            AttemptOutcome::Delivered
+        );
     }
     for status in [
         100, 199, 300, 301, 307, 308, 400, 404, 409, 429, 500, 503, 599,
@@ -149,12 +152,12 @@ async fn nothing_but_2xx_is_success() {
         world.announce(&webhook, 1).await;
         let wait = wait_after(&world, &answer(status)).await;
         world.time.pass(wait);
-        assert_eq!(fail(&world, &answer(200)).await, Finished::Delivered);
+        assert_eq!(fail(&world, &answer(200)).await, AttemptOutcome::Delivered);
     }
 }
 
 #[tokio::test]
-async fn gone_switches_the_endpoint_off_at_once() {
+async fn gone_response_disables_endpoint_at_once() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let waiting = world.announce(&webhook, 3).await;
@@ -163,7 +166,7 @@ async fn gone_switches_the_endpoint_off_at_once() {
     let reason = Some(DisabledReason::Gone);
     assert_eq!(
         world.finish(&claimed[0], &answer(410)).await,
-        Finished::Dead(reason)
+        AttemptOutcome::Dead(reason)
     );
     let shown = read(&world, &webhook).await;
     assert_eq!((shown.is_active, shown.disabled_reason), (false, reason));
@@ -181,16 +184,16 @@ async fn gone_switches_the_endpoint_off_at_once() {
     assert_eq!(entry.after.unwrap()["disabled_reason"], "gone");
     world.assert_whole().await;
 
-    // What waits is given up; what is under way may still arrive, and is not attempted again.
+    // Queued deliveries are dead-lettered; those in flight may still succeed, and are not retried.
     let drained = world.claim().await;
-    assert_eq!((drained.deliveries, drained.given_up), (Vec::new(), 2));
+    assert_eq!((drained.deliveries, drained.dead_lettered), (Vec::new(), 2));
     assert_eq!(
         world.finish(&claimed[1], &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     assert_eq!(
         world.finish(&claimed[2], &answer(410)).await,
-        Finished::Dead(None)
+        AttemptOutcome::Dead(None)
     );
     assert_eq!(world.undelivered().await, 0);
     assert_eq!(
@@ -199,13 +202,13 @@ async fn gone_switches_the_endpoint_off_at_once() {
             .await,
         1
     );
-    let given_up = world.claim().await;
-    assert_eq!(given_up.deliveries, []);
+    let dead_lettered = world.claim().await;
+    assert_eq!(dead_lettered.deliveries, []);
     let ids: Vec<_> = waiting.iter().map(|delivery| delivery.id).collect();
     assert!(ids.contains(&claimed[0].request.id));
     world.assert_whole().await;
 
-    // Switched on again it is told what happens from then on, and the dead letters if somebody asks.
+    // Once enabled again, it receives later events, and the dead letters on request.
     let on = WebhookUpdate {
         is_active: Some(true),
         ..WebhookUpdate::default()
@@ -230,19 +233,19 @@ async fn gone_switches_the_endpoint_off_at_once() {
 }
 
 #[tokio::test]
-async fn five_days_of_nothing_but_failures_switch_the_endpoint_off() {
+async fn endpoint_is_disabled_after_five_days_of_only_failures() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
-    // An hour of failures, a success, and failures again: the five days begin anew.
+    // A success after an hour of failures restarts the five days.
     world.announce(&webhook, 1).await;
     let wait = wait_after(&world, &answer(500)).await;
     world.time.pass(HOUR.max(wait));
-    assert_eq!(fail(&world, &answer(200)).await, Finished::Delivered);
+    assert_eq!(fail(&world, &answer(200)).await, AttemptOutcome::Delivered);
     let mut first = None;
     loop {
         world.announce(&webhook, 1).await;
         match fail(&world, &answer(500)).await {
-            Finished::Dead(Some(reason)) => {
+            AttemptOutcome::Dead(Some(reason)) => {
                 assert_eq!(reason, DisabledReason::Failing);
                 break;
             }
@@ -250,7 +253,7 @@ async fn five_days_of_nothing_but_failures_switch_the_endpoint_off() {
         }
         let failing_for = world.time.now().since(first.unwrap());
         assert!(failing_for < 5 * DAY, "{failing_for:?}");
-        // What was attempted before comes first: only new deliveries are looked at.
+        // Older deliveries would be attempted first, and only new ones matter here.
         drop_waiting(&world, &webhook).await;
         world.time.pass(5 * HOUR);
     }
@@ -264,7 +267,7 @@ async fn five_days_of_nothing_but_failures_switch_the_endpoint_off() {
     world.assert_whole().await;
 }
 
-/// Ends what waits for a retry, by the owner's switching off and on.
+/// Drops pending retries: the owner disables the endpoint and enables it again.
 async fn drop_waiting(world: &World, webhook: &Webhook) {
     let key = keys::endpoint(world.org.id, webhook.id.into());
     let before: serde_json::Value = world.read(&key).await.unwrap();
@@ -280,25 +283,25 @@ async fn drop_waiting(world: &World, webhook: &Webhook) {
         updated.await.unwrap();
         world.claim().await;
     }
-    // That the owner touched it ends the failures too: not what is looked at here.
+    // This update also resets the failures, which is not under test.
     let mut after: serde_json::Value = world.read(&key).await.unwrap();
     after["failing_since"] = before["failing_since"].clone();
     world.overwrite(key, after.to_string()).await;
 }
 
 #[tokio::test]
-async fn successes_between_failures_keep_an_endpoint_on() {
+async fn endpoint_stays_enabled_with_successes_between_failures() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     for _ in 0..12 {
         world.announce(&webhook, 2).await;
         let failed = world.claim().await.deliveries;
         let finished = world.finish(&failed[0], &answer(500)).await;
-        assert!(matches!(finished, Finished::Retry(_)), "{finished:?}");
+        assert!(matches!(finished, AttemptOutcome::Retry(_)), "{finished:?}");
         for succeeded in &failed[1..] {
             assert_eq!(
                 world.finish(succeeded, &answer(200)).await,
-                Finished::Delivered
+                AttemptOutcome::Delivered
             );
         }
         world.time.pass(12 * HOUR);
@@ -312,14 +315,17 @@ async fn successes_between_failures_keep_an_endpoint_on() {
 }
 
 #[tokio::test]
-async fn a_ping_is_tried_once_and_never_switches_an_endpoint_off() {
+async fn ping_is_attempted_once_and_never_disables_endpoint() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     for attempt in [answer(410), answer(500), silence()] {
         let ping = world.ping(&webhook).await;
         let claimed = world.claim_one().await;
         assert_eq!(claimed.event_type, EventType::WebhookPing);
-        assert_eq!(world.finish(&claimed, &attempt).await, Finished::Dead(None));
+        assert_eq!(
+            world.finish(&claimed, &attempt).await,
+            AttemptOutcome::Dead(None)
+        );
         let shown = world.delivery(&webhook, ping.id).await;
         assert_eq!(
             (shown.status, shown.attempts.len()),
@@ -333,7 +339,7 @@ async fn a_ping_is_tried_once_and_never_switches_an_endpoint_off() {
 }
 
 #[tokio::test]
-async fn a_ping_that_succeeds_switches_the_endpoint_on_again() {
+async fn successful_ping_enables_endpoint_again() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -343,7 +349,7 @@ async fn a_ping_that_succeeds_switches_the_endpoint_on_again() {
     let claimed = world.claim_one().await;
     assert_eq!(
         world.finish(&claimed, &answer(500)).await,
-        Finished::Dead(None)
+        AttemptOutcome::Dead(None)
     );
     assert!(!read(&world, &webhook).await.is_active);
     world.time.pass(MINUTE);
@@ -351,7 +357,7 @@ async fn a_ping_that_succeeds_switches_the_endpoint_on_again() {
     let claimed = world.claim_one().await;
     assert_eq!(
         world.finish(&claimed, &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     let shown = read(&world, &webhook).await;
     assert_eq!((shown.is_active, shown.disabled_reason), (true, None));
@@ -364,12 +370,12 @@ async fn a_ping_that_succeeds_switches_the_endpoint_on_again() {
     let entry = entry_of(&world, AuditAction::WebhookEnable).await;
     assert_eq!(entry.actor_id, None);
     world.announce(&webhook, 1).await;
-    assert_eq!(fail(&world, &answer(200)).await, Finished::Delivered);
+    assert_eq!(fail(&world, &answer(200)).await, AttemptOutcome::Delivered);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn the_last_twenty_attempts_are_kept() {
+async fn delivery_keeps_last_twenty_attempts() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let delivery = world.announce(&webhook, 1).await.remove(0);

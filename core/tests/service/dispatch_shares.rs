@@ -1,4 +1,4 @@
-//! What one organisation may have under way of all that is, and how much one call claims.
+//! Tests of one organisation's share of the deliveries in flight, and of the size of one claim.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::dispatching::{ROOM, answer, endpoint, under_way, webhook};
 use crate::make::{MILLISECOND, OWNER, new_member, new_workspace};
 use crate::world::World;
 
-/// Webhooks of another organisation, which somebody pings.
+/// Creates webhooks of another organisation, and pings them.
 async fn foreign(world: &World, count: usize) {
     let provisioning = world.service.provisioning();
     let (org, owner) = provisioning
@@ -44,17 +44,17 @@ async fn claim(world: &World, room: usize, in_flight: &InFlight) -> Vec<ClaimedD
 }
 
 #[tokio::test]
-async fn an_organisation_with_a_quarter_of_all_waits_for_the_others_that_are_due() {
+async fn org_over_its_share_waits_for_other_due_orgs() {
     let world = World::new().await;
     for _ in 0..8 {
         let webhook = webhook(&world).await;
         world.announce(&webhook, 16).await;
     }
-    // Alone it may have everything.
+    // The only organisation may use all capacity.
     let mut held = claim(&world, 32, &InFlight::default()).await;
     assert_eq!(held.len(), 32);
     foreign(&world, 8).await;
-    // Of the slots that become free it gets none while others are due: their turns come later, all the same.
+    // It gets none of the freed capacity while others are due, although their entries are later.
     world.time.pass(MILLISECOND);
     for one in held.drain(..6) {
         world.finish(&one, &answer(200)).await;
@@ -68,7 +68,7 @@ async fn an_organisation_with_a_quarter_of_all_waits_for_the_others_that_are_due
             .all(|one| !ours.contains(&one.lease.endpoint()))
     );
     held.extend(others);
-    // What the others leave, it gets.
+    // It gets the capacity that the others leave.
     for one in held.drain(..10) {
         world.finish(&one, &answer(200)).await;
     }
@@ -81,7 +81,7 @@ async fn an_organisation_with_a_quarter_of_all_waits_for_the_others_that_are_due
 }
 
 #[tokio::test]
-async fn one_call_claims_and_commits_a_bounded_number() {
+async fn claim_is_bounded_in_deliveries_and_commits() {
     let world = World::with(|options| options.limits.webhooks_per_workspace_max = 100).await;
     let mut webhooks = Vec::new();
     for _ in 0..50 {
@@ -116,7 +116,7 @@ async fn one_call_claims_and_commits_a_bounded_number() {
 }
 
 #[tokio::test]
-async fn what_ends_is_counted_no_longer() {
+async fn in_flight_counts_exclude_ended_attempts() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 2).await;

@@ -1,14 +1,15 @@
-//! Everything that can happen to deliveries, at random, each between any two calls of the store of another: whatever waits
-//! has a turn at every moment, and comes to its end.
+//! Test of random actions on deliveries, each between any two store calls of another.
+//!
+//! At each moment, each queued delivery has a ready entry, and in the end all are completed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{EventType, NewWebhook, SourceId, Webhook, WebhookUpdate, WorkspaceId};
 use knowledge_core::service::{ClaimedDelivery, KnowledgeService, PageRequest};
-use knowledge_core::internals::keys;
 use knowledge_store::faults::FaultPlan;
 
 use crate::dispatch_random::Dice;
@@ -19,10 +20,10 @@ use crate::world::{Time, World};
 const SEEDS: u64 = 40;
 const STEPS: u32 = 150;
 const WEBHOOKS: usize = 3;
-/// About as many calls of the store as an operation makes.
+/// Approximate number of store calls of an operation.
 const CALLS: usize = 9;
 
-/// What may happen; the numbers choose which of all it happens to.
+/// A random action; its numbers select the objects.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Claim(usize),
@@ -65,14 +66,14 @@ impl Act {
     }
 }
 
-/// What everybody knows.
+/// The state that all actors share.
 struct Common {
     owner: Credential,
     workspace: WorkspaceId,
     source: SourceId,
     time: Time,
     webhooks: Mutex<Vec<Webhook>>,
-    /// What the two dispatchers have under way, and what they had when they crashed.
+    /// The deliveries in flight of the two dispatchers, and those from before their crashes.
     held: [Mutex<Vec<ClaimedDelivery>>; 3],
 }
 
@@ -91,7 +92,7 @@ impl Common {
         Some(held.swap_remove(chosen))
     }
 
-    /// One of the dispatchers does this, or somebody through its process.
+    /// Executes an action, as one of the dispatchers or as a client of its process.
     async fn act(
         self: Arc<Self>,
         service: KnowledgeService,
@@ -162,7 +163,7 @@ impl Common {
                     .await?;
             }
             Act::Expand => {
-                service.expand_events(now).await?;
+                service.fan_out(now).await?;
             }
             Act::Maintain => {
                 service.maintain(now).await?;
@@ -209,10 +210,10 @@ impl Common {
     }
 }
 
-/// Nothing else is refused: and nothing is damaged by what others do meanwhile.
+/// Asserts that only expected errors occur, none of them for damage.
 fn assert_expected(act: Act, done: Result<(), Error>) {
     match done {
-        Ok(()) | Err(Error::Conflict | Error::EndpointOff | Error::NotFound { .. }) => {}
+        Ok(()) | Err(Error::Conflict | Error::EndpointInactive | Error::NotFound { .. }) => {}
         Err(error) => panic!("{act:?}: {error:?}"),
     }
 }
@@ -251,14 +252,14 @@ impl Storm {
         }
     }
 
-    /// Something happens, and perhaps something else between two of its calls of the store.
+    /// Executes an action, at random with another one between two of its store calls.
     async fn step(&mut self) {
         if self.dice.roll(5) == 0 {
             self.pass();
         }
         let (who, act) = (self.dice.roll(2), Act::any(&mut self.dice));
         if self.dice.roll(2) == 0 {
-            // A claim looks at places that a renewal moves, unseen where the turn stays.
+            // A renewal moves queue places that a claim reads, unnoticed if the ready entry stays.
             let meanwhile = match act {
                 Act::Claim(_) if self.dice.roll(2) == 0 => Act::Renew,
                 _ => Act::any(&mut self.dice),
@@ -278,7 +279,7 @@ impl Storm {
         self.dispatchers[who].probe.expect_no_call();
     }
 
-    /// Time passes, or the clock is set.
+    /// Advances or sets the clock.
     fn pass(&mut self) {
         let time = &self.stage.time;
         match self.dice.roll(12) {
@@ -291,7 +292,7 @@ impl Storm {
         }
     }
 
-    /// What waits comes to its end: whoever had it under way has crashed.
+    /// Completes all queued deliveries; the dispatchers that held any have crashed.
     async fn end(self) {
         let stage = &self.stage;
         stage.expand().await;
@@ -306,7 +307,8 @@ impl Storm {
                 None => break,
             }
         }
-        // What deleted webhooks left goes with the clearing behind them, perhaps of before the clock was set back.
+        // Maintenance deletes the deliveries of deleted webhooks, whose task may be from before a
+        // clock change.
         stage.time.pass(DAY);
         stage.maintain().await;
         assert_eq!(stage.undelivered().await, 0);
@@ -320,7 +322,7 @@ impl Storm {
 }
 
 #[tokio::test]
-async fn whatever_happens_meanwhile_all_that_waits_has_a_turn_and_comes_to_its_end() {
+async fn queued_deliveries_always_have_ready_entry_and_complete() {
     for seed in 0..SEEDS {
         let mut storm = Storm::begin(seed).await;
         for _ in 0..STEPS {

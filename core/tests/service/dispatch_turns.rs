@@ -1,12 +1,12 @@
-//! The turns of endpoints: while anything waits one comes, and in time.
+//! Tests of ready entries: each endpoint with queued deliveries has one, and in time.
 
 use std::time::Duration;
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Delivery, DeliveryStatus, DisabledReason, EndpointId, Timestamp, Webhook, WebhookUpdate,
 };
-use knowledge_core::service::{ClaimedDelivery, DELIVERY_LEASE, Finished, InFlight};
-use knowledge_core::internals::keys;
+use knowledge_core::service::{AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, InFlight};
 use knowledge_core::store::{Commit, Store, StoreExt};
 use serde_json::Value;
 
@@ -34,14 +34,14 @@ async fn renew(world: &World, claimed: &ClaimedDelivery) {
     assert_eq!(held.unwrap(), [claimed.lease]);
 }
 
-/// The turn of an endpoint.
+/// Returns the time of an endpoint's ready entry.
 async fn turn(world: &World, webhook: &Webhook) -> Option<Timestamp> {
     let key = keys::endpoint(world.org.id, webhook.id.into());
     let state: Value = world.read(&key).await.unwrap();
     state["due"].as_str().map(|due| due.parse().unwrap())
 }
 
-/// Has the lease be renewed by another process right after the next claim of this one has seen its place in the queue.
+/// Makes another process renew the lease once the next claim has read its place in the queue.
 fn renew_meanwhile(world: &World, other: &World, webhook: &Webhook, claimed: &ClaimedDelivery) {
     let key = keys::delivery(world.org.id, webhook.id.into(), claimed.lease.event());
     let (service, lease, now) = (other.service.clone(), claimed.lease, world.time.now());
@@ -52,7 +52,7 @@ fn renew_meanwhile(world: &World, other: &World, webhook: &Webhook, claimed: &Cl
 }
 
 #[tokio::test]
-async fn a_lease_renewed_while_its_endpoint_is_switched_off_has_a_turn_when_it_lapses() {
+async fn lease_renewed_while_endpoint_is_disabled_has_ready_entry() {
     let world = World::new().await;
     let other = world.served_with(Default::default()).await;
     let webhook = webhook(&world).await;
@@ -66,19 +66,19 @@ async fn a_lease_renewed_while_its_endpoint_is_switched_off_has_a_turn_when_it_l
     world.assert_whole().await;
     // The other process crashes.
     world.time.pass(DELIVERY_LEASE);
-    assert_eq!(world.claim().await.given_up, 1);
+    assert_eq!(world.claim().await.dead_lettered, 1);
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn a_lapsed_lease_renewed_while_it_is_claimed_has_a_turn_when_it_lapses() {
+async fn lapsed_lease_renewed_during_claim_has_ready_entry() {
     let world = World::new().await;
     let other = world.served_with(Default::default()).await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
     let claimed = world.claim_one().await;
-    // A turn that came before, for what was under way beside it.
+    // An earlier ready entry, of another delivery in flight.
     let state = keys::endpoint(world.org.id, webhook.id.into());
     world.time.pass(DELIVERY_LEASE);
     move_turn(&world, &webhook, world.time.now().minus(MILLISECOND)).await;
@@ -94,7 +94,7 @@ async fn a_lapsed_lease_renewed_while_it_is_claimed_has_a_turn_when_it_lapses() 
     world.assert_whole().await;
 }
 
-/// Moves the turn of an endpoint: one that is earlier than it need be may come in vain.
+/// Moves the ready entry of an endpoint; one that is early causes only a no-op.
 async fn move_turn(world: &World, webhook: &Webhook, to: Timestamp) {
     let (org, endpoint) = (world.org.id, EndpointId::from(webhook.id));
     let key = keys::endpoint(org, endpoint);
@@ -110,7 +110,7 @@ async fn move_turn(world: &World, webhook: &Webhook, to: Timestamp) {
 }
 
 #[tokio::test]
-async fn what_a_crashed_dispatcher_had_is_not_pushed_behind_the_renewals_of_another() {
+async fn renewals_do_not_postpone_deliveries_of_crashed_dispatcher() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -132,7 +132,7 @@ async fn what_a_crashed_dispatcher_had_is_not_pushed_behind_the_renewals_of_anot
 }
 
 #[tokio::test]
-async fn a_lone_lease_that_is_renewed_brings_no_vain_turns() {
+async fn renewed_leases_cause_no_early_ready_entries() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 2).await;
@@ -151,7 +151,7 @@ async fn a_lone_lease_that_is_renewed_brings_no_vain_turns() {
 }
 
 #[tokio::test]
-async fn a_lease_renewed_after_the_clock_was_set_back_lapses_earlier() {
+async fn lease_renewed_after_backward_clock_jump_lapses_earlier() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
@@ -165,7 +165,7 @@ async fn a_lease_renewed_after_the_clock_was_set_back_lapses_earlier() {
 }
 
 #[tokio::test]
-async fn with_an_endpoint_that_is_switched_off_its_retries_are_given_up_at_once() {
+async fn retries_are_dead_lettered_once_endpoint_is_disabled() {
     for (reason, status, before) in [
         (DisabledReason::Gone, 410, Duration::ZERO),
         (DisabledReason::Failing, 500, 5 * DAY),
@@ -184,13 +184,13 @@ async fn with_an_endpoint_that_is_switched_off_its_retries_are_given_up_at_once(
         world.announce(&webhook, 1).await;
         let last = world.claim_one().await;
         let finished = world.finish(&last, &answer(status)).await;
-        assert_eq!(finished, Finished::Dead(Some(reason)));
+        assert_eq!(finished, AttemptOutcome::Dead(Some(reason)));
         world.assert_whole().await;
         let shown = world.delivery(&webhook, waiting.id).await;
         assert!(shown.next_attempt_at.unwrap() > world.time.now());
         world.time.pass(MILLISECOND);
         let drained = world.claim().await;
-        assert_eq!((drained.given_up, drained.deliveries), (1, Vec::new()));
+        assert_eq!((drained.dead_lettered, drained.deliveries), (1, Vec::new()));
         let shown = world.delivery(&webhook, waiting.id).await;
         assert_eq!(shown.status, DeliveryStatus::Dead);
         assert_eq!(world.undelivered().await, 0);
@@ -199,7 +199,7 @@ async fn with_an_endpoint_that_is_switched_off_its_retries_are_given_up_at_once(
 }
 
 #[tokio::test]
-async fn what_was_queued_while_the_clock_was_years_ahead_does_not_wait_for_years() {
+async fn deliveries_queued_by_a_clock_far_ahead_are_not_delayed() {
     let world = World::new().await;
     let (new, held, failed) = (
         webhook(&world).await,
@@ -215,12 +215,15 @@ async fn what_was_queued_while_the_clock_was_years_ahead_does_not_wait_for_years
     world.finish(&claimed, &answer(500)).await;
     world.announce(&new, 1).await;
     world.time.set(right.plus(HOUR));
-    // What is due by the right clock as well does not hide it.
+    // Deliveries that are due by the right clock do not hide those.
     world.announce(&new, 1).await;
     let mut delivered = 0;
     for _ in 0..3 {
         for one in world.claim().await.deliveries {
-            assert_eq!(world.finish(&one, &answer(200)).await, Finished::Delivered);
+            assert_eq!(
+                world.finish(&one, &answer(200)).await,
+                AttemptOutcome::Delivered
+            );
             delivered += 1;
         }
         world.time.pass(MILLISECOND);
@@ -232,7 +235,7 @@ async fn what_was_queued_while_the_clock_was_years_ahead_does_not_wait_for_years
 }
 
 #[tokio::test]
-async fn a_ping_comes_first_at_its_endpoint_and_not_before_other_endpoints() {
+async fn ping_precedes_other_deliveries_of_its_endpoint_only() {
     let world = World::new().await;
     let (first, second) = (webhook(&world).await, webhook(&world).await);
     world.announce(&second, 2).await;
@@ -240,7 +243,7 @@ async fn a_ping_comes_first_at_its_endpoint_and_not_before_other_endpoints() {
     world.announce(&first, 1).await;
     world.time.pass(SECOND);
     let now = world.time.now();
-    // What the second waits for is put off behind the others.
+    // The queue of the second endpoint is deferred behind the others.
     let nobody = InFlight::default();
     let claimed = world.service.claim_deliveries(now, 1, &nobody);
     assert_eq!(claimed.await.unwrap().deliveries.len(), 1);
@@ -256,7 +259,7 @@ async fn a_ping_comes_first_at_its_endpoint_and_not_before_other_endpoints() {
     world.assert_whole().await;
 }
 
-/// The places of a queue.
+/// Returns the times of the entries of a queue.
 async fn places(world: &World, webhook: &Webhook) -> Vec<Timestamp> {
     let range = keys::deliveries_due(world.org.id, webhook.id.into());
     let found = world.faults.inner().scan_all(&range).await.unwrap();
@@ -270,13 +273,13 @@ async fn damage(world: &World, webhook: &Webhook, delivery: &Delivery) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_put_aside_once() {
+async fn corrupt_delivery_is_quarantined_once() {
     for is_off in [false, true] {
         let world = World::new().await;
         let webhook = webhook(&world).await;
         let made = world.announce(&webhook, 3).await;
         damage(&world, &webhook, &made[0]).await;
-        // It waits at two more places: one of them where it would be put aside.
+        // It is queued at two more times, one of which is that of the quarantine.
         let now = world.time.now();
         for at in [now.minus(MINUTE), now.plus(5 * MINUTE)] {
             let (org, endpoint) = (world.org.id, webhook.id.into());
@@ -300,7 +303,7 @@ async fn what_cannot_be_read_is_put_aside_once() {
             before,
             [5 * MINUTE, 5 * MINUTE + MILLISECOND].map(|aside| now.plus(aside))
         );
-        // Turns that come meanwhile do not write it again.
+        // Later ready entries do not write it again.
         world.time.pass(MINUTE);
         move_turn(&world, &webhook, world.time.now()).await;
         world.claim().await;
@@ -309,13 +312,13 @@ async fn what_cannot_be_read_is_put_aside_once() {
 }
 
 #[tokio::test]
-async fn a_turn_that_comes_after_what_waits_is_a_difference() {
+async fn ready_entry_later_than_its_queue_is_a_difference() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 2).await;
     let now = world.time.now();
     let nobody = InFlight::default();
-    // Put off behind the others that are due: as it should be, and no later.
+    // Deferred behind the other due endpoints, but no later.
     let claimed = world.service.claim_deliveries(now, 1, &nobody).await;
     assert_eq!(claimed.unwrap().deliveries.len(), 1);
     assert_eq!(turn(&world, &webhook).await, Some(now.plus(MILLISECOND)));

@@ -1,16 +1,16 @@
-//! Deliveries on the stage: endpoints, events for them, and what an endpoint would say of a request.
+//! Fixtures for deliveries: endpoints, their events and responses.
 
 use std::time::Duration;
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, DeliveryStatus, DisabledReason,
     EndpointId, EventId, EventType, NewWebhook, Webhook,
 };
 use knowledge_core::service::{
-    Attempt, Claimed, ClaimedDelivery, DeliveryAnswer, DeliveryRequest, Endpoint, Finished,
-    InFlight,
+    Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DeliveryRequest, DeliveryResponse,
+    Endpoint, InFlight,
 };
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, Key, Store, StoreExt};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
@@ -18,10 +18,10 @@ use uuid::Uuid;
 
 use crate::world::World;
 
-/// More than any test claims at once.
+/// A capacity beyond what any test claims at once.
 pub(crate) const ROOM: usize = 256;
 
-/// A webhook of the workspace, with its secret.
+/// Creates a webhook of the workspace, and returns it with its secret.
 pub(crate) async fn webhook(world: &World) -> Webhook {
     let new = NewWebhook {
         event_type: EventType::ChunkCreated,
@@ -33,34 +33,34 @@ pub(crate) async fn webhook(world: &World) -> Webhook {
     made.await.unwrap()
 }
 
-/// The webhook as an endpoint.
+/// Returns the webhook as an endpoint.
 pub(crate) fn endpoint(webhook: &Webhook) -> Endpoint {
     Endpoint::Webhook(webhook.workspace_id, webhook.id)
 }
 
-/// What an endpoint answers.
+/// Returns an attempt with this status.
 pub(crate) fn answer(status: u16) -> Attempt {
     Attempt {
         duration: Duration::from_millis(20),
-        outcome: Ok(DeliveryAnswer {
+        outcome: Ok(DeliveryResponse {
             status,
             retry_after: None,
         }),
     }
 }
 
-/// What an endpoint answers that asks to be left alone for a while.
+/// Returns an attempt with this status and a `Retry-After`.
 pub(crate) fn answer_later(status: u16, retry_after: Duration) -> Attempt {
     Attempt {
         duration: Duration::from_millis(20),
-        outcome: Ok(DeliveryAnswer {
+        outcome: Ok(DeliveryResponse {
             status,
             retry_after: Some(retry_after),
         }),
     }
 }
 
-/// No answer.
+/// Returns an attempt without a response.
 pub(crate) fn silence() -> Attempt {
     Attempt {
         duration: Duration::from_secs(15),
@@ -71,13 +71,15 @@ pub(crate) fn silence() -> Attempt {
     }
 }
 
-/// Exchanges that are under way.
+/// Returns these deliveries as those in flight.
 pub(crate) fn under_way(claimed: &[ClaimedDelivery]) -> InFlight {
     claimed.iter().map(|one| &one.lease).collect()
 }
 
-/// With which of these secrets a request is signed, as the library of the standard signs. It verifies against the clock of
-/// the machine, which no test stops: so what it would sign is looked for.
+/// Returns, for each secret, true if the request is signed with it.
+///
+/// The reference library verifies against the clock of the machine, which no test can stop, so that
+/// its signatures are compared instead.
 pub(crate) fn signed_with(request: &DeliveryRequest, secrets: &[&str]) -> Vec<bool> {
     let headers = request.headers();
     let header = |name: &str| headers[name].to_str().unwrap().to_owned();
@@ -92,26 +94,30 @@ pub(crate) fn signed_with(request: &DeliveryRequest, secrets: &[&str]) -> Vec<bo
 }
 
 impl World {
-    /// Claims what is due, with nothing under way.
-    pub(crate) async fn claim(&self) -> Claimed {
+    /// Claims due deliveries, with none in flight.
+    pub(crate) async fn claim(&self) -> ClaimBatch {
         self.claim_beside(&InFlight::default()).await
     }
 
-    /// Claims what is due beside these exchanges.
-    pub(crate) async fn claim_beside(&self, in_flight: &InFlight) -> Claimed {
+    /// Claims due deliveries, with these in flight.
+    pub(crate) async fn claim_beside(&self, in_flight: &InFlight) -> ClaimBatch {
         let now = self.time.now();
         let claimed = self.service.claim_deliveries(now, ROOM, in_flight).await;
         claimed.unwrap()
     }
 
-    /// Claims the one delivery that is due.
+    /// Claims the one due delivery.
     pub(crate) async fn claim_one(&self) -> ClaimedDelivery {
         let mut claimed = self.claim().await.deliveries;
         assert_eq!(claimed.len(), 1, "{claimed:?}");
         claimed.remove(0)
     }
 
-    pub(crate) async fn finish(&self, claimed: &ClaimedDelivery, attempt: &Attempt) -> Finished {
+    pub(crate) async fn finish(
+        &self,
+        claimed: &ClaimedDelivery,
+        attempt: &Attempt,
+    ) -> AttemptOutcome {
         let now = self.time.now();
         let finished = self.service.finish_delivery(now, &claimed.lease, attempt);
         finished.await.unwrap()
@@ -127,7 +133,7 @@ impl World {
         read.unwrap()
     }
 
-    /// Gives a webhook, and it alone, this many deliveries that are due now: pings, but that they have the whole schedule.
+    /// Queues this many due deliveries for a webhook: pings, but with the whole retry schedule.
     pub(crate) async fn announce(&self, to: &Webhook, count: usize) -> Vec<Delivery> {
         self.announce_to(endpoint(to), count).await
     }
@@ -149,7 +155,7 @@ impl World {
         made
     }
 
-    /// Gives a webhook very many deliveries that are due now: copies of one, of events of their own.
+    /// Queues very many due deliveries for a webhook: copies of one, each with its own event.
     pub(crate) async fn announce_thousands(&self, to: &Webhook, count: u128) {
         let (org, endpoint) = (self.org.id, EndpointId::from(to.id));
         let made = self.announce(to, 1).await.remove(0);
@@ -186,29 +192,30 @@ impl World {
         }
     }
 
-    /// Everything that the audit log tells of deliveries: an endpoint is switched off by what it answers, tried out and
-    /// switched on again, and a delivery made again.
+    /// Causes each kind of audit entry about deliveries.
+    ///
+    /// A response disables the endpoint, a ping enables it again, and a delivery is redelivered.
     pub(crate) async fn deliver_everything(&self, to: Endpoint) {
         self.announce_to(to, 1).await;
         let gone = self.finish(&self.claim_one().await, &answer(410)).await;
-        assert_eq!(gone, Finished::Dead(Some(DisabledReason::Gone)));
+        assert_eq!(gone, AttemptOutcome::Dead(Some(DisabledReason::Gone)));
         let ping = self.service.ping(&self.owner, to).await.unwrap();
         for attempt in [answer(200), answer(204)] {
             let done = self.finish(&self.claim_one().await, &attempt).await;
-            assert_eq!(done, Finished::Delivered);
+            assert_eq!(done, AttemptOutcome::Delivered);
             let again = self.service.redeliver(&self.owner, to, ping.id).await;
             assert_eq!(again.unwrap().status, DeliveryStatus::Pending);
         }
         self.finish(&self.claim_one().await, &answer(200)).await;
     }
 
-    /// Writes past the service, where no fault is planned.
+    /// Writes directly to the store, without faults.
     pub(crate) async fn overwrite(&self, key: Key, value: String) {
         let commit = Commit::builder().put(key, value).build().unwrap();
         self.faults.commit(commit).await.unwrap();
     }
 
-    /// How many deliveries wait, as counted and as marked.
+    /// Returns the number of pending deliveries, which counter and index must agree on.
     pub(crate) async fn undelivered(&self) -> usize {
         let marked = self.faults.inner().scan_all(&keys::all_undelivered()).await;
         let marked = marked.unwrap().len();

@@ -1,8 +1,9 @@
-//! The outbox: which operations announce what, in the commit that changes it; and what stands nowhere in the store.
+//! Tests of the outbox, and of the data that the store never contains.
 
 use std::collections::BTreeMap;
 
 use knowledge_core::access::{BaseRole, Credential};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, InboundWebhookUpdate, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
     NewWebhook, ReviewStatus, SensitivityLabel, WebhookUpdate,
@@ -11,7 +12,6 @@ use knowledge_core::service::{
     ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, MemberUpdate, NewMemory, SyncOutcome,
     SyncReport,
 };
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
@@ -21,10 +21,10 @@ use crate::make::{
 };
 use crate::world::World;
 
-/// A word that stands in the content of every memory and message here, and in nothing else.
+/// A word in the content of each memory and message, and nowhere else.
 const CONTENT: &str = "xylophone";
 
-/// Changes and removes what [`everything`] makes in the workspace. Returns the secrets that it was shown.
+/// Changes and removes the workspace resources of [`everything`]; returns their secrets.
 async fn changes_in_the_workspace(world: &World) -> Vec<String> {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let new = new_connector(HOUR);
@@ -94,7 +94,7 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
     secrets
 }
 
-/// Does everything that can be done. Returns every secret that was shown.
+/// Executes each operation; returns the secrets in the responses.
 pub(crate) async fn everything(world: &World) -> Vec<String> {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let member = world.member(MEMBER).await;
@@ -263,7 +263,7 @@ async fn one_by_one(world: &World) {
     service.delete_memory(owner, id).await.unwrap();
 }
 
-/// The types of the events in a commit.
+/// Returns the types of the events in a commit.
 fn events_in(commit: &Commit) -> Vec<EventType> {
     let range = keys::outbox_events();
     let mut types: Vec<EventType> = commit
@@ -281,7 +281,7 @@ fn events_in(commit: &Commit) -> Vec<EventType> {
     types
 }
 
-/// The events of what `act` does, which is one commit.
+/// Returns the events of `act`, which makes one commit.
 async fn announced(world: &World, act: impl AsyncFnOnce()) -> Vec<EventType> {
     let before = world.faults.history().len();
     act().await;
@@ -295,7 +295,7 @@ async fn announced(world: &World, act: impl AsyncFnOnce()) -> Vec<EventType> {
 }
 
 #[tokio::test]
-async fn each_operation_announces_what_it_changes_in_the_same_commit() {
+async fn operation_writes_its_events_in_its_own_commit() {
     use EventType::{
         ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
     };
@@ -373,7 +373,7 @@ async fn each_operation_announces_what_it_changes_in_the_same_commit() {
 }
 
 #[tokio::test]
-async fn where_there_never_was_an_endpoint_nothing_is_written() {
+async fn outbox_is_not_written_without_endpoints() {
     let world = World::new().await;
     let ids = world.memories(3).await;
     let change = async |change| drop(world.bulk(&world.owner, &ids, change).await.unwrap());
@@ -392,7 +392,7 @@ async fn where_there_never_was_an_endpoint_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn what_nobody_outside_has_to_know_is_not_announced() {
+async fn internal_changes_are_not_announced() {
     let world = World::heard().await;
     everything(&world).await;
     let mut counts: BTreeMap<EventType, usize> = BTreeMap::new();
@@ -413,7 +413,7 @@ async fn what_nobody_outside_has_to_know_is_not_announced() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_refused_or_fails_announces_nothing() {
+async fn rejected_or_failed_change_announces_nothing() {
     let world = World::heard().await;
     let ids = world.memories(1).await;
     let viewer = world.caller(VIEWER).await;
@@ -429,7 +429,7 @@ async fn a_change_that_is_refused_or_fails_announces_nothing() {
         .ingest(&viewer, workspace, world.source, &batch)
         .await;
     refused.unwrap_err();
-    // A refused item beside none that changes.
+    // A rejected item, and none that changes.
     let unknown = [knowledge_core::model::MemoryId(uuid::Uuid::nil())];
     world
         .bulk(&world.owner, &unknown, review(ReviewStatus::Approved))
@@ -454,7 +454,7 @@ async fn a_change_that_is_refused_or_fails_announces_nothing() {
 }
 
 #[tokio::test]
-async fn an_event_is_thin() {
+async fn event_carries_only_identifiers() {
     let world = World::heard().await;
     everything(&world).await;
     for event in world.events().await {
@@ -472,9 +472,9 @@ async fn an_event_is_thin() {
     }
 }
 
-/// Content stands in the records that hold it and nowhere else.
+/// No index, event or audit entry contains content.
 #[tokio::test]
-async fn content_stands_in_its_own_records_alone() {
+async fn content_is_stored_only_in_its_own_records() {
     let world = World::new().await;
     everything(&world).await;
     let mut families: Vec<String> = Vec::new();
@@ -488,14 +488,14 @@ async fn content_stands_in_its_own_records_alone() {
 }
 
 #[tokio::test]
-async fn no_secret_stands_in_the_store() {
+async fn store_contains_no_secret_in_plain_text() {
     let world = World::new().await;
     let secrets = everything(&world).await;
     assert_eq!(secrets.len(), 12);
     let contents = world.contents().await;
-    // The written secret, its random part, and the bytes that this stands for, in hexadecimal digits too.
+    // The written secret, its random part, and the bytes of that, in hexadecimal as well.
     for secret in secrets {
-        // A random part may have underscores of its own.
+        // The random part may contain underscores.
         let random = secret.splitn(3, '_').last().unwrap();
         let needles = [secret.as_str(), random, &random[..20]];
         for (key, value) in &contents {
@@ -508,7 +508,7 @@ async fn no_secret_stands_in_the_store() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_logged_shows_a_secret() {
+async fn log_contains_no_secret() {
     let world = World::new().await;
     let issued = world.token(world.owner_id, Default::default()).await;
     let caller = Credential::from(issued.secret.clone());

@@ -1,11 +1,11 @@
-//! From the outbox to the queues: who hears of what.
+//! Tests of the fan-out from the outbox to the queues.
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryId, EndpointId, EventId, EventType, MemoryId, SensitivityLabel, Timestamp, Webhook,
     WebhookUpdate,
 };
-use knowledge_core::service::{Event, Expanded};
-use knowledge_core::internals::keys;
+use knowledge_core::service::{Event, FanOutReport};
 use knowledge_core::store::{Key, KeyRange, Mutation, StoreExt};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::dispatching::answer;
 use crate::make::{HOUR, new_memory, sensitivity};
 use crate::world::World;
 
-/// A delivery that stands in the store.
+/// A stored delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Made {
     pub(crate) endpoint: EndpointId,
@@ -22,21 +22,21 @@ pub(crate) struct Made {
 }
 
 impl World {
-    /// Expands until there is nothing left to expand.
-    pub(crate) async fn expand(&self) -> Expanded {
-        let mut all = Expanded::default();
+    /// Fans out until the outbox is empty.
+    pub(crate) async fn expand(&self) -> FanOutReport {
+        let mut all = FanOutReport::default();
         loop {
-            let done = self.service.expand_events(self.time.now()).await.unwrap();
+            let done = self.service.fan_out(self.time.now()).await.unwrap();
             all.events += done.events;
             all.deliveries += done.deliveries;
-            all.given_up += done.given_up;
+            all.dead_lettered += done.dead_lettered;
             if !done.has_more {
                 return all;
             }
         }
     }
 
-    /// Every entry of a family, as JSON.
+    /// Returns all entries of a family, as JSON.
     pub(crate) async fn family(&self, family: &str) -> Vec<(Key, Value)> {
         let range = KeyRange::prefix(&Key::new(format!("{family}/")).unwrap());
         let found = self.faults.inner().scan_all(&range).await.unwrap();
@@ -64,7 +64,7 @@ impl World {
         deliveries
     }
 
-    /// What stands in the queue of an endpoint.
+    /// Returns the events in the queue of an endpoint.
     pub(crate) async fn heard_by(&self, endpoint: impl Into<EndpointId>) -> Vec<Event> {
         let endpoint = endpoint.into();
         let deliveries = self.deliveries().await.into_iter();
@@ -84,7 +84,7 @@ pub(crate) fn listed(event: &Event) -> Vec<MemoryId> {
     serde_json::from_value(event.data["memory_ids"].clone()).unwrap()
 }
 
-/// The body that is delivered of an event.
+/// Returns the body that is delivered for an event.
 fn body(event: &Event) -> String {
     let body = json!({
         "type": event.event_type,
@@ -95,7 +95,7 @@ fn body(event: &Event) -> String {
 }
 
 #[tokio::test]
-async fn webhooks_hear_of_the_events_of_their_type() {
+async fn webhooks_receive_events_of_their_type() {
     let world = World::new().await;
     let created = world.webhook(EventType::ChunkCreated).await;
     let other = world.webhook(EventType::ChunkCreated).await;
@@ -105,9 +105,9 @@ async fn webhooks_hear_of_the_events_of_their_type() {
     let ids = world.memories(2).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
     let done = world.expand().await;
-    // Of the ingest nobody wants to hear.
+    // No endpoint matches the ingest.
     assert_eq!((done.events, done.deliveries), (3, 3));
-    assert_eq!(done.given_up, 0);
+    assert_eq!(done.dead_lettered, 0);
     for webhook in [&created, &other] {
         let heard = world.heard_by(webhook.id).await;
         assert_eq!(heard.len(), 1);
@@ -120,12 +120,12 @@ async fn webhooks_hear_of_the_events_of_their_type() {
     assert_eq!(heard[0].data["workspace_id"], json!(world.workspace.id));
     assert_eq!(world.heard_by(elsewhere.id).await, []);
     assert_eq!(world.events().await, []);
-    assert_eq!(world.expand().await, Expanded::default());
+    assert_eq!(world.expand().await, FanOutReport::default());
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn what_many_memories_are_about_is_told_in_parts_below_20_kb() {
+async fn event_of_many_memories_is_split_below_20_kb() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::MemoryUpdated).await;
     let mut ids = world.memories(1_000).await;
@@ -146,7 +146,7 @@ async fn what_many_memories_are_about_is_told_in_parts_below_20_kb() {
     world.assert_whole().await;
 }
 
-/// The mutations of the commit that relabels memories in a world with so many webhooks.
+/// Returns the mutations of the commit that relabels memories, in a world with this many webhooks.
 async fn mutations(webhooks: usize) -> Vec<&'static str> {
     let world = World::heard().await;
     let ids = world.memories(3).await;
@@ -166,13 +166,13 @@ async fn mutations(webhooks: usize) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn the_commit_of_a_change_does_not_grow_with_the_endpoints() {
+async fn commit_of_a_change_does_not_grow_with_endpoints() {
     let few = mutations(1).await;
     assert_eq!(few.iter().filter(|kind| **kind == "outbox").count(), 1);
     assert_eq!(few, mutations(50).await);
 }
 
-/// Switches a webhook off or on.
+/// Enables or disables a webhook.
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
     let update = WebhookUpdate {
         is_active: Some(is_active),
@@ -186,7 +186,7 @@ async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
 }
 
 #[tokio::test]
-async fn who_came_after_the_commit_hears_nothing_whatever_the_clock_says() {
+async fn endpoint_created_after_commit_receives_nothing() {
     let back: fn(&World) = |world| {
         let hour = i64::try_from(HOUR.as_millis()).unwrap();
         let earlier = world.time.now().as_millis() - hour;
@@ -212,14 +212,14 @@ async fn who_came_after_the_commit_hears_nothing_whatever_the_clock_says() {
 }
 
 #[tokio::test]
-async fn what_its_owner_switched_off_hears_nothing() {
+async fn endpoint_disabled_by_owner_receives_nothing() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     switch(&world, &webhook, false).await;
     world.memories(1).await;
     assert_eq!(world.expand().await.deliveries, 0);
     switch(&world, &webhook, true).await;
-    assert_eq!(world.expand().await, Expanded::default());
+    assert_eq!(world.expand().await, FanOutReport::default());
     world.memories(1).await;
     world.expand().await;
     assert_eq!(world.heard_by(webhook.id).await.len(), 1);
@@ -227,7 +227,7 @@ async fn what_its_owner_switched_off_hears_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_service_switched_off_finds_its_events_among_the_dead_letters() {
+async fn events_of_endpoint_disabled_by_service_are_dead_lettered() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
@@ -236,7 +236,7 @@ async fn what_the_service_switched_off_finds_its_events_among_the_dead_letters()
     world.finish(&claimed, &answer(410)).await;
     world.memories(1).await;
     let done = world.expand().await;
-    assert_eq!((done.deliveries, done.given_up), (1, 1));
+    assert_eq!((done.deliveries, done.dead_lettered), (1, 1));
     let made = world.deliveries().await;
     let statuses: Vec<_> = made.iter().map(|made| made.status.as_str()).collect();
     assert_eq!(statuses, ["dead", "dead"]);
@@ -252,7 +252,7 @@ async fn what_the_service_switched_off_finds_its_events_among_the_dead_letters()
 }
 
 #[tokio::test]
-async fn what_was_deleted_before_the_expansion_hears_nothing() {
+async fn endpoint_deleted_before_fan_out_receives_nothing() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
@@ -268,7 +268,7 @@ async fn what_was_deleted_before_the_expansion_hears_nothing() {
 }
 
 #[tokio::test]
-async fn many_events_are_expanded_in_few_commits() {
+async fn fan_out_of_many_events_takes_few_commits() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     for number in 0..90 {
@@ -288,7 +288,7 @@ async fn many_events_are_expanded_in_few_commits() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_does_not_hinder_the_rest() {
+async fn corrupt_events_do_not_block_fan_out() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     let damaged = world.webhook(EventType::ChunkCreated).await;
@@ -301,7 +301,7 @@ async fn what_cannot_be_read_does_not_hinder_the_rest() {
     half_way.retain(|event| !whole.contains(event));
     let half_way = keys::expansion(half_way[0].id);
     world.overwrite(half_way, "{".to_owned()).await;
-    // More than a page of what is damaged, before and behind what is not.
+    // More than a page of corrupt entries, before and after the valid one.
     for number in 0..130 {
         for id in [number, u128::MAX - number] {
             let id = EventId(uuid::Uuid::from_u128(id));
@@ -315,11 +315,11 @@ async fn what_cannot_be_read_does_not_hinder_the_rest() {
     assert_eq!(left.unwrap().len(), 261);
     let heard = world.heard_by(webhook.id).await;
     assert_eq!(listed(&heard[0]), listed(&whole[0]));
-    assert_eq!(world.expand().await, Expanded::default());
+    assert_eq!(world.expand().await, FanOutReport::default());
 }
 
 #[tokio::test]
-async fn several_that_expand_at_once_make_each_delivery_once() {
+async fn concurrent_fan_outs_create_each_delivery_once() {
     let world = World::new().await;
     let webhooks = [
         world.webhook(EventType::ChunkCreated).await,
@@ -328,7 +328,7 @@ async fn several_that_expand_at_once_make_each_delivery_once() {
     for _ in 0..20 {
         world.memories(1).await;
     }
-    // What others are always ahead of is left, and each is told so.
+    // A fan-out that always loses to others skips the event, and reports it.
     futures::future::join_all((0..4).map(|_| world.expand())).await;
     assert_eq!(world.events().await, []);
     for webhook in &webhooks {

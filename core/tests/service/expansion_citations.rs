@@ -1,10 +1,10 @@
-//! Who hears when what a recall cites changes: one event for each recall and cause.
+//! Tests of citation events: one for each recall and source event.
 
 use knowledge_core::access::{Action, ActionSet, Credential};
 use knowledge_core::model::{
     CitationSubscription, EventType, MemoryId, NewCitationSubscription, RecallId, SensitivityLabel,
 };
-use knowledge_core::service::Expanded;
+use knowledge_core::service::FanOutReport;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::make::{ACME, HOUR, MEMBER, VIEWER, new_recall};
 use crate::world::World;
 
 impl World {
-    /// Registers a recall of these memories.
+    /// Creates a recall of these memories.
     pub(crate) async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
         let (new, workspace) = (new_recall(memories), self.workspace.id);
         let made = self.service.create_recall(&self.owner, workspace, &new);
@@ -35,7 +35,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_bulk_call_that_touches_a_recall_300_times_is_told_once() {
+async fn bulk_update_of_300_cited_memories_sends_one_citation_event() {
     let world = World::new().await;
     let ids = world.memories(1_000).await;
     let cited: Vec<_> = ids.iter().rev().step_by(3).take(300).copied().collect();
@@ -66,7 +66,7 @@ async fn a_bulk_call_that_touches_a_recall_300_times_is_told_once() {
 }
 
 #[tokio::test]
-async fn the_largest_list_of_citations_stays_below_20_kb() {
+async fn largest_citation_event_stays_below_20_kb() {
     let world = World::new().await;
     let ids = world.memories(500).await;
     let recall = world.recall_of(&ids).await;
@@ -81,7 +81,7 @@ async fn the_largest_list_of_citations_stays_below_20_kb() {
 }
 
 #[tokio::test]
-async fn a_deleted_memory_is_told_to_those_whose_recalls_cite_it() {
+async fn deletion_is_announced_to_subscribers_of_citing_recalls() {
     let world = World::new().await;
     let ids = world.memories(2).await;
     let recall = world.recall_of(&ids).await;
@@ -97,7 +97,7 @@ async fn a_deleted_memory_is_told_to_those_whose_recalls_cite_it() {
 }
 
 #[tokio::test]
-async fn what_is_new_changes_no_citation() {
+async fn new_memory_sends_no_citation_event() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::CitationChanged).await;
     let ids = world.memories(1).await;
@@ -108,7 +108,7 @@ async fn what_is_new_changes_no_citation() {
 }
 
 #[tokio::test]
-async fn a_subscription_made_after_the_commit_hears_nothing() {
+async fn subscription_created_after_commit_receives_nothing() {
     let world = World::heard().await;
     let ids = world.memories(1).await;
     let recall = world.recall_of(&ids).await;
@@ -123,7 +123,7 @@ async fn a_subscription_made_after_the_commit_hears_nothing() {
 }
 
 #[tokio::test]
-async fn a_subscriber_who_is_gone_or_may_no_longer_subscribe_hears_nothing() {
+async fn removed_or_unauthorized_subscriber_receives_nothing() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let recall = world.recall_of(&ids).await;
@@ -157,7 +157,7 @@ async fn a_subscriber_who_is_gone_or_may_no_longer_subscribe_hears_nothing() {
     world.assert_whole().await;
 }
 
-/// A world where one memory is cited by so many recalls with a subscription each, and changed.
+/// Creates a world in which this many recalls, each with a subscription, cite a changed memory.
 async fn widely_cited(recalls: usize) -> (World, Vec<CitationSubscription>) {
     let world = World::new().await;
     let ids = world.memories(1).await;
@@ -183,7 +183,7 @@ async fn assert_each_is_told_once(world: &World, subscriptions: &[CitationSubscr
 }
 
 #[tokio::test]
-async fn a_memory_that_2_000_recalls_cite_is_told_in_bounded_steps_whatever_cuts_them() {
+async fn fan_out_to_2_000_recalls_takes_bounded_steps_despite_crashes() {
     let (world, subscriptions) = widely_cited(2_000).await;
     let faults = [
         CommitFault::Close,
@@ -192,16 +192,17 @@ async fn a_memory_that_2_000_recalls_cite_is_told_in_bounded_steps_whatever_cuts
         CommitFault::Unavailable,
         CommitFault::Conflict,
     ];
-    // Each process is cut at its second commit: every commit of the expansion is some process's last or next.
+    // Each process crashes at its second commit, so each commit of the fan-out is the last or the
+    // next of some process.
     let (mut processes, mut commits) = (0, 0);
     loop {
         let fault = faults[processes % faults.len()];
         let process = world.served_with(FaultPlan::none().at_commit(2, fault));
         let process = process.await;
         processes += 1;
-        let mut done = Ok(Expanded::default());
+        let mut done = Ok(FanOutReport::default());
         for _ in 0..3 {
-            done = process.service.expand_events(world.time.now()).await;
+            done = process.service.fan_out(world.time.now()).await;
         }
         for (_, commit) in process.faults.history() {
             assert!(commit.mutations().len() < 2_500);
@@ -216,7 +217,7 @@ async fn a_memory_that_2_000_recalls_cite_is_told_in_bounded_steps_whatever_cuts
 }
 
 #[tokio::test]
-async fn an_expansion_that_is_cut_at_any_commit_goes_on() {
+async fn fan_out_resumes_after_a_crash_at_any_commit() {
     let (world, subscriptions) = widely_cited(250).await;
     for fault in [
         CommitFault::Close,
@@ -226,7 +227,7 @@ async fn an_expansion_that_is_cut_at_any_commit_goes_on() {
         let mut cut = 0;
         for number in 1.. {
             let twin = world.copy(FaultPlan::none().at_commit(number, fault)).await;
-            let first = twin.service.expand_events(twin.time.now()).await;
+            let first = twin.service.fan_out(twin.time.now()).await;
             if first.is_ok() {
                 break;
             }

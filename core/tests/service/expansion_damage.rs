@@ -1,11 +1,11 @@
-//! What is damaged or contended on the way from the outbox to the queues is in nobody else's way.
+//! Tests of corruption and contention in the fan-out, which must not block other events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use knowledge_core::model::{EventId, EventType, SensitivityLabel};
-use knowledge_core::service::Expanded;
 use knowledge_core::internals::keys;
+use knowledge_core::model::{EventId, EventType, SensitivityLabel};
+use knowledge_core::service::FanOutReport;
 use knowledge_core::store::{RETRIES_MAX, VALUE_BYTES_MAX};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::make::MEMBER;
 use crate::world::World;
 
 #[tokio::test]
-async fn a_damaged_recall_keeps_no_other_from_being_told() {
+async fn corrupt_recall_does_not_block_other_notifications() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let mut subscriptions = Vec::new();
@@ -25,7 +25,7 @@ async fn a_damaged_recall_keeps_no_other_from_being_told() {
         subscriptions.push(world.subscribe(&world.owner, recall).await);
     }
     let webhook = world.webhook(EventType::MemoryUpdated).await;
-    // The one that comes first.
+    // The first one in order.
     subscriptions.sort_by_key(|subscription| subscription.recall_id);
     let damaged = keys::recall(world.org.id, subscriptions[0].recall_id);
     world.overwrite(damaged, "{".to_owned()).await;
@@ -40,7 +40,7 @@ async fn a_damaged_recall_keeps_no_other_from_being_told() {
 }
 
 #[tokio::test]
-async fn a_damaged_subscriber_keeps_no_other_from_being_told() {
+async fn corrupt_subscriber_does_not_block_other_notifications() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let recall = world.recall_of(&ids).await;
@@ -58,30 +58,30 @@ async fn a_damaged_subscriber_keeps_no_other_from_being_told() {
 }
 
 #[tokio::test]
-async fn an_event_that_others_are_always_ahead_of_is_left_for_the_next_call() {
+async fn contended_event_is_left_to_next_fan_out() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     for _ in 0..3 {
         world.memories(1).await;
     }
     assert_eq!(world.events().await.len(), 6);
-    // All of them together meet others at each attempt, then the first alone does.
+    // All events together conflict at each attempt, then the first one by itself does.
     let attempts = 2 * u64::from(RETRIES_MAX);
     let plan = (1..=attempts).fold(FaultPlan::none(), |plan, number| {
         plan.at_commit(number, CommitFault::Conflict)
     });
     let busy = world.served_with(plan).await;
     let now = busy.time.now();
-    let done = busy.service.expand_events(now).await.unwrap();
+    let done = busy.service.fan_out(now).await.unwrap();
     assert_eq!((done.events, done.has_more), (5, true));
     assert_eq!(busy.events().await.len(), 1);
-    let done = busy.service.expand_events(now).await.unwrap();
+    let done = busy.service.fan_out(now).await.unwrap();
     assert_eq!((done.events, done.has_more), (1, false));
     assert_eq!(busy.heard_by(webhook.id).await.len(), 3);
     busy.assert_whole().await;
 }
 
-/// Makes the first event of the outbox one whose record cannot be written, as it is too large.
+/// Makes the first event of the outbox so large that its record cannot be written.
 async fn bloat(world: &World) -> EventId {
     let id = world.events_of(EventType::ChunkCreated).await[0].id;
     let mut event: Value = world.read(&keys::outbox(id)).await.unwrap();
@@ -93,7 +93,7 @@ async fn bloat(world: &World) -> EventId {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_expanded_does_not_slow_the_others() {
+async fn failing_event_does_not_slow_fan_out_of_others() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     for _ in 0..40 {
@@ -101,11 +101,11 @@ async fn an_event_that_cannot_be_expanded_does_not_slow_the_others() {
     }
     let bloated = bloat(&world).await;
     let now = world.time.now();
-    let done = world.service.expand_events(now).await.unwrap();
-    let expected = Expanded {
+    let done = world.service.fan_out(now).await.unwrap();
+    let expected = FanOutReport {
         events: 79,
         deliveries: 39,
-        ..Expanded::default()
+        ..FanOutReport::default()
     };
     assert_eq!(done, expected);
     assert_eq!(world.heard_by(webhook.id).await.len(), 39);
@@ -113,7 +113,7 @@ async fn an_event_that_cannot_be_expanded_does_not_slow_the_others() {
     assert_eq!(left, [bloated]);
 }
 
-/// Counts what is logged at error.
+/// A subscriber that counts log events of level error.
 struct Errors(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Errors {
@@ -139,7 +139,7 @@ impl tracing::Subscriber for Errors {
 }
 
 #[tokio::test]
-async fn what_is_damaged_in_the_outbox_is_told_once() {
+async fn corrupt_outbox_entry_is_logged_once() {
     let world = World::new().await;
     world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
@@ -154,7 +154,7 @@ async fn what_is_damaged_in_the_outbox_is_told_once() {
         world.expand().await;
         assert_eq!(errors.load(Ordering::SeqCst), 3);
     }
-    // Another process does not know that it was told.
+    // Another process logs it again.
     let next = world.served_with(FaultPlan::none()).await;
     next.expand().await;
     assert_eq!(errors.load(Ordering::SeqCst), 6);

@@ -1,4 +1,4 @@
-//! Inbound webhooks.
+//! Tests of inbound webhooks.
 
 use knowledge_core::model::{InboundWebhook, NewInboundWebhook, WorkspaceId};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ async fn create(world: &World, name: &str) -> Result<InboundWebhook, knowledge_c
 }
 
 #[tokio::test]
-async fn an_inbound_webhook_has_an_address_and_a_secret_of_its_own() {
+async fn inbound_webhook_has_its_own_url_and_secret() {
     let world = World::new().await;
     let made = create(&world, "Forms").await.unwrap();
     assert_eq!(
@@ -37,7 +37,7 @@ async fn an_inbound_webhook_has_an_address_and_a_secret_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_address_is_whole_where_the_service_knows_its_own() {
+async fn inbound_url_is_absolute_if_public_address_is_configured() {
     let public = "https://knowledge.example".to_owned();
     let world = World::with(|options| options.public_url = Some(public)).await;
     let made = create(&world, "Forms").await.unwrap();
@@ -49,7 +49,7 @@ async fn the_address_is_whole_where_the_service_knows_its_own() {
 }
 
 #[tokio::test]
-async fn names_are_names() {
+async fn inbound_webhook_requires_valid_name() {
     let world = World::new().await;
     assert_eq!(problem(create(&world, "").await), "name too_small");
     assert_eq!(
@@ -63,7 +63,7 @@ async fn names_are_names() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_fifty_and_no_more() {
+async fn inbound_webhooks_per_workspace_are_limited() {
     let world = World::new().await;
     for _ in 0..50 {
         create(&world, "Forms").await.unwrap();
@@ -72,7 +72,7 @@ async fn a_workspace_has_fifty_and_no_more() {
 }
 
 #[tokio::test]
-async fn registering_needs_its_action_and_a_workspace() {
+async fn inbound_webhook_requires_its_action_and_a_workspace() {
     let world = World::new().await;
     let new = NewInboundWebhook {
         name: "Forms".to_owned(),

@@ -1,4 +1,5 @@
-//! Posting to inbound webhooks. The messages are signed by a library of the Standard Webhooks project.
+//! Tests of posts to inbound webhooks. A library of the Standard Webhooks project signs the
+//! messages.
 
 use std::time::Duration;
 
@@ -7,12 +8,12 @@ use http::{Request, StatusCode};
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::api::Api;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, InboundWebhookId, MemberId, MemoryContent, MemoryId, MemoryLabels,
     NewInboundWebhook, OrgId, ReviewStatus, SourceId, Timestamp,
 };
 use knowledge_core::service::{AuditAction, NewMemory, SignedMessage, VerifiedMessage};
-use knowledge_core::internals::keys;
 use standardwebhooks::Webhook as Signer;
 use uuid::Uuid;
 
@@ -22,7 +23,7 @@ use crate::make::{
 };
 use crate::world::World;
 
-/// Who knows the address and the secret of an inbound webhook.
+/// A client with the URL and the secret of an inbound webhook.
 pub(crate) struct Sender {
     pub(crate) org: OrgId,
     pub(crate) webhook: InboundWebhookId,
@@ -30,7 +31,7 @@ pub(crate) struct Sender {
     secret: String,
 }
 
-/// A message as it is sent.
+/// A signed message.
 #[derive(Clone)]
 struct Sent {
     id: String,
@@ -105,10 +106,10 @@ impl Sender {
         memories: &[NewMemory],
     ) -> Result<(), Error> {
         let verified = self.sign(world, id).verify(world, self).await?;
-        world.service.take_message(&verified, memories).await
+        world.service.ingest_message(&verified, memories).await
     }
 
-    /// Another secret, made by this caller. The one before it counts for a day more.
+    /// Rotates the secret; the previous one is valid for another day.
     async fn rotate(&mut self, world: &World, caller: &Credential) -> String {
         let rotated = world
             .service
@@ -119,7 +120,7 @@ impl Sender {
     }
 }
 
-/// The memories that came in through the webhook, by title.
+/// Returns the memories that the webhook ingested, by title.
 async fn memories(world: &World, from: &Sender) -> Vec<(MemoryLabels, MemoryContent)> {
     let mut found = Vec::new();
     for (key, value) in world.contents().await {
@@ -151,7 +152,7 @@ fn keyed(title: &str) -> NewMemory {
 }
 
 #[tokio::test]
-async fn what_is_posted_becomes_memories_that_wait_for_review() {
+async fn posted_message_becomes_memories_pending_review() {
     let world = World::heard().await;
     let sender = Sender::new(&world).await;
     let pending = world.dashboard().await.review_backlog_count;
@@ -182,7 +183,7 @@ async fn what_is_posted_becomes_memories_that_wait_for_review() {
 }
 
 #[tokio::test]
-async fn registering_makes_a_source_which_stays_when_the_webhook_goes() {
+async fn source_of_inbound_webhook_outlives_it() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     let source = world.service.source(&world.owner, sender.source).await;
@@ -208,7 +209,7 @@ async fn delete(world: &World, sender: &Sender) {
 }
 
 #[tokio::test]
-async fn a_signature_is_over_the_identifier_the_time_and_the_body() {
+async fn signature_covers_identifier_time_and_body() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     let other = Sender::new(&world).await;
@@ -262,7 +263,7 @@ async fn a_signature_is_over_the_identifier_the_time_and_the_body() {
 }
 
 #[tokio::test]
-async fn a_message_is_sent_within_five_minutes() {
+async fn message_timestamp_must_be_within_five_minutes() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     let sent = sender.sign(&world, "msg_1");
@@ -294,7 +295,7 @@ async fn a_message_is_sent_within_five_minutes() {
 }
 
 #[tokio::test]
-async fn a_message_has_an_identifier_of_visible_ascii() {
+async fn message_identifier_must_be_visible_ascii() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     for right in ["~", &"i".repeat(255)] {
@@ -307,7 +308,7 @@ async fn a_message_has_an_identifier_of_visible_ascii() {
 }
 
 #[tokio::test]
-async fn a_message_is_taken_in_once_and_forgotten_after_a_week() {
+async fn message_is_deduplicated_for_a_week() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     let (first, second) = ([new_memory("First")], [new_memory("Second")]);
@@ -342,7 +343,7 @@ async fn a_message_is_taken_in_once_and_forgotten_after_a_week() {
 }
 
 #[tokio::test]
-async fn a_mark_that_is_over_counts_no_longer_swept_or_not() {
+async fn expired_deduplication_record_is_ignored_before_its_purge() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     sender
@@ -355,7 +356,7 @@ async fn a_mark_that_is_over_counts_no_longer_swept_or_not() {
         .await
         .unwrap();
     assert_eq!(titles(&world, &sender).await, ["First", "Second"]);
-    // The sweep of the first mark leaves the second one.
+    // The purge of the first record leaves the second one.
     world.maintain().await;
     sender
         .post(&world, "msg_1", &[new_memory("Third")])
@@ -366,12 +367,12 @@ async fn a_mark_that_is_over_counts_no_longer_swept_or_not() {
 }
 
 #[tokio::test]
-async fn of_one_message_twice_at_once_one_takes_effect() {
+async fn concurrent_posts_of_one_message_take_effect_once() {
     let world = World::heard().await;
     let sender = Sender::new(&world).await;
     let batch = [new_memory("One")];
     let verified = sender.verified(&world, "msg_1").await;
-    let takes = (0..8).map(|_| world.service.take_message(&verified, &batch));
+    let takes = (0..8).map(|_| world.service.ingest_message(&verified, &batch));
     for taken in futures::future::join_all(takes).await {
         taken.unwrap();
     }
@@ -381,7 +382,7 @@ async fn of_one_message_twice_at_once_one_takes_effect() {
 }
 
 #[tokio::test]
-async fn both_secrets_count_for_a_day_after_a_rotation() {
+async fn rotated_and_previous_inbound_secret_are_valid_for_a_day() {
     let world = World::new().await;
     let mut sender = Sender::new(&world).await;
     let first = sender.rotate(&world, &world.owner).await;
@@ -402,20 +403,20 @@ async fn both_secrets_count_for_a_day_after_a_rotation() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_replaced_before_the_message_takes_effect_counts_no_longer() {
+async fn secret_replaced_after_verification_is_rejected() {
     let world = World::new().await;
     let mut sender = Sender::new(&world).await;
     let verified = sender.verified(&world, "msg_1").await;
     sender.rotate(&world, &world.owner).await;
     sender.rotate(&world, &world.owner).await;
     let batch = [new_memory("One")];
-    let taken = world.service.take_message(&verified, &batch).await;
+    let taken = world.service.ingest_message(&verified, &batch).await;
     assert_eq!(code(taken), "unauthenticated");
     assert!(titles(&world, &sender).await.is_empty());
 }
 
 #[tokio::test]
-async fn what_comes_in_is_decided_by_who_registered_it_or_replaced_its_secret() {
+async fn message_is_authorized_by_owner_of_webhook_secret() {
     let world = World::new().await;
     let admin = world.member(ADMIN).await;
     let mut sender = Sender::registered_by(&world, &world.trusted(admin)).await;
@@ -427,7 +428,7 @@ async fn what_comes_in_is_decided_by_who_registered_it_or_replaced_its_secret() 
     assert_eq!(code(post(&sender, "2").await), "forbidden");
     assert_eq!(world.contents().await, before);
     world.assign(admin, ADMIN).await.unwrap();
-    // What was refused is not taken for a repetition.
+    // A rejected message is not a duplicate.
     post(&sender, "2").await.unwrap();
 
     let removed = world.service.remove_member(&world.owner, ACME, admin);
@@ -453,7 +454,7 @@ async fn what_comes_in_is_decided_by_who_registered_it_or_replaced_its_secret() 
 }
 
 #[tokio::test]
-async fn a_source_key_that_was_seen_updates_its_memory() {
+async fn message_with_known_source_key_updates_its_memory() {
     let world = World::heard().await;
     let sender = Sender::new(&world).await;
     let post = async |id: &str, title: &str| {
@@ -466,7 +467,7 @@ async fn a_source_key_that_was_seen_updates_its_memory() {
     let events = world.events().await.len();
     assert_eq!(post("3", "Closed").await, ["Closed"]);
     assert_eq!(world.events().await.len(), events);
-    // The same key from another webhook is another memory.
+    // Another webhook with the same key ingests another memory.
     let other = Sender::new(&world).await;
     other.post(&world, "1", &[keyed("Other")]).await.unwrap();
     assert_eq!(titles(&world, &sender).await, ["Closed"]);
@@ -475,7 +476,7 @@ async fn a_source_key_that_was_seen_updates_its_memory() {
 }
 
 #[tokio::test]
-async fn a_broken_batch_is_kept_nowhere() {
+async fn invalid_batch_is_stored_nowhere() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     let before = world.contents().await;
@@ -507,7 +508,7 @@ async fn a_broken_batch_is_kept_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_announced_once_and_kept_nowhere() {
+async fn rejected_message_is_announced_once_and_stored_nowhere() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::IngestFailed).await;
     let sender = Sender::new(&world).await;
@@ -534,7 +535,7 @@ async fn what_is_refused_is_announced_once_and_kept_nowhere() {
     }
     world.assert_whole().await;
 
-    // The message may say something better; then it is done with.
+    // A later valid version of the message is accepted, and completes it.
     sender
         .post(&world, "msg_1", &[new_memory("One")])
         .await
@@ -574,7 +575,7 @@ async fn post_bytes(
 }
 
 #[tokio::test]
-async fn a_payload_that_cannot_be_read_is_announced_only_when_it_is_signed() {
+async fn unreadable_payload_is_announced_only_if_signed() {
     let world = World::new().await;
     world.webhook(EventType::IngestFailed).await;
     let sender = Sender::new(&world).await;
@@ -602,7 +603,7 @@ async fn a_payload_that_cannot_be_read_is_announced_only_when_it_is_signed() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_its_sender_is_not_announced() {
+async fn message_of_unauthorized_sender_is_not_announced() {
     let world = World::new().await;
     world.webhook(EventType::IngestFailed).await;
     let admin = world.member(ADMIN).await;
@@ -614,7 +615,7 @@ async fn what_is_refused_for_its_sender_is_not_announced() {
 }
 
 #[tokio::test]
-async fn unknown_deleted_and_foreign_webhooks_are_one_to_their_senders() {
+async fn unknown_deleted_and_foreign_webhooks_are_indistinguishable() {
     let world = World::new().await;
     let deleted = Sender::new(&world).await;
     let verified = deleted.verified(&world, "msg_1").await;
@@ -645,6 +646,6 @@ async fn unknown_deleted_and_foreign_webhooks_are_one_to_their_senders() {
         assert_eq!(refused, "there is no such inbound webhook");
     }
     let batch = [new_memory("One")];
-    let taken = world.service.take_message(&verified, &batch).await;
+    let taken = world.service.ingest_message(&verified, &batch).await;
     assert_eq!(code(taken), "not_found");
 }

@@ -1,12 +1,12 @@
-//! Knowledge coming in.
+//! Tests of ingestion.
 
 use knowledge_core::access::Action;
+use knowledge_core::internals::keys;
 use knowledge_core::limits::CONTENT_BYTES_MAX;
 use knowledge_core::model::{
     EventType, MemoryContent, MemoryId, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
 use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, NewSource};
-use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{HOUR, MEMBER, VIEWER, actions, code, new_memory, problem, review, sensitivity};
@@ -48,7 +48,7 @@ async fn counts(world: &World) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_new_memory_waits_for_review_with_the_labels_of_its_workspace() {
+async fn new_memory_is_pending_with_labels_of_its_workspace() {
     let world = World::new().await;
     let labelled = NewMemory {
         audience_tag: Some("team:core".parse().unwrap()),
@@ -81,7 +81,7 @@ async fn a_new_memory_waits_for_review_with_the_labels_of_its_workspace() {
 }
 
 #[tokio::test]
-async fn a_name_seen_before_updates_its_memory() {
+async fn known_source_key_updates_its_memory() {
     let world = World::new().await;
     let first = ingest(&world, &[named("page/1", "old"), named("page/2", "same")])
         .await
@@ -132,7 +132,7 @@ async fn a_name_seen_before_updates_its_memory() {
 }
 
 #[tokio::test]
-async fn the_same_batch_twice_changes_nothing() {
+async fn repeated_batch_changes_nothing() {
     let world = World::new().await;
     let batch = [named("page/1", "one"), named("page/2", "two")];
     ingest(&world, &batch).await.unwrap();
@@ -148,7 +148,7 @@ async fn the_same_batch_twice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_of_its_source_and_its_workspace() {
+async fn source_key_is_unique_per_source_and_workspace() {
     let world = World::new().await;
     let files = NewSource {
         name: "Files".to_owned(),
@@ -180,7 +180,7 @@ async fn a_name_is_one_of_its_source_and_its_workspace() {
 }
 
 #[tokio::test]
-async fn a_batch_is_taken_whole_or_not_at_all() {
+async fn batch_is_accepted_as_a_whole_or_not_at_all() {
     let world = World::new().await;
     let contents = world.contents().await;
     let bad = [
@@ -214,10 +214,11 @@ async fn a_batch_is_taken_whole_or_not_at_all() {
     assert_eq!(world.contents().await, contents);
 }
 
-/// A hundred memories of the largest size are one commit, also where JSON writes each character as two and so makes
-/// them as large as they may be.
+/// A hundred memories of the largest size fit into one commit.
+///
+/// This includes characters that JSON writes as two.
 #[tokio::test]
-async fn the_largest_batch_fits_into_one_commit() {
+async fn largest_batch_fits_into_one_commit() {
     let world = World::new().await;
     let title = "\"".repeat(128);
     for content in ["x", "ü", "\n"] {
@@ -244,9 +245,9 @@ async fn the_largest_batch_fits_into_one_commit() {
     }
 }
 
-/// What does not fit into a value once it is written as JSON is refused as wrong, not as a failure of the service.
+/// Content too large for a value once written as JSON is reported as invalid, not as a failure.
 #[tokio::test]
-async fn content_that_grows_too_large_as_json_is_refused() {
+async fn content_too_large_as_json_is_rejected() {
     let world = World::new().await;
     let control = NewMemory {
         content: "\u{1}".repeat(CONTENT_BYTES_MAX),
@@ -259,7 +260,7 @@ async fn content_that_grows_too_large_as_json_is_refused() {
 }
 
 #[tokio::test]
-async fn the_source_and_the_workspace_have_to_exist() {
+async fn ingest_requires_existing_source_and_workspace() {
     let world = World::new().await;
     let batch = [new_memory("x")];
     let nowhere = WorkspaceId(Uuid::nil());
@@ -277,7 +278,7 @@ async fn the_source_and_the_workspace_have_to_exist() {
 }
 
 #[tokio::test]
-async fn adding_and_updating_are_actions_of_their_own() {
+async fn ingest_requires_separate_actions_to_add_and_update() {
     let world = World::new().await;
     let workspace = world.workspace.id;
     let adder = world.caller_who_may(actions(&[Action::MemoryCreate])).await;
@@ -311,7 +312,7 @@ async fn adding_and_updating_are_actions_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_came_in_is_announced_by_kind() {
+async fn ingest_announces_its_result_by_kind() {
     let world = World::heard().await;
     ingest(&world, &[named("page/1", "old")]).await.unwrap();
     world.time.pass(HOUR);
@@ -333,7 +334,7 @@ async fn what_came_in_is_announced_by_kind() {
 }
 
 #[tokio::test]
-async fn a_large_batch_takes_no_more_reads_than_a_small_one() {
+async fn ingest_reads_are_independent_of_batch_size() {
     let world = World::new().await;
     let mut reads = Vec::new();
     for count in [2, 100] {

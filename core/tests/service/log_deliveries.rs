@@ -1,14 +1,14 @@
-//! What is seen of deliveries, and what callers can do about them.
+//! Tests of the delivery log, and of redelivery.
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, Credential};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Delivery, DeliveryId, DeliveryStatus, EventId, NewCitationSubscription, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
-    AuditAction, AuditEntry, AuditFilter, Endpoint, Finished, OutboxStatus, Page, PageRequest,
+    AttemptOutcome, AuditAction, AuditEntry, AuditFilter, Endpoint, OutboxStatus, Page, PageRequest,
 };
-use knowledge_core::internals::keys;
 use knowledge_core::store::StoreExt;
 use uuid::Uuid;
 
@@ -38,7 +38,7 @@ async fn redeliver(world: &World, of: &Webhook, id: DeliveryId) -> Result<Delive
     world.service.redeliver(owner, endpoint, id).await
 }
 
-/// The newest entry of the audit log about this.
+/// Returns the newest audit entry of this action.
 async fn last_entry(world: &World, action: AuditAction) -> AuditEntry {
     let filter = AuditFilter {
         action: Some(action),
@@ -52,7 +52,7 @@ async fn last_entry(world: &World, action: AuditAction) -> AuditEntry {
     listed.unwrap().data.remove(0)
 }
 
-/// Three deliveries, the oldest first: delivered, dead, pending.
+/// Creates three deliveries, the oldest first: delivered, dead, pending.
 async fn three(world: &World, webhook: &Webhook) -> [Delivery; 3] {
     let delivered = world.announce(webhook, 1).await.remove(0);
     let claimed = world.claim_one().await;
@@ -62,7 +62,7 @@ async fn three(world: &World, webhook: &Webhook) -> [Delivery; 3] {
     let claimed = world.claim_one().await;
     assert_eq!(
         world.finish(&claimed, &answer(500)).await,
-        Finished::Dead(None)
+        AttemptOutcome::Dead(None)
     );
     world.time.pass(MINUTE);
     let pending = world.announce(webhook, 1).await.remove(0);
@@ -70,7 +70,7 @@ async fn three(world: &World, webhook: &Webhook) -> [Delivery; 3] {
 }
 
 #[tokio::test]
-async fn the_newest_event_comes_first_page_by_page() {
+async fn delivery_log_lists_newest_first_over_pages() {
     let world = World::new().await;
     let (webhook, other) = (webhook(&world).await, webhook(&world).await);
     world.announce(&other, 1).await;
@@ -110,7 +110,7 @@ async fn the_newest_event_comes_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn deliveries_are_listed_by_status() {
+async fn delivery_log_filters_by_status() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let [delivered, dead, pending] = three(&world, &webhook).await;
@@ -123,7 +123,7 @@ async fn deliveries_are_listed_by_status() {
         let read = world.delivery(&webhook, wanted.id).await;
         assert_eq!((read.status, read.created_at), (status, wanted.created_at));
     }
-    // Dead letters are found by their marks: nothing else is looked at.
+    // Dead letters are found by their index, without further reads.
     world.probe.take_reads();
     ids(&world, &webhook, Some(DeliveryStatus::Dead)).await;
     let reads = world.probe.take_reads();
@@ -133,7 +133,7 @@ async fn deliveries_are_listed_by_status() {
 }
 
 #[tokio::test]
-async fn a_delivery_is_found_at_its_own_endpoint() {
+async fn delivery_is_found_only_at_its_own_endpoint() {
     let world = World::new().await;
     let (webhook, other) = (webhook(&world).await, webhook(&world).await);
     let delivery = world.announce(&webhook, 1).await.remove(0);
@@ -150,7 +150,7 @@ async fn a_delivery_is_found_at_its_own_endpoint() {
 }
 
 #[tokio::test]
-async fn who_may_manage_the_one_kind_does_not_see_the_other() {
+async fn delivery_log_requires_action_of_its_endpoint_kind() {
     let world = World::new().await;
     let webhook = endpoint(&webhook(&world).await);
     let of_owner = Endpoint::Subscription(world.subscription().await);
@@ -185,7 +185,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Option<&'static str>
 }
 
 #[tokio::test]
-async fn what_another_member_subscribed_to_takes_both_actions() {
+async fn delivery_log_of_foreign_subscription_requires_both_actions() {
     let world = World::new().await;
     let of_owner = Endpoint::Subscription(world.subscription().await);
     let delivery = world.announce_to(of_owner, 1).await.remove(0).id;
@@ -208,7 +208,7 @@ async fn what_another_member_subscribed_to_takes_both_actions() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_made_again() {
+async fn corrupt_dead_letter_does_not_block_other_redeliveries() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 505).await;
@@ -244,11 +244,11 @@ async fn a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_made_again(
 }
 
 #[tokio::test]
-async fn any_delivery_that_is_over_is_made_again_with_the_same_identifier() {
+async fn redelivery_keeps_the_delivery_identifier() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let [delivered, dead, pending] = three(&world, &webhook).await;
-    // What is pending comes first, to be out of the way.
+    // The pending delivery is claimed first, so that it does not interfere.
     let claimed = world.claim_one().await;
     assert_eq!(claimed.request.id, pending.id);
     world.finish(&claimed, &answer(500)).await;
@@ -262,7 +262,7 @@ async fn any_delivery_that_is_over_is_made_again_with_the_same_identifier() {
         assert_eq!(claimed.request.id, again.id);
         assert_eq!(
             world.finish(&claimed, &answer(200)).await,
-            Finished::Delivered
+            AttemptOutcome::Delivered
         );
         let entry = last_entry(&world, AuditAction::WebhookRedeliver).await;
         assert_eq!(entry.actor_id, Some(world.owner_id));
@@ -276,7 +276,7 @@ async fn any_delivery_that_is_over_is_made_again_with_the_same_identifier() {
 }
 
 #[tokio::test]
-async fn one_made_again_has_the_whole_schedule_again() {
+async fn redelivery_restarts_the_whole_schedule() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let delivery = world.announce(&webhook, 1).await.remove(0);
@@ -286,20 +286,20 @@ async fn one_made_again_has_the_whole_schedule_again() {
             let claimed = world.claim_one().await;
             attempts += 1;
             match world.finish(&claimed, &answer(500)).await {
-                Finished::Retry(at) => world.time.set(at),
-                Finished::Dead(None) => break attempts,
+                AttemptOutcome::Retry(at) => world.time.set(at),
+                AttemptOutcome::Dead(None) => break attempts,
                 other => panic!("{other:?}"),
             }
         }
     };
     assert_eq!(exhaust().await, 10);
     redeliver(&world, &webhook, delivery.id).await.unwrap();
-    // The endpoint does nothing but fail, for less than five days so far.
+    // The endpoint has failed for less than five days.
     assert_eq!(world.claim_one().await.request.id, delivery.id);
 }
 
 #[tokio::test]
-async fn one_that_is_under_way_goes_on() {
+async fn redelivery_does_not_interrupt_delivery_in_flight() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let delivery = world.announce(&webhook, 1).await.remove(0);
@@ -309,13 +309,13 @@ async fn one_that_is_under_way_goes_on() {
     assert_eq!(world.claim().await.deliveries, []);
     assert_eq!(
         world.finish(&claimed, &answer(200)).await,
-        Finished::Delivered
+        AttemptOutcome::Delivered
     );
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn dead_letters_are_made_again_page_by_page() {
+async fn dead_letters_are_redelivered_in_pages() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1_100).await;
@@ -358,7 +358,7 @@ async fn dead_letters_are_made_again_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_ping_goes_before_whatever_else_waits() {
+async fn ping_precedes_queued_deliveries() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     world.announce(&webhook, 20).await;
@@ -374,7 +374,7 @@ async fn a_ping_goes_before_whatever_else_waits() {
 }
 
 #[tokio::test]
-async fn what_is_on_its_way_is_counted() {
+async fn outbox_status_counts_pending_deliveries() {
     let world = World::new().await;
     let status = async || world.service.outbox_status().await.unwrap();
     assert_eq!(status().await, OutboxStatus::default());
@@ -398,7 +398,7 @@ async fn what_is_on_its_way_is_counted() {
     };
     assert_eq!(status().await, wanted);
     let claimed = world.claim().await.deliveries;
-    // What is under way is not overdue, until its lease has lapsed.
+    // A delivery in flight is overdue only once its lease has lapsed.
     let under_way = OutboxStatus {
         overdue_since: None,
         ..wanted

@@ -1,4 +1,4 @@
-//! The typed service over the in-memory store, one module per capability: what is documented, by example.
+//! Tests of the typed service over the in-memory store, one module per capability.
 
 mod addresses;
 mod admin;
@@ -33,9 +33,9 @@ mod expansion_citations;
 mod expansion_damage;
 mod inbound;
 mod inbound_posts;
+mod indeterminate;
 mod ingest;
 mod log_deliveries;
-mod lost;
 mod maintain;
 mod make;
 mod mcp_key_changes;
@@ -45,9 +45,9 @@ mod member_removal;
 mod members;
 mod memories;
 mod memory_changes;
-mod needs;
 mod open;
 mod pages;
+mod permissions;
 mod probe;
 mod provisioning;
 mod recalls;

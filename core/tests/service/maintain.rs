@@ -1,16 +1,16 @@
-//! Maintenance: what expired is swept, what was renewed is not, and no call does more than a part.
+//! Tests of maintenance: it purges expired records only, and in bounded steps.
 
-use knowledge_core::access::Narrowing;
+use knowledge_core::access::TokenScope;
+use knowledge_core::internals::keys;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::SensitivityLabel;
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, Key, KeyRange};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{HOUR, MILLISECOND, sensitivity};
 use crate::world::World;
 
-/// How many keys a family has.
+/// Returns the number of keys of a family.
 async fn family(world: &World, name: &str) -> usize {
     let range = KeyRange::prefix(&Key::new(format!("{name}/")).unwrap());
     let contents = world.contents().await;
@@ -18,7 +18,7 @@ async fn family(world: &World, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn an_idempotency_record_is_swept_when_it_expires() {
+async fn idempotency_record_is_purged_when_it_expires() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     world
@@ -35,7 +35,7 @@ async fn an_idempotency_record_is_swept_when_it_expires() {
 }
 
 #[tokio::test]
-async fn a_record_that_was_renewed_is_kept_for_its_own_time() {
+async fn renewed_idempotency_record_has_its_own_retention() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let again = || {
@@ -55,10 +55,10 @@ async fn a_record_that_was_renewed_is_kept_for_its_own_time() {
 }
 
 #[tokio::test]
-async fn an_expired_credential_goes_with_its_index() {
+async fn expired_credential_is_purged_with_its_index() {
     let world = World::new().await;
     let before = world.contents().await.len();
-    let issued = world.token(world.owner_id, Narrowing::default()).await;
+    let issued = world.token(world.owner_id, TokenScope::default()).await;
     let provisioning = world.service.provisioning();
     provisioning
         .revoke(world.org.id, issued.record.id)
@@ -78,16 +78,16 @@ async fn an_expired_credential_goes_with_its_index() {
 }
 
 #[tokio::test]
-async fn one_call_does_a_bounded_part() {
+async fn maintenance_call_is_bounded() {
     let world = World::new().await;
     for _ in 0..1_100 {
-        world.token(world.owner_id, Narrowing::default()).await;
+        world.token(world.owner_id, TokenScope::default()).await;
     }
     world.time.pass(HOUR);
     let mut parts = Vec::new();
     loop {
         let done = world.service.maintain(world.time.now()).await.unwrap();
-        parts.push(done.swept);
+        parts.push(done.purged);
         if !done.has_more {
             break;
         }
@@ -96,9 +96,9 @@ async fn one_call_does_a_bounded_part() {
     assert_eq!(family(&world, "credential").await, 0);
 }
 
-/// What maintenance costs does not grow with what there is: with nothing due it reads next to nothing.
+/// The cost does not grow with the amount of data; with nothing due, there are very few reads.
 #[tokio::test]
-async fn nothing_to_do_costs_next_to_nothing() {
+async fn maintenance_with_nothing_due_costs_next_to_nothing() {
     let world = World::new().await;
     for number in 0..50 {
         let owner = crate::make::new_member("owner", crate::make::OWNER);
@@ -116,11 +116,11 @@ async fn nothing_to_do_costs_next_to_nothing() {
 }
 
 #[tokio::test]
-async fn a_crash_in_between_is_made_up_for() {
+async fn maintenance_completes_after_a_crash() {
     let original = World::new().await;
     for _ in 0..3 {
         original
-            .token(original.owner_id, Narrowing::default())
+            .token(original.owner_id, TokenScope::default())
             .await;
     }
     original.time.pass(HOUR);
@@ -136,10 +136,10 @@ async fn a_crash_in_between_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn several_callers_do_no_harm() {
+async fn concurrent_maintenance_calls_do_no_harm() {
     let world = World::new().await;
     for _ in 0..20 {
-        world.token(world.owner_id, Narrowing::default()).await;
+        world.token(world.owner_id, TokenScope::default()).await;
     }
     world.time.pass(HOUR);
     let now = world.time.now();
@@ -151,14 +151,14 @@ async fn several_callers_do_no_harm() {
     assert_eq!(world.planned().await, 0);
 }
 
-/// One entry that cannot be read does not keep the others from being swept.
+/// An unreadable entry does not prevent the purge of others.
 #[tokio::test]
-async fn a_damaged_entry_hinders_no_other() {
+async fn corrupt_entry_does_not_block_maintenance() {
     let world = World::new().await;
     let damaged = keys::due(world.time.now(), uuid::Uuid::nil());
     let commit = Commit::builder().put(damaged, "{\"unheard_of\":1}").build();
     world.faults.inner().commit(commit.unwrap()).await.unwrap();
-    world.token(world.owner_id, Narrowing::default()).await;
+    world.token(world.owner_id, TokenScope::default()).await;
     world.time.pass(HOUR);
     world.maintain().await;
     assert_eq!(family(&world, "credential").await, 0);

@@ -1,4 +1,4 @@
-//! What is sent and what comes back, with little written: requests by their names, refusals by their codes.
+//! Builders of requests, and readers of error codes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
 /// The slug of the organisation.
 pub(crate) const ACME: &str = "acme";
-/// The key that stored secrets are sealed with.
+/// The key that seals stored secrets.
 pub(crate) const SEALING_KEY: [u8; 32] = [42; 32];
 pub(crate) fn new_member(handle: &str, role: RoleRef) -> NewMember {
     NewMember {
@@ -77,7 +77,7 @@ pub(crate) fn create_memory(title: &str, source_id: SourceId) -> CreateMemory {
     }
 }
 
-/// Sets the sensitivity.
+/// Returns a change of the sensitivity.
 pub(crate) fn sensitivity(label: SensitivityLabel) -> MemoryChange {
     MemoryChange {
         sensitivity_label: Some(label),
@@ -85,7 +85,7 @@ pub(crate) fn sensitivity(label: SensitivityLabel) -> MemoryChange {
     }
 }
 
-/// Sets the review status.
+/// Returns a change of the review status.
 pub(crate) fn review(status: ReviewStatus) -> MemoryChange {
     MemoryChange {
         review_status: Some(status),
@@ -101,7 +101,7 @@ pub(crate) fn custom(role: RoleId) -> RoleRef {
     RoleRef::Custom(role)
 }
 
-/// The one problem of a request that is not valid: its path and its code.
+/// Returns the only problem of an invalid request: its path and its code.
 #[track_caller]
 pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     match result {
@@ -116,19 +116,19 @@ pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     }
 }
 
-/// The code of a refusal.
+/// Returns the code of an error.
 #[track_caller]
 pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
     result.expect_err("it is refused").code()
 }
 
-/// A sync that went well.
+/// A successful sync.
 pub(crate) const SUCCESS: SyncReport = SyncReport {
     outcome: SyncOutcome::Success,
     next_sync_at: None,
 };
 
-/// A sync that failed.
+/// Returns a failed sync.
 pub(crate) fn failure(error: &str) -> SyncReport {
     SyncReport {
         outcome: SyncOutcome::Failure {

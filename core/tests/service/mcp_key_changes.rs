@@ -1,10 +1,10 @@
-//! MCP keys: listed, rotated and revoked.
+//! Tests of MCP keys: list, rotation and revocation.
 
 use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, Credential, CredentialKind, Secret};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{CredentialId, McpKeySummary};
 use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
-use knowledge_core::internals::keys;
 
 use crate::audit::entry_of;
 use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_mcp_key, problem};
@@ -38,7 +38,7 @@ async fn list(world: &World) -> Vec<McpKeySummary> {
     listed.await.unwrap().data
 }
 
-/// Whether the key is taken.
+/// Returns true if the key is accepted.
 async fn is_taken(world: &World, secret: &Secret) -> bool {
     let key = Credential::from(secret.clone());
     let seen = world.service.authenticate(&key, CredentialKind::Bearer);
@@ -51,7 +51,7 @@ async fn assert_whole(world: &World) {
 }
 
 #[tokio::test]
-async fn a_list_shows_keys_with_their_uses_until_they_expire() {
+async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     let world = World::new().await;
     let (first, second) = (
         create(&world, "org:acme").await,
@@ -82,7 +82,7 @@ async fn a_list_shows_keys_with_their_uses_until_they_expire() {
 }
 
 #[tokio::test]
-async fn a_rotated_key_keeps_its_name_and_changes_its_secret_at_once() {
+async fn rotated_mcp_key_keeps_name_and_replaces_secret_at_once() {
     let world = World::new().await;
     let old = create(&world, "org:acme").await;
     world.time.pass(DAY);
@@ -102,7 +102,7 @@ async fn a_rotated_key_keeps_its_name_and_changes_its_secret_at_once() {
     let entry = entry_of(&world, AuditAction::McpKeyRotate).await;
     assert_eq!(entry.resource.id, new.summary.id.0);
 
-    // What was planned for the old secret does not touch the new one.
+    // The scheduled expiry of the old secret does not affect the new one.
     world.time.pass(96 * DAY + HOUR);
     world.maintain().await;
     assert!(is_taken(&world, &new.secret).await);
@@ -116,7 +116,7 @@ async fn a_rotated_key_keeps_its_name_and_changes_its_secret_at_once() {
 }
 
 #[tokio::test]
-async fn another_time_to_the_next_rotation_can_be_set() {
+async fn mcp_key_rotation_may_change_interval() {
     let world = World::new().await;
     let (key, workspace) = (
         create(&world, "org:acme").await.summary.id,
@@ -138,9 +138,9 @@ async fn another_time_to_the_next_rotation_can_be_set() {
     );
 }
 
-/// Otherwise a rotation would hand out what its caller does not hold: the secret of another member's key.
+/// A rotation would otherwise reveal the secret of another member's key.
 #[tokio::test]
-async fn whoever_rotates_a_key_answers_for_it() {
+async fn mcp_key_rotation_transfers_responsibility() {
     let world = World::new().await;
     let (workspace, key) = (world.workspace.id, create(&world, "org:acme").await);
     let id = world.member(ADMIN).await;
@@ -157,7 +157,7 @@ async fn whoever_rotates_a_key_answers_for_it() {
         "forbidden",
         "the audience is not the administrator's"
     );
-    // Revoking takes away: that needs no audience.
+    // Revoking only takes access away, so it requires no audience.
     let revoked = world.service.revoke_mcp_key(&admin, workspace, private);
     revoked.await.unwrap();
 
@@ -166,9 +166,9 @@ async fn whoever_rotates_a_key_answers_for_it() {
             knowledge_core::access::Action::McpKeyManage,
         ]))
         .await;
-    let mut narrowed = rotate(&world, &keeper, key.summary.id).await.unwrap();
-    narrowed.summary.name.clear();
-    let caller = Credential::from(narrowed.secret);
+    let mut scoped = rotate(&world, &keeper, key.summary.id).await.unwrap();
+    scoped.summary.name.clear();
+    let caller = Credential::from(scoped.secret);
     let chat = world.service.create_chat(&caller, workspace, "Hi").await;
     assert_eq!(
         code(chat),
@@ -178,7 +178,7 @@ async fn whoever_rotates_a_key_answers_for_it() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_taken_no_more_and_its_place_is_free() {
+async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
     let key = create(&world, "org:acme").await;
     let revoke = async |caller: &Credential| {

@@ -1,8 +1,8 @@
-//! MCP keys: what they open, what they cover, and when they are taken.
+//! Tests of MCP keys: permissions, audience and validity.
 
 use std::time::Duration;
 
-use knowledge_core::access::{Action, Credential, CredentialKind, Narrowing};
+use knowledge_core::access::{Action, Credential, CredentialKind, TokenScope};
 use knowledge_core::model::{McpClient, MemoryChange};
 use knowledge_core::service::{IssuedMcpKey, NewMcpKey, NewRecall};
 
@@ -17,7 +17,7 @@ async fn create(world: &World, new: &NewMcpKey) -> Result<IssuedMcpKey, knowledg
 }
 
 #[tokio::test]
-async fn a_key_shows_on_the_dashboard_without_itself() {
+async fn mcp_key_appears_on_dashboard_without_secret() {
     let world = World::new().await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
     let shown = world.dashboard().await.mcp_keys.remove(0);
@@ -43,7 +43,7 @@ async fn a_key_shows_on_the_dashboard_without_itself() {
 }
 
 #[tokio::test]
-async fn noting_a_use_is_for_keys_of_the_workspace() {
+async fn mcp_key_use_is_recorded_only_in_its_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let key = Credential::from(
@@ -53,7 +53,7 @@ async fn noting_a_use_is_for_keys_of_the_workspace() {
             .secret,
     );
     let token = world
-        .token(world.owner_id, Narrowing::default())
+        .token(world.owner_id, TokenScope::default())
         .await
         .secret
         .into();
@@ -67,7 +67,7 @@ async fn noting_a_use_is_for_keys_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn a_key_reads_its_workspace_and_does_nothing_else() {
+async fn mcp_key_only_reads_its_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let ids = world.memories(1).await;
@@ -102,7 +102,7 @@ async fn a_key_reads_its_workspace_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_key_knows_of_its_audience_alone() {
+async fn mcp_key_sees_only_its_audience() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     for (audience, expected) in [("workspace:research", true), ("org:acme", false)] {
@@ -121,7 +121,7 @@ async fn a_key_knows_of_its_audience_alone() {
 }
 
 #[tokio::test]
-async fn nobody_makes_a_key_that_covers_more_than_they_do() {
+async fn mcp_key_cannot_exceed_access_of_its_creator() {
     let world = World::new().await;
     let admin = world.caller(ADMIN).await;
     for (audience, expected) in [
@@ -148,15 +148,15 @@ async fn nobody_makes_a_key_that_covers_more_than_they_do() {
     assert_eq!(code(made), "forbidden");
 }
 
-/// A token that is narrowed makes keys that are no wider.
+/// A scoped token creates keys within its scope only.
 #[tokio::test]
-async fn a_narrowed_token_makes_narrowed_keys() {
+async fn scoped_token_creates_scoped_mcp_keys() {
     let world = World::new().await;
-    let narrowing = Narrowing {
+    let scope = TokenScope {
         actions: Some(actions(&[Action::McpKeyManage, Action::MemoryRead])),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
-    let token = Credential::from(world.token(world.owner_id, narrowing).await.secret);
+    let token = Credential::from(world.token(world.owner_id, scope).await.secret);
     let workspace = world.workspace.id;
     let made = world
         .service
@@ -181,7 +181,7 @@ async fn a_narrowed_token_makes_narrowed_keys() {
 }
 
 #[tokio::test]
-async fn a_key_is_taken_for_a_week_after_it_should_have_been_replaced() {
+async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
     let world = World::new().await;
     let key = Credential::from(
         create(&world, &new_mcp_key("org:acme"))
@@ -202,7 +202,7 @@ async fn a_key_is_taken_for_a_week_after_it_should_have_been_replaced() {
 }
 
 #[tokio::test]
-async fn bad_values_are_refused() {
+async fn mcp_key_rejects_invalid_values() {
     let world = World::new().await;
     let bad = NewMcpKey {
         name: String::new(),
@@ -224,14 +224,14 @@ async fn bad_values_are_refused() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_so_many_keys_and_no_more() {
+async fn mcp_keys_per_workspace_are_limited() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
     create(&world, &new_mcp_key("org:acme")).await.unwrap();
     let second = create(&world, &new_mcp_key("org:acme")).await;
     assert_eq!(problem(second), "body limit_reached");
 }
 
-/// How long a key made by `new_mcp_key` is taken: its rotation and a week.
+/// Lifetime of a key of `new_mcp_key`: its rotation interval and a week.
 const LIFETIME: Duration = DAY.saturating_mul(97);
 
 async fn has_key(world: &World) -> bool {
@@ -245,7 +245,7 @@ async fn has_key(world: &World) -> bool {
 }
 
 #[tokio::test]
-async fn an_expired_key_is_gone_at_that_moment_and_its_place_is_free() {
+async fn expired_mcp_key_is_gone_and_releases_its_quota() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
     create(&world, &new_mcp_key("org:acme")).await.unwrap();
     world.time.pass(LIFETIME - MILLISECOND);
@@ -266,7 +266,7 @@ async fn an_expired_key_is_gone_at_that_moment_and_its_place_is_free() {
 }
 
 #[tokio::test]
-async fn what_is_stored_of_an_expired_key_is_swept() {
+async fn expired_mcp_key_is_purged() {
     let world = World::new().await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
     let key = Credential::from(issued.secret);
@@ -286,7 +286,7 @@ async fn what_is_stored_of_an_expired_key_is_swept() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_gone_and_its_place_is_free() {
+async fn revoked_mcp_key_is_gone_and_releases_its_quota() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
     let provisioning = world.service.provisioning();

@@ -1,11 +1,11 @@
-//! Members: listed, read, added and changed, and what nobody can hand out.
+//! Tests of members: list, read, add and update, and the limits on granting roles.
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
 use knowledge_core::model::{MemberId, RoleId};
 use knowledge_core::service::{
     AuditAction, DeleteRole, IfMatch, MemberAssignment, MemberDetails, MemberUpdate, NewMember,
-    PageRequest, Tagged, WorkspaceRole,
+    PageRequest, WithEtag, WorkspaceRole,
 };
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ async fn add(
     world: &World,
     caller: &Credential,
     new: &NewMember,
-) -> Result<Tagged<MemberDetails>, Error> {
+) -> Result<WithEtag<MemberDetails>, Error> {
     world.service.add_member(caller, ACME, new).await
 }
 
@@ -49,7 +49,7 @@ fn teams(teams: &[&str]) -> MemberUpdate {
     }
 }
 
-/// A member who may manage members and has the other actions of a viewer.
+/// Creates a member with the actions of a viewer and `member:manage`.
 async fn keeper(world: &World) -> Credential {
     let role = world
         .role(BaseRole::Viewer, actions(&[Action::MemberManage]), NONE)
@@ -64,7 +64,7 @@ async fn assert_whole(world: &World) {
 }
 
 #[tokio::test]
-async fn a_list_shows_roles_as_they_are_now() {
+async fn member_list_shows_current_roles() {
     let world = World::new().await;
     let old = world.role(BaseRole::Viewer, NONE, NONE).await.id;
     let member = world.member(custom(old)).await;
@@ -79,7 +79,7 @@ async fn a_list_shows_roles_as_they_are_now() {
         .service
         .delete_custom_role(&world.owner, ACME, old, &to);
     deleted.await.unwrap();
-    // The holders are not settled yet.
+    // The records of the holders are not rewritten yet.
     let viewer = world.caller(VIEWER).await;
     let page = PageRequest::default();
     let listed = world.service.list_members(&viewer, ACME, &page).await;
@@ -99,12 +99,12 @@ async fn a_list_shows_roles_as_they_are_now() {
     let settled = world.service.member(&viewer, ACME, member).await.unwrap();
     assert_eq!(settled, read, "settling shows to nobody");
 
-    // A change before the holder is settled leaves its mark where it is.
+    // An earlier change of a holder leaves its index entry in place.
     assert_whole(&world).await;
 }
 
 #[tokio::test]
-async fn a_member_whose_role_was_deleted_can_be_changed_before_it_is_settled() {
+async fn member_with_deleted_role_can_be_updated_before_reassignment() {
     let world = World::new().await;
     let old = world.role(BaseRole::Viewer, NONE, NONE).await.id;
     let (first, second) = (
@@ -128,7 +128,7 @@ async fn a_member_whose_role_was_deleted_can_be_changed_before_it_is_settled() {
 }
 
 #[tokio::test]
-async fn an_added_member_is_there_and_counted() {
+async fn added_member_is_listed_and_counted() {
     let world = World::new().await;
     let new = NewMember {
         teams: vec!["platform".to_owned()],
@@ -149,7 +149,7 @@ async fn an_added_member_is_there_and_counted() {
 }
 
 #[tokio::test]
-async fn bad_values_are_refused_all_at_once() {
+async fn member_update_reports_all_problems_at_once() {
     let world = World::new().await;
     let bad = NewMember {
         handle: "No Slug".to_owned(),
@@ -178,7 +178,7 @@ async fn bad_values_are_refused_all_at_once() {
 }
 
 #[tokio::test]
-async fn nobody_hands_out_a_role_or_a_team_that_they_do_not_hold() {
+async fn member_cannot_grant_role_or_team_beyond_their_own() {
     let world = World::new().await;
     let keeper = keeper(&world).await;
     let member = world.member(VIEWER).await;
@@ -190,7 +190,7 @@ async fn nobody_hands_out_a_role_or_a_team_that_they_do_not_hold() {
     let raised = update(&world, &keeper, member, role(MEMBER)).await;
     assert_eq!(code(raised), "forbidden");
 
-    // A team opens what is for it: also to the one who gives it to itself.
+    // A team opens its memories, also to a member who would join it by such an update.
     let teamed = update(&world, &keeper, member, teams(&["finance"])).await;
     assert_eq!(code(teamed), "forbidden");
     let mut new = new_member("three", VIEWER);
@@ -200,13 +200,13 @@ async fn nobody_hands_out_a_role_or_a_team_that_they_do_not_hold() {
     update(&world, &admin, member, teams(&["finance", "sales"]))
         .await
         .unwrap();
-    // What is there may stay and may go.
+    // Present teams may stay, and may be removed.
     let fewer = update(&world, &keeper, member, teams(&["sales"])).await;
     assert_eq!(fewer.unwrap().member.teams, ["sales"]);
 }
 
 #[tokio::test]
-async fn owners_are_changed_by_owners_alone() {
+async fn owner_is_changed_only_by_owners() {
     let world = World::new().await;
     let (admin, ada) = (world.caller(ADMIN).await, world.owner_id);
     let named = MemberUpdate {
@@ -237,7 +237,7 @@ async fn owners_are_changed_by_owners_alone() {
         "forbidden"
     );
 
-    // Among themselves, as long as one stays; and administrators are everybody's with `member:manage`.
+    // Owners may change each other while one remains; `member:manage` suffices for administrators.
     let last = update(&world, &world.owner, ada, role(ADMIN)).await;
     assert_eq!(problem(last), "role invalid_value");
     let second = world.member(OWNER).await;
@@ -248,7 +248,7 @@ async fn owners_are_changed_by_owners_alone() {
 }
 
 #[tokio::test]
-async fn a_change_is_audited_under_what_it_is() {
+async fn member_update_is_audited_by_kind_of_change() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
     update(&world, &world.owner, member, MemberUpdate::default())
@@ -264,7 +264,7 @@ async fn a_change_is_audited_under_what_it_is() {
         .unwrap();
     let assigned = entry_of(&world, AuditAction::RoleAssign).await;
     assert_eq!(assigned.after.unwrap()["role"], "member");
-    // Whoever looks for what was given besides a role finds this one too.
+    // An update of role and teams writes both audit entries.
     let both = MemberUpdate {
         role: Some(VIEWER),
         ..teams(&["platform", "security"])
@@ -280,7 +280,7 @@ async fn a_change_is_audited_under_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_change_can_be_bound_to_a_version() {
+async fn member_update_can_require_a_version() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
     let read = world.service.member(&world.owner, ACME, member).await;
@@ -302,7 +302,7 @@ async fn a_change_can_be_bound_to_a_version() {
 }
 
 #[tokio::test]
-async fn a_role_in_a_workspace_ends_once() {
+async fn workspace_role_is_unassigned_once() {
     let world = World::new().await;
     let (member, workspace) = (world.member(VIEWER).await, world.workspace.id);
     world

@@ -1,10 +1,10 @@
-//! Removing members: at once for whoever looks, whatever they held.
+//! Tests of the removal of members, which takes effect at once.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, BaseRole, Credential, CredentialKind, Narrowing};
+use knowledge_core::access::{Action, BaseRole, Credential, CredentialKind, TokenScope};
+use knowledge_core::internals::keys;
 use knowledge_core::model::MemberId;
 use knowledge_core::service::AuditAction;
-use knowledge_core::internals::keys;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
@@ -18,7 +18,7 @@ async fn remove_as(world: &World, caller: &Credential, member: MemberId) -> Resu
     world.service.remove_member(caller, ACME, member).await
 }
 
-/// What is stored of a member that was removed, but for the audit log: the mark that it was there.
+/// Asserts that of a removed member only the audit log and the tombstone are stored.
 async fn assert_nothing_is_left(world: &World, member: MemberId) {
     let id = member.0.simple().to_string();
     let left: Vec<String> = world
@@ -41,7 +41,7 @@ async fn assert_whole(world: &World) {
     world.assert_holders_are_right().await;
 }
 
-/// A member with a custom role in a workspace, an MCP key there, and so many tokens.
+/// Creates a member with a custom role in a workspace, an MCP key there, and this many tokens.
 async fn busy_member(world: &World, tokens: usize) -> MemberId {
     let member = world.member(ADMIN).await;
     let caller = world.trusted(member);
@@ -57,17 +57,17 @@ async fn busy_member(world: &World, tokens: usize) -> MemberId {
     let assigned = world.assign_in(member, world.workspace.id, Some(custom(role.id)));
     assigned.await.unwrap();
     for _ in 0..tokens {
-        world.token(member, Narrowing::default()).await;
+        world.token(member, TokenScope::default()).await;
     }
     member
 }
 
 #[tokio::test]
-async fn a_removed_member_is_recognised_no_more_and_leaves_nothing() {
+async fn removed_member_is_rejected_and_leaves_nothing() {
     let world = World::new().await;
     let member = busy_member(&world, 250).await;
-    let token = world.token(member, Narrowing::default()).await.secret;
-    let kept = world.token(world.owner_id, Narrowing::default()).await;
+    let token = world.token(member, TokenScope::default()).await.secret;
+    let kept = world.token(world.owner_id, TokenScope::default()).await;
     let handle = world.read_member(member).await.handle;
     let users = world.counter(keys::member_count(world.org.id)).await;
     remove_as(&world, &world.owner, member).await.unwrap();
@@ -100,17 +100,17 @@ async fn a_removed_member_is_recognised_no_more_and_leaves_nothing() {
     assert_whole(&world).await;
 }
 
-/// Those of its colleagues are looked through for them.
+/// Its credentials are found by a scan over those of its colleagues.
 #[tokio::test]
-async fn the_credentials_of_a_removed_member_are_cleared_step_by_step() {
+async fn credentials_of_removed_member_are_deleted_in_steps() {
     let world = World::new().await;
     for _ in 0..450 {
-        world.token(world.owner_id, Narrowing::default()).await;
+        world.token(world.owner_id, TokenScope::default()).await;
     }
     let member = world.member(MEMBER).await;
     world.time.pass(MINUTE);
-    let token = world.token(member, Narrowing::default()).await;
-    // Of the scan and of the records, and whatever else there is to read.
+    let token = world.token(member, TokenScope::default()).await;
+    // The scan, the records and some further reads.
     let step = 2 * 200 + 50;
     world.probe.take_reads();
     remove_as(&world, &world.owner, member).await.unwrap();
@@ -141,17 +141,17 @@ async fn the_credentials_of_a_removed_member_are_cleared_step_by_step() {
     assert_whole(&world).await;
 }
 
-/// An MCP key has one workspace: a credential that is narrowed to several is none.
+/// A token that is scoped to several workspaces cannot be an MCP key, which has only one.
 #[tokio::test]
-async fn no_mcp_key_is_looked_for_behind_a_token_of_several_workspaces() {
+async fn removal_does_not_look_for_mcp_key_of_wider_token() {
     let world = World::new().await;
-    let narrowing = Narrowing {
+    let scope = TokenScope {
         workspaces: Some(vec![world.workspace.id, world.workspace("sales").await]),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
     let member = world.member(MEMBER).await;
-    let revoked = world.token(member, narrowing.clone()).await.record.id;
-    world.token(member, narrowing).await;
+    let revoked = world.token(member, scope.clone()).await.record.id;
+    world.token(member, scope).await;
     world.probe.take_reads();
     let provisioning = world.service.provisioning();
     provisioning.revoke(world.org.id, revoked).await.unwrap();
@@ -162,7 +162,7 @@ async fn no_mcp_key_is_looked_for_behind_a_token_of_several_workspaces() {
 }
 
 #[tokio::test]
-async fn a_removal_stands_in_the_audit_log() {
+async fn member_removal_is_audited() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
     let before = world.read_member(member).await;
@@ -180,10 +180,10 @@ async fn a_removal_stands_in_the_audit_log() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_cleared_by_maintenance() {
+async fn removal_interrupted_by_crash_is_completed_by_maintenance() {
     let world = World::new().await;
     let member = busy_member(&world, 3).await;
-    // The removal is commit 1; the first one that clears something is refused.
+    // Commit 1 is the removal; the store closes at the first commit of the clean-up.
     let plan = FaultPlan::none().at_commit(2, CommitFault::Close);
     let crashed = world.served_with(plan).await;
     remove_as(&crashed, &crashed.owner, member).await.unwrap();
@@ -222,7 +222,7 @@ async fn what_a_crash_left_is_cleared_by_maintenance() {
 }
 
 #[tokio::test]
-async fn the_last_owner_stays() {
+async fn last_owner_cannot_be_removed() {
     let world = World::new().await;
     let last = remove_as(&world, &world.owner, world.owner_id).await;
     assert_eq!(problem(last), "member invalid_value");
@@ -243,7 +243,7 @@ async fn the_last_owner_stays() {
 }
 
 #[tokio::test]
-async fn of_two_owners_who_remove_each_other_one_stays() {
+async fn owners_who_remove_each_other_leave_one() {
     for _ in 0..20 {
         let world = World::new().await;
         let second = world.member(OWNER).await;
@@ -258,7 +258,7 @@ async fn of_two_owners_who_remove_each_other_one_stays() {
 }
 
 #[tokio::test]
-async fn owners_are_removed_by_owners_alone() {
+async fn owner_is_removed_only_by_owners() {
     let world = World::new().await;
     let owner = world.member(OWNER).await;
     let admin = world.caller(ADMIN).await;
@@ -275,7 +275,7 @@ async fn owners_are_removed_by_owners_alone() {
 }
 
 #[tokio::test]
-async fn the_operator_gives_any_role_but_leaves_an_owner() {
+async fn operator_may_grant_any_role_but_must_leave_an_owner() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     let member = world.member(VIEWER).await;

@@ -1,4 +1,4 @@
-//! Members and the roles that they hold.
+//! Tests of members and their roles.
 
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
 use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId, WorkspaceId};
@@ -23,7 +23,7 @@ async fn assign_as(
 }
 
 #[tokio::test]
-async fn an_assigned_role_is_held_at_once() {
+async fn assigned_role_applies_at_once() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
     let caller = world.trusted(member);
@@ -47,7 +47,7 @@ async fn an_assigned_role_is_held_at_once() {
 }
 
 #[tokio::test]
-async fn a_role_in_a_workspace_holds_there_alone() {
+async fn workspace_role_applies_only_in_its_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let member = world.member(VIEWER).await;
@@ -63,7 +63,7 @@ async fn a_role_in_a_workspace_holds_there_alone() {
 }
 
 #[tokio::test]
-async fn a_role_of_a_workspace_cannot_be_held_elsewhere() {
+async fn workspace_custom_role_cannot_be_assigned_elsewhere() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let new = NewCustomRole {
@@ -89,7 +89,7 @@ async fn a_role_of_a_workspace_cannot_be_held_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_role_has_to_exist_and_to_be_active() {
+async fn assigned_role_must_exist_and_be_active() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
     let unknown = custom(RoleId(Uuid::nil()));
@@ -116,12 +116,12 @@ async fn a_role_has_to_exist_and_to_be_active() {
     assert_eq!(
         problem(owner),
         "role invalid_value",
-        "owners are those of the organisation"
+        "owners belong to the whole organisation"
     );
 }
 
 #[tokio::test]
-async fn the_member_and_the_workspace_have_to_exist() {
+async fn role_assignment_requires_existing_member_and_workspace() {
     let world = World::new().await;
     let nobody = MemberId(Uuid::nil());
     assert_eq!(code(world.assign(nobody, MEMBER).await), "not_found");
@@ -134,7 +134,7 @@ async fn the_member_and_the_workspace_have_to_exist() {
 }
 
 #[tokio::test]
-async fn nobody_assigns_what_they_do_not_hold() {
+async fn member_cannot_assign_role_beyond_their_own() {
     let world = World::new().await;
     let allow = actions(&[Action::MemberManage, Action::AuditRead]);
     let clerk_role = world.role(BaseRole::Viewer, allow, NONE).await;
@@ -170,7 +170,7 @@ async fn nobody_assigns_what_they_do_not_hold() {
 }
 
 #[tokio::test]
-async fn only_owners_change_owners() {
+async fn owner_role_is_changed_only_by_owners() {
     let world = World::new().await;
     let admin = world.caller(ADMIN).await;
     let member = world.member(MEMBER).await;
@@ -192,7 +192,7 @@ async fn only_owners_change_owners() {
 }
 
 #[tokio::test]
-async fn the_last_owner_stays() {
+async fn last_owner_cannot_be_demoted() {
     let world = World::new().await;
     let alone = world.assign(world.owner_id, ADMIN).await;
     assert_eq!(problem(alone), "role invalid_value");
@@ -209,9 +209,9 @@ async fn the_last_owner_stays() {
     );
 }
 
-/// Two owners who each remove the other at the same moment: one of them stays.
+/// Two owners demote each other at the same moment, and one of them remains owner.
 #[tokio::test]
-async fn two_demotions_that_cross_leave_an_owner() {
+async fn concurrent_demotions_leave_an_owner() {
     let world = World::new().await;
     let second = world.member(OWNER).await;
     let other = world.served_with(Default::default()).await;
@@ -233,7 +233,7 @@ async fn two_demotions_that_cross_leave_an_owner() {
 }
 
 #[tokio::test]
-async fn assigning_needs_to_manage_members() {
+async fn role_assignment_requires_member_manage() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
     let assignment = MemberAssignment::Organization(VIEWER);

@@ -1,15 +1,15 @@
-//! Memories, read and listed: labels bind reading, and who governs them sees them all.
+//! Tests of reading and listing memories: labels restrict reading, but not governance.
 
 use std::collections::BTreeSet;
 
 use knowledge_core::access::{Action, Credential};
+use knowledge_core::internals::keys;
 use knowledge_core::limits::PAGE_RECORDS_MAX;
 use knowledge_core::model::{
     MemoryChange, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, ReviewStatus,
     SensitivityLabel, WorkspaceId,
 };
 use knowledge_core::service::{Cursor, NewMemory, NewSource, PageRequest};
-use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, VIEWER, actions, code, new_mcp_key, new_memory, review, sensitivity};
@@ -40,7 +40,7 @@ fn ids(found: &[MemorySummary]) -> BTreeSet<MemoryId> {
     found.iter().map(|memory| memory.id).collect()
 }
 
-/// Those whose titles are shown.
+/// Returns the memories whose titles are shown.
 fn titled(found: &[MemorySummary]) -> BTreeSet<MemoryId> {
     let titled = found.iter().filter(|memory| memory.title.is_some());
     titled.map(|memory| memory.id).collect()
@@ -59,7 +59,7 @@ async fn relabel(world: &World, ids: &[MemoryId], change: MemoryChange) {
 }
 
 #[tokio::test]
-async fn memories_are_found_by_each_label_and_by_all_together() {
+async fn memories_are_filtered_by_each_label_and_all_labels() {
     let world = World::new().await;
     let memories = world.memories(20).await;
     let everything: BTreeSet<_> = memories.iter().copied().collect();
@@ -121,7 +121,7 @@ async fn memories_are_found_by_each_label_and_by_all_together() {
 }
 
 #[tokio::test]
-async fn a_memory_shows_what_came_in_and_how_it_is_labelled() {
+async fn memory_shows_its_content_and_labels() {
     let world = World::new().await;
     let new = NewMemory {
         source_key: Some("page/1".to_owned()),
@@ -152,7 +152,7 @@ async fn a_memory_shows_what_came_in_and_how_it_is_labelled() {
     let listed = list(&world, &world.owner, &MemoryFilter::default()).await;
     assert_eq!(listed, std::slice::from_ref(memory));
 
-    // The tag follows from what is shown: it changes with a label, and with who looks.
+    // The tag depends on the response, so it changes with a label and with the caller.
     relabel(&world, &[id], review(ReviewStatus::Approved)).await;
     let relabelled = world.service.memory(&world.owner, id).await.unwrap();
     assert_ne!(relabelled.etag, found.etag);
@@ -161,9 +161,9 @@ async fn a_memory_shows_what_came_in_and_how_it_is_labelled() {
     assert_ne!(theirs.etag, relabelled.etag);
 }
 
-/// One memory of each kind, and who sees how much of it.
+/// One memory of each kind, and the parts of it that each caller sees.
 #[tokio::test]
-async fn labels_bind_reading_and_not_governing() {
+async fn labels_restrict_reading_but_not_governance() {
     let world = World::new().await;
     let memories = world.memories(5).await;
     let [plain, confidential, restricted, team, elsewhere] = memories[..] else {
@@ -183,7 +183,7 @@ async fn labels_bind_reading_and_not_governing() {
     )
     .await;
     relabel(&world, &[team], audience("team:core")).await;
-    // For another workspace, in which everybody works who is not narrowed.
+    // A label for another workspace, in which each unscoped member works.
     relabel(&world, &[elsewhere], audience("workspace:sales")).await;
 
     let (read, update) = (Action::MemoryRead, Action::MemoryUpdate);
@@ -227,24 +227,24 @@ async fn labels_bind_reading_and_not_governing() {
             }
         }
     }
-    // A credential that does not work in the other workspace is not covered by its label.
-    let narrowing = knowledge_core::access::Narrowing {
+    // The label of the other workspace does not cover a credential that excludes this workspace.
+    let scope = knowledge_core::access::TokenScope {
         workspaces: Some(vec![world.workspace.id]),
         ..Default::default()
     };
     let member = world.member(VIEWER).await;
-    let token = world.token(member, narrowing).await;
-    let narrowed = Credential::from(token.secret.clone());
-    let found = list(&world, &narrowed, &MemoryFilter::default()).await;
+    let token = world.token(member, scope).await;
+    let scoped = Credential::from(token.secret.clone());
+    let found = list(&world, &scoped, &MemoryFilter::default()).await;
     assert!(!ids(&found).contains(&elsewhere));
     let elsewhere = world.memories_in(sales, 1).await[0];
-    let found = world.service.memory(&narrowed, elsewhere).await;
+    let found = world.service.memory(&scoped, elsewhere).await;
     assert_eq!(code(found), "forbidden");
 }
 
-/// What is shown is decided by the labels that it has, not by those that it had a moment before.
+/// The current labels decide what is shown, not those of a moment before.
 #[tokio::test]
-async fn a_list_shows_nothing_that_is_relabelled_between_two_readings() {
+async fn memory_list_hides_memory_relabelled_between_two_reads() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
     let reader = world.caller(VIEWER).await;
@@ -279,7 +279,7 @@ async fn a_list_shows_nothing_that_is_relabelled_between_two_readings() {
 }
 
 #[tokio::test]
-async fn an_mcp_key_sees_what_its_own_list_covers() {
+async fn mcp_key_reads_memories_of_its_audience() {
     let world = World::new().await;
     let memories = world.memories(2).await;
     relabel(&world, &memories[..1], audience("org:acme")).await;
@@ -298,7 +298,7 @@ async fn an_mcp_key_sees_what_its_own_list_covers() {
 }
 
 #[tokio::test]
-async fn who_may_neither_read_nor_relabel_is_refused() {
+async fn memory_read_requires_right_to_read_or_relabel() {
     let world = World::new().await;
     let memory = world.memories(1).await[0];
     let caller = world
@@ -315,7 +315,7 @@ async fn who_may_neither_read_nor_relabel_is_refused() {
         code(world.service.memory(&caller, memory).await),
         "forbidden"
     );
-    // What they could not know of either is not there.
+    // A memory that they may not know of is not found.
     relabel(&world, &[memory], audience("team:core")).await;
     assert_eq!(
         code(world.service.memory(&caller, memory).await),
@@ -332,9 +332,9 @@ async fn who_may_neither_read_nor_relabel_is_refused() {
     assert_eq!(code(listed), "not_found");
 }
 
-/// A filter that nothing passes costs no more than a page, and the pages come to an end.
+/// A filter that matches nothing costs at most one page per call, and the pages end.
 #[tokio::test]
-async fn a_page_looks_through_a_bounded_number_of_memories() {
+async fn memory_page_scans_a_bounded_number_of_memories() {
     let world = World::new().await;
     let count = PAGE_RECORDS_MAX + 600;
     let last = world.memories(count).await.into_iter().max().unwrap();
@@ -364,9 +364,9 @@ async fn a_page_looks_through_a_bounded_number_of_memories() {
     assert_eq!((second.data[0].id, second.next_cursor), (last, None));
 }
 
-/// A cursor is for the filter that it was given with.
+/// A cursor is bound to the filter of its list.
 #[tokio::test]
-async fn a_cursor_does_not_go_on_with_another_filter() {
+async fn memory_cursor_is_rejected_with_another_filter() {
     let world = World::new().await;
     world.memories(3).await;
     let page = async |filter: &MemoryFilter, cursor: Option<Cursor>| {

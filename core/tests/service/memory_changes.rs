@@ -1,13 +1,13 @@
-//! Memories one by one: added, changed and deleted.
+//! Tests of adding, updating and deleting single memories.
 
 use knowledge_core::access::{Action, Credential};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, MemoryChange, MemoryDetails, MemoryId, MemoryUpdate, ReviewStatus, SensitivityLabel,
 };
 use knowledge_core::service::{
-    AuditAction, CreateMemory, IfMatch, IngestOutcome, NewMemory, NewSource, PageRequest, Tagged,
+    AuditAction, CreateMemory, IfMatch, IngestOutcome, NewMemory, NewSource, PageRequest, WithEtag,
 };
-use knowledge_core::internals::keys;
 
 use crate::audit::entries;
 use crate::make::{
@@ -16,7 +16,7 @@ use crate::make::{
 };
 use crate::world::World;
 
-async fn create(world: &World, new: &CreateMemory) -> Tagged<MemoryDetails> {
+async fn create(world: &World, new: &CreateMemory) -> WithEtag<MemoryDetails> {
     let workspace = world.workspace.id;
     let made = world.service.create_memory(&world.owner, workspace, new);
     made.await.unwrap()
@@ -27,7 +27,7 @@ async fn update(
     caller: &Credential,
     id: MemoryId,
     update: &MemoryUpdate,
-) -> Result<Tagged<MemoryDetails>, knowledge_core::Error> {
+) -> Result<WithEtag<MemoryDetails>, knowledge_core::Error> {
     world.service.update_memory(caller, id, update, None).await
 }
 
@@ -45,7 +45,7 @@ fn relabel(change: MemoryChange) -> MemoryUpdate {
     }
 }
 
-/// Memories of the workspace, and how many of them wait for review.
+/// Returns the number of memories of the workspace, and of those pending review.
 async fn counts(world: &World) -> (i64, i64) {
     let (org, workspace) = (world.org.id, world.workspace.id);
     (
@@ -62,7 +62,7 @@ fn keyed(key: &str, world: &World) -> CreateMemory {
 }
 
 #[tokio::test]
-async fn a_memory_is_added_as_it_would_come_in() {
+async fn created_memory_equals_an_ingested_one() {
     let world = World::heard().await;
     world.time.pass(HOUR);
     let made = create(&world, &keyed("page/1", &world)).await;
@@ -81,7 +81,7 @@ async fn a_memory_is_added_as_it_would_come_in() {
     let dashboard = world.dashboard().await.workspace;
     assert_eq!(dashboard.last_ingest_at, Some(world.time.now()));
 
-    // Its name is taken, for one more like it and for a batch, which updates it.
+    // Its key is taken: another memory is rejected, and a batch updates this one.
     let workspace = world.workspace.id;
     let new = keyed("page/1", &world);
     let again = world.service.create_memory(&world.owner, workspace, &new);
@@ -103,7 +103,7 @@ async fn a_memory_is_added_as_it_would_come_in() {
 }
 
 #[tokio::test]
-async fn bad_values_are_refused() {
+async fn memory_rejects_invalid_values() {
     let world = World::new().await;
     let bad = CreateMemory {
         title: String::new(),
@@ -138,7 +138,7 @@ async fn bad_values_are_refused() {
 }
 
 #[tokio::test]
-async fn what_says_something_else_waits_for_review() {
+async fn rewritten_memory_is_pending_review() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
     let approved = review(ReviewStatus::Approved);
@@ -156,7 +156,7 @@ async fn what_says_something_else_waits_for_review() {
     assert_eq!(memory.updated_at, world.time.now());
     assert_eq!(counts(&world).await, (1, 1));
 
-    // Unless who rewrites it reviews it too.
+    // The exception is an update that also reviews the memory.
     let both = MemoryUpdate {
         content: Some("Something else.".to_owned()),
         change: approved,
@@ -173,7 +173,7 @@ async fn what_says_something_else_waits_for_review() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_leaves_nothing_behind() {
+async fn unchanged_memory_writes_nothing() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
     let before = world.contents().await;
@@ -186,7 +186,7 @@ async fn what_changes_nothing_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn an_update_may_be_bound_to_a_version() {
+async fn memory_update_can_require_a_version() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
     let first = world.service.memory(&world.owner, id).await.unwrap().etag;
@@ -215,7 +215,7 @@ async fn an_update_may_be_bound_to_a_version() {
 }
 
 #[tokio::test]
-async fn who_relabels_need_not_read_and_who_rewrites_has_to() {
+async fn relabelling_does_not_require_reading_but_rewriting_does() {
     let world = World::new().await;
     let ids = world.memories(2).await;
     let [secret, theirs] = ids[..] else {
@@ -254,7 +254,7 @@ async fn who_relabels_need_not_read_and_who_rewrites_has_to() {
         let refused = update(&world, &governor, id, &reviewed).await;
         assert_eq!(code(refused), "forbidden");
     }
-    // Of the audience no longer, and of no sensitivity that would hinder: it is the audience that does.
+    // Its sensitivity would not prevent reading; only the audience does.
     let plain = world.memories(1).await[0];
     world
         .bulk(&world.owner, &[plain], for_others)
@@ -278,9 +278,9 @@ async fn who_relabels_need_not_read_and_who_rewrites_has_to() {
     }
 }
 
-/// Everything that says anything of a deleted memory is gone; identifiers and labels stay where they are needed.
+/// The content of a deleted memory is erased; required identifiers and labels are kept.
 #[tokio::test]
-async fn deleting_erases_what_a_memory_says() {
+async fn memory_deletion_erases_its_content() {
     let world = World::heard().await;
     let new = CreateMemory {
         title: "Quokka".to_owned(),
@@ -308,7 +308,7 @@ async fn deleting_erases_what_a_memory_says() {
         let family = family.split('/').next().unwrap();
         let simple = id.0.simple().to_string();
         if key.to_string().contains(&simple) {
-            // The mark by which those hear of it who subscribed to the recall.
+            // The index entry through which subscribers of the recall are notified.
             assert_eq!(family, "cited_by", "{key}");
         }
         if text.contains(&id.to_string()) || text.contains(&simple) {
@@ -338,7 +338,7 @@ async fn deleting_erases_what_a_memory_says() {
         .bulk(&world.owner, &[id], review(ReviewStatus::Approved))
         .await;
     assert_eq!(bulk.unwrap().summary.failed, 1);
-    // The name is free: what comes in under it is another memory.
+    // The key is free, so that the next memory with it is another one.
     let anew = create(&world, &keyed("page/quokka", &world)).await;
     assert_ne!(anew.value.summary.id, id);
     let approved = review(ReviewStatus::Approved);
@@ -358,7 +358,7 @@ async fn deleting_erases_what_a_memory_says() {
 }
 
 #[tokio::test]
-async fn deleting_needs_its_action_whatever_the_label() {
+async fn memory_deletion_requires_its_action_whatever_the_label() {
     let world = World::new().await;
     let ids = world.memories(2).await;
     let for_others = MemoryChange {
@@ -382,9 +382,9 @@ async fn deleting_needs_its_action_whatever_the_label() {
     assert_eq!(counts(&world).await, (0, 0));
 }
 
-/// A key names a memory at the source that it came in from, wherever the memory is filed since.
+/// A key names a memory at its original source, even after the memory has moved to another one.
 #[tokio::test]
-async fn a_source_key_stays_with_its_memory() {
+async fn source_key_stays_with_its_memory() {
     let world = World::new().await;
     let drive = NewSource {
         name: "Drive".to_owned(),
@@ -418,12 +418,12 @@ async fn a_source_key_stays_with_its_memory() {
     assert_eq!(memory.value.summary.origin_source_id, world.source);
     world.assert_whole().await;
 
-    // Its origin goes on updating it, and does not add it again.
+    // Its original source still updates it, and adds no second one.
     assert_eq!(
         come_in(world.source, "two").await,
         (moved, IngestOutcome::Updated)
     );
-    // The same key elsewhere is another memory's name, and updates that one.
+    // The same key at the other source names and updates another memory.
     let (other, outcome) = come_in(drive, "three").await;
     assert_eq!(outcome, IngestOutcome::Created);
     assert_ne!(other, moved);
@@ -441,7 +441,7 @@ async fn a_source_key_stays_with_its_memory() {
     );
     assert_eq!(counts(&world).await, (2, 2));
 
-    // Deleting one frees its own name and leaves the other's.
+    // Deleting one releases its own key and keeps the other's.
     world
         .service
         .delete_memory(&world.owner, moved)
@@ -457,9 +457,9 @@ async fn a_source_key_stays_with_its_memory() {
     world.assert_whole().await;
 }
 
-/// A batch that finds the name of a memory which is deleted before it reads it takes it for new.
+/// A batch finds a key whose memory is then deleted before it is read, and creates a new one.
 #[tokio::test]
-async fn a_batch_and_a_deletion_do_not_cross() {
+async fn batch_creates_memory_that_is_deleted_concurrently() {
     let world = World::new().await;
     let id = create(&world, &keyed("page/1", &world))
         .await
@@ -487,9 +487,9 @@ async fn a_batch_and_a_deletion_do_not_cross() {
     world.assert_whole().await;
 }
 
-/// A list goes on where a memory was that is deleted by now.
+/// The memory at the cursor has been deleted.
 #[tokio::test]
-async fn a_list_goes_on_behind_a_deleted_memory() {
+async fn memory_list_continues_after_a_deleted_memory() {
     let world = World::new().await;
     let mut ids = world.memories(3).await;
     ids.sort();

@@ -1,11 +1,11 @@
-//! Opening a store: its schema and its sealing key.
+//! Tests of opening a store: schema and sealing key.
 
 use std::sync::Arc;
 
 use knowledge_core::env::Env;
+use knowledge_core::internals::keys;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SCHEMA, SealingKey};
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, MemoryStore, Store, StoreErrorKind, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 
@@ -25,7 +25,7 @@ async fn put_meta(store: &Arc<dyn Store>, value: &str) {
 }
 
 #[tokio::test]
-async fn a_store_opens_again_with_its_key_and_is_not_written() {
+async fn store_reopens_with_its_key_and_is_not_written() {
     let store = memory();
     open(&store, 1).await.unwrap();
     let meta = store.get(&[keys::meta()]).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_store_opens_again_with_its_key_and_is_not_written() {
 }
 
 #[tokio::test]
-async fn another_key_does_not_open_it() {
+async fn store_does_not_open_with_another_key() {
     let store = memory();
     open(&store, 1).await.unwrap();
     let refused = open(&store, 2).await.unwrap_err();
@@ -44,12 +44,12 @@ async fn another_key_does_not_open_it() {
     };
     assert_eq!(*given, SealingKey::new([2; 32]).fingerprint());
     assert_eq!(*stored, SealingKey::new([1; 32]).fingerprint());
-    assert!(refused.to_string().contains("give that key"));
+    assert!(refused.to_string().contains("use that key"));
     open(&store, 1).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_store_of_a_later_program_does_not_open() {
+async fn store_of_later_schema_does_not_open() {
     for meta in [
         format!(r#"{{"schema":{},"sealing_key":"other"}}"#, SCHEMA + 1),
         format!(
@@ -70,7 +70,7 @@ async fn a_store_of_a_later_program_does_not_open() {
 }
 
 #[tokio::test]
-async fn what_this_program_did_not_write_is_damage() {
+async fn store_with_foreign_metadata_is_corrupt() {
     let store = memory();
     put_meta(&store, "not JSON").await;
     let refused = open(&store, 1).await.unwrap_err();
@@ -81,7 +81,7 @@ async fn what_this_program_did_not_write_is_damage() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_does_not_open() {
+async fn failing_store_does_not_open() {
     let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
     let store: Arc<dyn Store> = Arc::new(FaultStore::new(memory(), plan));
     let refused = open(&store, 1).await.unwrap_err();
@@ -89,21 +89,21 @@ async fn a_store_that_fails_does_not_open() {
     open(&store, 1).await.unwrap();
 }
 
-/// Two processes that open an empty store at once with different keys: one of them is refused.
+/// Two processes open an empty store at once, with different keys, and one of them is rejected.
 #[tokio::test]
-async fn two_first_openings_agree_on_one_key() {
+async fn concurrent_first_opens_agree_on_one_key() {
     let store = memory();
     let (first, second) = futures::join!(open(&store, 1), open(&store, 2));
     assert!(first.is_ok() != second.is_ok());
 }
 
 #[tokio::test]
-async fn a_store_that_stops_answering_is_not_ready() {
+async fn service_is_not_ready_once_its_store_fails() {
     let faults = Arc::new(FaultStore::new(memory(), FaultPlan::none()));
     let store: Arc<dyn Store> = Arc::clone(&faults) as _;
     let service = open(&store, 1).await.unwrap();
     faults.fail_reads(true);
     assert_eq!(service.ready().await.unwrap_err().code(), "unavailable");
-    faults.heal();
+    faults.disable_faults();
     service.ready().await.unwrap();
 }

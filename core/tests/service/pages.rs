@@ -1,4 +1,4 @@
-//! Lists, page by page.
+//! Tests of paginated lists.
 
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
@@ -35,7 +35,7 @@ async fn page(
 }
 
 #[tokio::test]
-async fn pages_of_every_size_show_everything_once() {
+async fn pages_of_any_size_show_each_item_once() {
     let world = World::new().await;
     let made = add_sources(&world, 6).await;
     for limit in 1..=made.len() + 1 {
@@ -56,7 +56,7 @@ async fn pages_of_every_size_show_everything_once() {
 }
 
 #[tokio::test]
-async fn a_page_begins_behind_the_last_item_whatever_came_since() {
+async fn page_starts_after_last_item_despite_new_items() {
     let world = World::new().await;
     let made = add_sources(&world, 2).await;
     let first = page(&world, &world.owner, 1, None).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_page_begins_behind_the_last_item_whatever_came_since() {
 }
 
 #[tokio::test]
-async fn a_cursor_reads_back_and_counts_for_its_own_list_alone() {
+async fn cursor_round_trips_and_is_valid_only_for_its_list() {
     let world = World::new().await;
     add_sources(&world, 2).await;
     let first = page(&world, &world.owner, 1, None).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_cursor_reads_back_and_counts_for_its_own_list_alone() {
 }
 
 #[tokio::test]
-async fn a_page_has_a_largest_and_a_smallest_size() {
+async fn page_size_has_a_minimum_and_a_maximum() {
     let world = World::new().await;
     for limit in [0, PAGE_ITEMS_MAX + 1] {
         assert_eq!(

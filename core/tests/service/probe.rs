@@ -1,4 +1,4 @@
-//! A store that notes which keys are read, and lets something happen right before a commit.
+//! A store that records reads, and runs an event right before a chosen call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,17 +9,17 @@ use knowledge_core::store::{Commit, CommitOutcome, Found, Key, KeyRange, Read, S
 
 type Event = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What was asked for.
+/// The recorded reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// By `get`.
+    /// Keys read by `get`.
     pub(crate) keys: Vec<Key>,
-    /// By `scan`, with what was found.
+    /// Ranges read by `scan`, with the keys found.
     pub(crate) ranges: Vec<(KeyRange, Vec<Key>)>,
 }
 
 impl Reads {
-    /// How many keys were read, found or not.
+    /// Returns the number of keys read, found or not.
     pub(crate) fn count(&self) -> usize {
         self.keys.len()
             + self
@@ -29,7 +29,7 @@ impl Reads {
                 .sum::<usize>()
     }
 
-    /// Whether anything of a key family was asked for.
+    /// Returns true if a read concerns this key family.
     pub(crate) fn touch(&self, family: &str) -> bool {
         let is_of = |key: &Key| {
             let (family, key) = (family.as_bytes(), key.as_bytes());
@@ -64,22 +64,22 @@ impl Probe {
         }
     }
 
-    /// What was read since the last call.
+    /// Returns the reads since the last call.
     pub(crate) fn take_reads(&self) -> Reads {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
 
-    /// Lets this happen between the reads of the next commit and the commit itself.
+    /// Runs an event between the reads of the next commit and the commit itself.
     pub(crate) fn before_commit(&self, event: impl Future<Output = ()> + Send + 'static) {
         *self.before_commit.lock().unwrap() = Some(Box::pin(event));
     }
 
-    /// Lets this happen right before the next reading of a key.
+    /// Runs an event right before the next read of a key.
     pub(crate) fn before_read(&self, key: Key, event: impl Future<Output = ()> + Send + 'static) {
         *self.before_read.lock().unwrap() = Some((key, Box::pin(event)));
     }
 
-    /// Lets this happen right before the next scan of a range.
+    /// Runs an event right before the next scan of a range.
     pub(crate) fn before_scan(
         &self,
         range: KeyRange,
@@ -88,7 +88,7 @@ impl Probe {
         *self.before_scan.lock().unwrap() = Some((range, Box::pin(event)));
     }
 
-    /// Lets this happen right before one of the next calls of any kind, after this many others.
+    /// Runs an event right before a later call of any kind, after this many others.
     pub(crate) fn before_call(
         &self,
         others: usize,
@@ -97,7 +97,7 @@ impl Probe {
         *self.before_call.lock().unwrap() = Some((others, Box::pin(event)));
     }
 
-    /// Forgets what was to happen before a call.
+    /// Cancels an event that was to run before a call.
     pub(crate) fn expect_no_call(&self) {
         *self.before_call.lock().unwrap() = None;
     }
@@ -136,7 +136,7 @@ impl Probe {
         }
     }
 
-    /// Whether what was to happen did.
+    /// Returns true if the event has run.
     pub(crate) fn has_happened(&self) -> bool {
         self.before_commit.lock().unwrap().is_none()
             && self.before_read.lock().unwrap().is_none()

@@ -1,4 +1,4 @@
-//! Provisioning: organisations, workspaces and members, made by the operator.
+//! Tests of provisioning: the operator creates organisations, workspaces and members.
 
 use knowledge_core::access::{BaseRole, CredentialKind};
 use knowledge_core::model::{MemberKind, NewCustomRole, OrgId, RoleId};
@@ -12,7 +12,7 @@ use crate::make::{
 use crate::world::World;
 
 #[tokio::test]
-async fn an_organisation_is_found_by_its_slug() {
+async fn organization_is_found_by_its_slug() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     assert_eq!(
@@ -35,7 +35,7 @@ async fn an_organisation_is_found_by_its_slug() {
 }
 
 #[tokio::test]
-async fn an_organisation_begins_with_an_owner() {
+async fn organization_is_created_with_an_owner() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     let bad = new_member("Bad Handle", MEMBER);
@@ -49,7 +49,7 @@ async fn an_organisation_begins_with_an_owner() {
 }
 
 #[tokio::test]
-async fn a_workspace_is_for_its_members_unless_told_otherwise() {
+async fn workspace_audience_defaults_to_its_members() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     let named = NewWorkspace {
@@ -80,7 +80,7 @@ async fn a_workspace_is_for_its_members_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn a_member_has_a_handle_of_its_own_and_a_role_that_can_be_held() {
+async fn member_requires_unique_handle_and_valid_role() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     let create = async |handle: &str, role| {
@@ -119,7 +119,7 @@ async fn a_member_has_a_handle_of_its_own_and_a_role_that_can_be_held() {
 }
 
 #[tokio::test]
-async fn teams_have_plain_names_and_are_so_many_at_most() {
+async fn member_teams_have_plain_names_and_are_limited() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     let create = async |teams: Vec<String>| {
@@ -139,7 +139,7 @@ async fn teams_have_plain_names_and_are_so_many_at_most() {
 }
 
 #[tokio::test]
-async fn credentials_are_listed_without_their_secrets() {
+async fn credentials_are_listed_without_secrets() {
     let world = World::new().await;
     let token = world.token(world.owner_id, Default::default()).await;
     let session = world.session(world.owner_id).await;
@@ -153,7 +153,7 @@ async fn credentials_are_listed_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn lists_come_page_by_page() {
+async fn provisioning_lists_are_paginated() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
     for _ in 0..4 {

@@ -1,9 +1,9 @@
-//! Recalls: which memories they may cite.
+//! Tests of recalls and the memories that they may cite.
 
+use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
 use knowledge_core::model::{MemoryChange, MemoryId, Recall};
 use knowledge_core::service::{NewRecall, PageRequest};
-use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, MINUTE, VIEWER, code, new_recall, problem};
@@ -17,7 +17,7 @@ async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_cor
 }
 
 #[tokio::test]
-async fn a_recall_is_found_from_each_memory_that_it_cites() {
+async fn recall_is_found_by_each_cited_memory() {
     let world = World::new().await;
     let ids = world.memories(RECALL_MEMORIES_MAX).await;
     let recall = create(&world, &ids).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_recall_is_found_from_each_memory_that_it_cites() {
 }
 
 #[tokio::test]
-async fn what_was_asked_stands_in_the_recall_alone() {
+async fn query_text_is_stored_only_in_its_recall() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let asked = NewRecall {
@@ -64,7 +64,7 @@ async fn what_was_asked_stands_in_the_recall_alone() {
 }
 
 #[tokio::test]
-async fn bad_values_are_refused() {
+async fn recall_rejects_invalid_values() {
     let world = World::new().await;
     let ids = world.memories(501).await;
     assert_eq!(problem(create(&world, &[]).await), "memory_ids too_small");
@@ -85,9 +85,9 @@ async fn bad_values_are_refused() {
     assert_eq!(problem(made), "query too_large");
 }
 
-/// What its maker may not know of is as if it did not exist.
+/// A memory that its creator may not know of is treated as non-existent.
 #[tokio::test]
-async fn a_recall_cites_what_its_maker_may_know_of() {
+async fn recall_cites_only_memories_visible_to_its_creator() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let elsewhere = world.memories_in(sales, 1).await[0];
@@ -95,7 +95,7 @@ async fn a_recall_cites_what_its_maker_may_know_of() {
     for (id, audience) in [
         (ids[1], "user:nobody"),
         (ids[2], "team:core"),
-        // Known to all, and yet not of the workspace.
+        // It is visible to all, yet not of this workspace.
         (elsewhere, "org:acme"),
     ] {
         let change = MemoryChange {
@@ -128,7 +128,7 @@ async fn a_recall_cites_what_its_maker_may_know_of() {
 }
 
 #[tokio::test]
-async fn registering_needs_its_action() {
+async fn recall_requires_its_action() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let viewer = world.caller(VIEWER).await;
@@ -140,7 +140,7 @@ async fn registering_needs_its_action() {
 }
 
 #[tokio::test]
-async fn recalls_are_listed_the_newest_first() {
+async fn recalls_are_listed_newest_first() {
     let world = World::new().await;
     let elsewhere = world.workspace("sales").await;
     let mut made = Vec::new();
@@ -170,9 +170,9 @@ async fn recalls_are_listed_the_newest_first() {
     world.assert_whole().await;
 }
 
-/// What its reader may not know of is left out, and so is what was deleted.
+/// Deleted memories, and those that the reader may not know of, are left out.
 #[tokio::test]
-async fn a_recall_shows_the_memories_that_its_reader_may_know_of() {
+async fn recall_shows_only_memories_visible_to_its_reader() {
     let world = World::new().await;
     let ids = world.memories(3).await;
     let recall = create(&world, &ids).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_recall_shows_the_memories_that_its_reader_may_know_of() {
     let viewer = world.caller(VIEWER).await;
     let shown = world.service.recall(&viewer, recall.id).await.unwrap();
     assert_eq!(shown.memory_ids, [ids[2]]);
-    // Who governs memories knows of them all.
+    // A member who governs memories may know of them all.
     let owner = world.service.recall(&world.owner, recall.id).await.unwrap();
     assert_eq!(owner.memory_ids, [ids[0], ids[2]]);
     assert_eq!(owner.query, recall.query);

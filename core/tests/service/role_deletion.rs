@@ -1,10 +1,10 @@
-//! Deleting roles: one switch from outside, however many hold them and whatever crashes in between.
+//! Tests of role deletion: atomic to callers, whatever the number of holders and crashes.
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId};
 use knowledge_core::service::{DeleteRole, MemberAssignment};
-use knowledge_core::internals::keys;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ async fn delete(world: &World, role: RoleId, to: Option<RoleRef>) -> Result<(), 
         .await
 }
 
-/// A role that writes chats, and one that reads the audit log.
+/// Creates a role that writes chats, and one that reads the audit log.
 async fn two_roles(world: &World) -> (RoleId, RoleId) {
     let writer = world
         .role(BaseRole::Viewer, actions(&[Action::ChatWrite]), NONE)
@@ -61,7 +61,7 @@ async fn redirects(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn a_role_without_holders_goes() {
+async fn role_without_holders_is_deleted() {
     let world = World::new().await;
     let before = world.contents().await;
     let (role, _) = two_roles(&world).await;
@@ -91,7 +91,7 @@ async fn a_role_without_holders_goes() {
 }
 
 #[tokio::test]
-async fn a_role_with_holders_needs_to_be_told_what_they_get() {
+async fn role_with_holders_requires_a_target() {
     let world = World::new().await;
     let (role, _) = two_roles(&world).await;
     for _ in 0..3 {
@@ -105,7 +105,7 @@ async fn a_role_with_holders_needs_to_be_told_what_they_get() {
 }
 
 #[tokio::test]
-async fn holders_get_an_active_role_of_the_whole_organisation_or_none() {
+async fn reassign_target_must_be_active_role_of_whole_organization() {
     let world = World::new().await;
     let (role, inactive) = two_roles(&world).await;
     world.member(custom(role)).await;
@@ -140,13 +140,13 @@ async fn holders_get_an_active_role_of_the_whole_organisation_or_none() {
             "{target}"
         );
     }
-    // The request is checked although nobody holds the role.
+    // The request is validated although the role has no holders.
     let unused = delete(&world, local.id, Some(custom(local.id))).await;
     assert_eq!(problem(unused), "reassign_to invalid_value");
 }
 
 #[tokio::test]
-async fn nobody_reassigns_to_a_role_that_may_do_more_than_they() {
+async fn member_cannot_reassign_to_role_beyond_their_own() {
     let world = World::new().await;
     let manages = actions(&[Action::RoleManage]);
     let manager = world.role(BaseRole::Viewer, manages, NONE).await;
@@ -165,9 +165,9 @@ async fn nobody_reassigns_to_a_role_that_may_do_more_than_they() {
     }
 }
 
-/// The switch is seen at once; maintenance rewrites the holders in bounded steps; nothing changes by that.
+/// The switch applies at once; maintenance then rewrites the holders in bounded steps.
 #[tokio::test]
-async fn thousands_of_holders_are_switched_in_one_moment() {
+async fn thousands_of_holders_are_reassigned_atomically() {
     const HOLDERS: usize = 2_100;
     let world = World::new().await;
     let (from, to) = two_roles(&world).await;
@@ -192,7 +192,7 @@ async fn thousands_of_holders_are_switched_in_one_moment() {
     assert!(!may_write(&world, workspace_holder).await);
     assert_eq!(holders(&world, custom(to)).await, HOLDERS as i64 + 2);
     world.assert_holders_are_right().await;
-    // The slug is free for a new role, which nobody holds.
+    // The slug is free for a new role, which has no holders.
     let again = world.role(BaseRole::Member, NONE, NONE).await;
     assert_eq!(holders(&world, custom(again.id)).await, 0);
 
@@ -227,7 +227,7 @@ async fn thousands_of_holders_are_switched_in_one_moment() {
 }
 
 #[tokio::test]
-async fn holders_of_a_built_in_target_are_counted_too() {
+async fn holders_of_built_in_target_are_counted() {
     let world = World::new().await;
     let (role, _) = two_roles(&world).await;
     let member = world.member(custom(role)).await;
@@ -240,7 +240,7 @@ async fn holders_of_a_built_in_target_are_counted_too() {
 }
 
 #[tokio::test]
-async fn roles_deleted_before_they_are_settled_make_a_chain() {
+async fn roles_deleted_during_reassignment_form_a_chain() {
     let world = World::new().await;
     let (a, b) = two_roles(&world).await;
     let c = world.role(BaseRole::Member, NONE, NONE).await.id;
@@ -262,7 +262,7 @@ async fn roles_deleted_before_they_are_settled_make_a_chain() {
 }
 
 #[tokio::test]
-async fn one_call_of_maintenance_settles_a_bounded_part_of_many_roles() {
+async fn maintenance_call_reassigns_a_bounded_number_of_holders() {
     let world = World::new().await;
     let mut roles = Vec::new();
     for _ in 0..6 {
@@ -274,15 +274,15 @@ async fn one_call_of_maintenance_settles_a_bounded_part_of_many_roles() {
         delete(&world, role, Some(VIEWER)).await.unwrap();
     }
     let done = world.service.maintain(world.time.now()).await.unwrap();
-    assert!(done.has_more && done.swept <= 4, "{done:?}");
+    assert!(done.has_more && done.purged <= 4, "{done:?}");
     world.maintain().await;
     assert_eq!(redirects(&world).await, 0);
     world.assert_holders_are_right().await;
 }
 
-/// The target of a redirect counts the holders that are still to be rewritten.
+/// The target of a redirect also counts the holders that are still to be rewritten.
 #[tokio::test]
-async fn the_target_cannot_go_without_them() {
+async fn reassign_target_with_pending_holders_requires_a_target() {
     let world = World::new().await;
     let (a, b) = two_roles(&world).await;
     let member = world.member(custom(a)).await;
@@ -300,7 +300,7 @@ async fn the_target_cannot_go_without_them() {
 }
 
 #[tokio::test]
-async fn who_gets_another_role_meanwhile_keeps_it() {
+async fn role_assigned_during_reassignment_is_kept() {
     let world = World::new().await;
     let (from, to) = two_roles(&world).await;
     let mut members = Vec::new();
@@ -331,9 +331,9 @@ async fn who_gets_another_role_meanwhile_keeps_it() {
     world.assert_holders_are_right().await;
 }
 
-/// An assignment and a deletion that cross: one of them is decided anew.
+/// One of the concurrent operations is retried.
 #[tokio::test]
-async fn an_assignment_and_a_deletion_do_not_cross() {
+async fn concurrent_assignment_and_deletion_are_serialized() {
     let world = World::new().await;
     let (from, to) = two_roles(&world).await;
     let member = world.member(VIEWER).await;
@@ -358,9 +358,9 @@ async fn an_assignment_and_a_deletion_do_not_cross() {
     world.assert_holders_are_right().await;
 }
 
-/// Whoever reads a holder right before it is rewritten, and its role right after, is recognised all the same.
+/// A caller is authenticated even if its record is read before the rewrite, and its role after it.
 #[tokio::test]
-async fn a_settlement_between_two_reads_hinders_nobody() {
+async fn reassignment_between_two_reads_does_not_reject_caller() {
     let world = World::new().await;
     let (from, to) = two_roles(&world).await;
     let member = world.member(custom(from)).await;
@@ -374,7 +374,7 @@ async fn a_settlement_between_two_reads_hinders_nobody() {
     assert!(world.probe.has_happened());
 }
 
-/// What the crash test makes: two roles deleted into a third, with holders of every kind.
+/// Executes the deletions of the crash test: two roles into a third, with all kinds of holders.
 async fn deletions(world: &World, (a, b, c): (RoleId, RoleId, RoleId)) -> Result<(), Error> {
     delete(world, a, Some(custom(b))).await?;
     delete(world, b, Some(custom(c))).await?;
@@ -387,7 +387,7 @@ async fn deletions(world: &World, (a, b, c): (RoleId, RoleId, RoleId)) -> Result
 }
 
 #[tokio::test]
-async fn a_crash_at_any_commit_leaves_every_invariant_whole() {
+async fn crash_at_any_commit_preserves_invariants() {
     let original = World::new().await;
     let (a, b) = two_roles(&original).await;
     let c = original.role(BaseRole::Member, NONE, NONE).await.id;
@@ -406,7 +406,7 @@ async fn a_crash_at_any_commit_leaves_every_invariant_whole() {
             .copy(FaultPlan::none().at_commit(number, CommitFault::Close))
             .await;
         let crashed = deletions(&world, (a, b, c)).await.is_err();
-        // After the crash another process serves what is stored.
+        // After the crash, another process serves the stored data.
         let world = world.served_with(FaultPlan::none()).await;
         world.assert_holders_are_right().await;
         let has_gone = |role: RoleId| {
@@ -421,11 +421,11 @@ async fn a_crash_at_any_commit_leaves_every_invariant_whole() {
             "crash at commit {number}"
         );
         assert!(may_write(&world, members[5]).await == writes);
-        // Whoever asks again finds what was done and does the rest.
+        // A repeated call finds the completed part and does the rest.
         for (role, to) in [(a, b), (b, c)] {
             match delete(&world, role, Some(custom(to))).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {}
-                // The first deletion was whole, so that its target is gone as well.
+                // The first deletion was complete, so that its target is gone as well.
                 Err(error) => panic!("{error}"),
             }
         }
@@ -443,9 +443,9 @@ async fn a_crash_at_any_commit_leaves_every_invariant_whole() {
     assert!(crashes >= 5, "{crashes} commits were made to fail");
 }
 
-/// A role deleted again and again before anything is settled: nobody is locked out, and maintenance still ends.
+/// Repeated deletions before any reassignment lock no member out, and maintenance still ends.
 #[tokio::test]
-async fn a_long_chain_of_deletions_is_refused_before_it_breaks() {
+async fn deletion_that_makes_the_chain_too_long_is_rejected() {
     let world = World::new().await;
     let mut role = world.role(BaseRole::Member, NONE, NONE).await.id;
     let member = world.member(custom(role)).await;

@@ -1,13 +1,13 @@
-//! Custom roles: made, listed, read and changed; what they allow and what they never give.
+//! Tests of custom roles: create, list, read and update, and the actions that they grant.
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential};
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId,
     WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, DeleteRole, IfMatch};
-use knowledge_core::internals::keys;
 use uuid::Uuid;
 
 use crate::make::{ACME, HOUR, MEMBER, actions, code, custom, new_role, problem};
@@ -27,7 +27,7 @@ async fn update(
     updated.map(|role| role.value)
 }
 
-/// Someone who manages roles and holds nothing else beyond a viewer.
+/// Creates a caller who manages roles and otherwise only has the actions of a viewer.
 async fn manager(world: &World, extra: &[Action]) -> Credential {
     let allow = actions(&[Action::RoleManage, Action::MemberManage]) | actions(extra);
     let role = world.role(BaseRole::Viewer, allow, NONE).await;
@@ -49,7 +49,7 @@ fn with_actions(allow: ActionSet, deny: ActionSet) -> CustomRoleUpdate {
 }
 
 #[tokio::test]
-async fn a_role_is_made_as_asked_for() {
+async fn role_is_created_as_requested() {
     let world = World::new().await;
     let new = NewCustomRole {
         name: "Curator".to_owned(),
@@ -91,7 +91,7 @@ async fn a_role_is_made_as_asked_for() {
 }
 
 #[tokio::test]
-async fn bad_values_are_all_named() {
+async fn role_reports_all_problems_at_once() {
     let world = World::new().await;
     let both = actions(&[Action::MemoryDelete]);
     let bad = NewCustomRole {
@@ -131,7 +131,7 @@ async fn bad_values_are_all_named() {
 }
 
 #[tokio::test]
-async fn the_list_is_by_name_and_then_by_identifier() {
+async fn roles_are_listed_by_name_then_identifier() {
     let world = World::new().await;
     for (slug, name) in [("a", "Zeta"), ("b", "Alpha"), ("c", "Alpha"), ("d", "Mid")] {
         let new = NewCustomRole {
@@ -158,7 +158,7 @@ async fn the_list_is_by_name_and_then_by_identifier() {
 }
 
 #[tokio::test]
-async fn an_organisation_has_a_hundred_roles_and_no_more() {
+async fn roles_per_organization_are_limited() {
     let world = World::new().await;
     let create = async |number: u32| {
         let new = new_role(&format!("role-{number}"));
@@ -188,7 +188,7 @@ async fn an_organisation_has_a_hundred_roles_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_slug_is_had_once_and_free_again_after() {
+async fn role_slug_is_unique_and_released() {
     let world = World::new().await;
     let create = async |slug: &str| {
         world
@@ -208,7 +208,7 @@ async fn a_slug_is_had_once_and_free_again_after() {
         "slug_taken"
     );
     update(&world, second.id, slug("two")).await.unwrap();
-    // Renamed, the old slug is free; deleted, the last one is.
+    // Renaming releases the old slug, and deletion the last one.
     update(&world, first.id, slug("uno")).await.unwrap();
     create("one").await.unwrap();
     let none = DeleteRole::default();
@@ -221,7 +221,7 @@ async fn a_slug_is_had_once_and_free_again_after() {
 }
 
 #[tokio::test]
-async fn a_list_of_actions_that_is_left_out_stays() {
+async fn omitted_list_of_actions_is_unchanged() {
     let world = World::new().await;
     let (audit, read) = (
         actions(&[Action::AuditRead]),
@@ -252,13 +252,13 @@ async fn a_list_of_actions_that_is_left_out_stays() {
             deny: audit
         }
     );
-    // What stays is looked at together with what is new.
+    // The unchanged list is validated together with the new one.
     let refused = update(&world, role.id, lists(Some(audit), None)).await;
     assert_eq!(problem(refused), "actions duplicate");
 }
 
 #[tokio::test]
-async fn an_update_changes_what_it_names() {
+async fn role_update_changes_only_named_fields() {
     let world = World::new().await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
     world.time.pass(HOUR);
@@ -288,7 +288,7 @@ async fn an_update_changes_what_it_names() {
 }
 
 #[tokio::test]
-async fn an_update_that_changes_nothing_writes_nothing() {
+async fn role_update_without_change_writes_nothing() {
     let world = World::new().await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
     let contents = world.contents().await;
@@ -300,7 +300,7 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test]
-async fn an_update_can_be_conditional_on_the_version_known() {
+async fn role_update_can_require_a_version() {
     let world = World::new().await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
     let known = world
@@ -350,7 +350,7 @@ async fn an_update_can_be_conditional_on_the_version_known() {
 }
 
 #[tokio::test]
-async fn effective_actions_are_base_and_allow_without_deny() {
+async fn effective_actions_are_base_plus_allow_minus_deny() {
     let world = World::new().await;
     let role =
         |base, allow: &[Action], deny: &[Action]| world.role(base, actions(allow), actions(deny));
@@ -371,9 +371,9 @@ async fn effective_actions_are_base_and_allow_without_deny() {
     assert_eq!(inactive.effective_actions(), expected, "it still denies");
 }
 
-/// What is computed is what is enforced, from the next call on.
+/// The computed actions are those enforced, from the next call on.
 #[tokio::test]
-async fn a_change_of_a_role_binds_its_holders_at_once() {
+async fn role_update_applies_to_its_holders_at_once() {
     let world = World::new().await;
     let role = world
         .role(BaseRole::Viewer, actions(&[Action::ChatWrite]), NONE)
@@ -411,7 +411,7 @@ async fn a_change_of_a_role_binds_its_holders_at_once() {
 }
 
 #[tokio::test]
-async fn nobody_makes_a_role_that_may_do_more_than_they() {
+async fn member_cannot_create_role_beyond_their_own() {
     let world = World::new().await;
     let manager = manager(&world, &[Action::AuditRead]).await;
     let create = async |slug: &str, base_role, allow: &[Action]| {
@@ -440,7 +440,7 @@ async fn nobody_makes_a_role_that_may_do_more_than_they() {
 }
 
 #[tokio::test]
-async fn nobody_widens_a_role_beyond_what_they_may() {
+async fn member_cannot_extend_role_beyond_their_own() {
     let world = World::new().await;
     let manager = manager(&world, &[]).await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
@@ -458,7 +458,7 @@ async fn nobody_widens_a_role_beyond_what_they_may() {
         ..CustomRoleUpdate::default()
     };
     assert_eq!(code(update(member).await), "forbidden");
-    // Switched off, the wide list does nothing; switching it on again does.
+    // An inactive role may get the wider list, but may not be activated with it.
     update(active(false)).await.unwrap();
     update(with_actions(delete, NONE)).await.unwrap();
     assert_eq!(code(update(active(true)).await), "forbidden");
@@ -469,7 +469,7 @@ async fn nobody_widens_a_role_beyond_what_they_may() {
 }
 
 #[tokio::test]
-async fn roles_are_managed_by_a_session_in_ones_own_organisation() {
+async fn roles_are_managed_by_session_in_own_organization() {
     let world = World::new().await;
     let list = async |caller: &Credential, org: &str| {
         world
@@ -492,7 +492,7 @@ async fn roles_are_managed_by_a_session_in_ones_own_organisation() {
 }
 
 #[tokio::test]
-async fn a_change_is_audited_with_before_and_after() {
+async fn role_update_is_audited_with_before_and_after() {
     let world = World::new().await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
     update(&world, role.id, active(false)).await.unwrap();

@@ -1,4 +1,7 @@
-//! Tenancy: whatever is named of another organisation is answered as what does not exist, and nothing there changes.
+//! Test of tenancy.
+//!
+//! References to another organisation get the response for non-existent resources, and change
+//! nothing.
 
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, Credential, RoleRef};
@@ -21,7 +24,7 @@ use crate::make::{
 };
 use crate::world::World;
 
-/// The identifiers of one organisation, or ones that nothing has.
+/// The identifiers of one organisation, or unused ones.
 #[derive(Clone)]
 struct Ids {
     slug: String,
@@ -117,7 +120,7 @@ impl Ids {
     }
 }
 
-/// The owner of another organisation, and what it has itself.
+/// The owner of another organisation, and its own resources.
 struct Stranger {
     caller: Credential,
     workspace: WorkspaceId,
@@ -164,7 +167,7 @@ impl Stranger {
         }
     }
 
-    /// Tries the deliveries to an endpoint.
+    /// Attempts the operations on deliveries to an endpoint.
     async fn try_deliveries(
         &self,
         world: &World,
@@ -185,7 +188,7 @@ impl Stranger {
         ]
     }
 
-    /// Tries everything with these identifiers. Each answer is a refusal, as its caller sees it.
+    /// Attempts each operation with these identifiers; returns the errors as the caller sees them.
     async fn try_everything(&self, world: &World, ids: &Ids) -> Vec<String> {
         let mut answers = Vec::new();
         let mut note = |answer: Result<(), Error>| {
@@ -238,7 +241,8 @@ impl Stranger {
         let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
         tried.into_iter().for_each(&mut note);
 
-        // The address of their inbound webhook under one's own organisation: whoever signs it.
+        // The identifier of their inbound webhook in the URL of the own organisation, with any
+        // signature.
         let Credential::Trusted { org, .. } = caller else {
             panic!("the stranger is trusted");
         };
@@ -252,7 +256,7 @@ impl Stranger {
         let verified = service.verify_message(*org, ids.inbound, &message);
         note(verified.await.map(drop));
 
-        // In their workspace, and with what it has in one's own.
+        // Their workspace, and their resources in the own workspace.
         for place in [theirs, own] {
             let update = ConnectorUpdate::default();
             note(
@@ -375,7 +379,7 @@ impl Stranger {
                 .map(drop),
         );
 
-        // With their things in one's own workspace.
+        // Their resources in the own workspace.
         note(
             service
                 .ingest(caller, own, ids.source, &batch)
@@ -421,7 +425,7 @@ impl Stranger {
         };
         note(world.bulk(caller, &[ids.memory], change).await.map(drop));
 
-        // In their organisation, and with their roles and members in one's own.
+        // Their organisation, and their roles and members in the own organisation.
         let (slug, update) = (&*ids.slug, CustomRoleUpdate::default());
         for org in [slug, EVIL] {
             let none = DeleteRole::default();
@@ -490,7 +494,7 @@ impl Stranger {
 }
 
 #[tokio::test]
-async fn what_another_organisation_has_is_as_what_nobody_has() {
+async fn resources_of_another_org_appear_nonexistent_everywhere() {
     let world = World::new().await;
     let ids = Ids::of_acme(&world).await;
     let stranger = Stranger::come(&world).await;

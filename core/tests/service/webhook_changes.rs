@@ -1,12 +1,12 @@
-//! Webhooks in both directions: listed, read, changed, deleted, their secrets replaced.
+//! Tests of webhooks in both directions: list, read, update, delete and secret rotation.
 
 use knowledge_core::Error;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DisabledReason, EventType, InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook,
     Webhook, WebhookId, WebhookUpdate,
 };
-use knowledge_core::service::{AuditAction, DifferenceCode, IfMatch, PageRequest, Tagged};
-use knowledge_core::internals::keys;
+use knowledge_core::service::{AuditAction, DifferenceCode, IfMatch, PageRequest, WithEtag};
 use knowledge_core::store::Commit;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ async fn update(
     webhook: WebhookId,
     update: WebhookUpdate,
     if_match: Option<&IfMatch>,
-) -> Result<Tagged<Webhook>, Error> {
+) -> Result<WithEtag<Webhook>, Error> {
     let workspace = world.workspace.id;
     world
         .service
@@ -55,7 +55,7 @@ async fn assert_whole(world: &World) {
 }
 
 #[tokio::test]
-async fn what_is_shown_later_has_no_secret() {
+async fn webhook_secret_is_shown_only_on_creation() {
     let world = World::new().await;
     let (workspace, page) = (world.workspace.id, PageRequest::default());
     let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
@@ -91,7 +91,7 @@ async fn what_is_shown_later_has_no_secret() {
 }
 
 #[tokio::test]
-async fn an_update_sets_what_it_names() {
+async fn webhook_update_changes_only_named_fields() {
     let world = World::new().await;
     let before = register(&world).await;
     world.time.pass(MINUTE);
@@ -127,7 +127,7 @@ async fn an_update_sets_what_it_names() {
 }
 
 #[tokio::test]
-async fn what_the_service_switched_off_its_owner_can_switch_off_for_good() {
+async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     let world = World::new().await;
     let made = register(&world).await;
     world.announce(&made, 1).await;
@@ -144,7 +144,7 @@ async fn what_the_service_switched_off_its_owner_can_switch_off_for_good() {
             .await
     };
     assert_eq!(disabled().await, 1);
-    // What says nothing of it leaves it as it is.
+    // An update of other fields leaves it disabled.
     let elsewhere = WebhookUpdate {
         url: Some("https://example.org/".parse().unwrap()),
         ..WebhookUpdate::default()
@@ -172,12 +172,12 @@ async fn what_the_service_switched_off_its_owner_can_switch_off_for_good() {
     let last = updates.into_iter().max_by_key(|entry| entry.id).unwrap();
     assert_eq!(last.before.unwrap()["disabled_reason"], "gone");
     assert_eq!(last.after.unwrap()["disabled_reason"], Value::Null);
-    // No ping switches it on, neither one that is under way nor another.
+    // No ping enables it, whether in flight or later.
     world.finish(&under_way, &answer(204)).await;
     assert_eq!(read().await, switched);
     let refused = world.service.ping(&world.owner, endpoint(&made)).await;
     assert_eq!(code(refused), "endpoint_off");
-    // Nor does it hear of anything.
+    // It receives no events either.
     world.memories(1).await;
     assert_eq!(world.expand().await.deliveries, 0);
     world.time.pass(MINUTE);
@@ -187,7 +187,7 @@ async fn what_the_service_switched_off_its_owner_can_switch_off_for_good() {
 }
 
 #[tokio::test]
-async fn an_inbound_webhook_is_renamed_and_keeps_its_url() {
+async fn renamed_inbound_webhook_keeps_its_url() {
     let world = World::new().await;
     let before = register_inbound(&world).await;
     let rename = async |name: &str| {
@@ -206,7 +206,7 @@ async fn an_inbound_webhook_is_renamed_and_keeps_its_url() {
 }
 
 #[tokio::test]
-async fn a_deleted_webhook_is_gone_and_its_place_is_free() {
+async fn deleted_webhook_is_gone_and_releases_its_quota() {
     let world = World::with(|options| {
         options.limits.webhooks_per_workspace_max = 1;
         options.limits.inbound_webhooks_per_workspace_max = 1;
@@ -240,14 +240,14 @@ async fn a_deleted_webhook_is_gone_and_its_place_is_free() {
     register_inbound(&world).await;
 }
 
-/// How many secrets are stored with the record under a key.
+/// Returns the number of secrets in the record under a key.
 async fn secrets(world: &World, key: &knowledge_core::store::Key) -> usize {
     let stored: Value = world.read(key).await.unwrap();
     1 + usize::from(stored.get("previous").is_some())
 }
 
 #[tokio::test]
-async fn a_new_secret_counts_at_once_and_the_old_one_for_a_day() {
+async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
@@ -279,7 +279,7 @@ async fn a_new_secret_counts_at_once_and_the_old_one_for_a_day() {
     ] {
         entry_of(&world, action).await;
     }
-    // A change keeps them.
+    // An update keeps both.
     let off = WebhookUpdate {
         is_active: Some(false),
         ..WebhookUpdate::default()
@@ -291,7 +291,7 @@ async fn a_new_secret_counts_at_once_and_the_old_one_for_a_day() {
 }
 
 #[tokio::test]
-async fn verification_opens_the_secret_before_the_last_rotation_as_well() {
+async fn verify_opens_previous_secret_as_well() {
     let world = World::new().await;
     let (workspace, webhook) = (world.workspace.id, register(&world).await.id);
     let rotated = world
@@ -311,7 +311,7 @@ async fn verification_opens_the_secret_before_the_last_rotation_as_well() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_found_in_its_own_workspace_by_those_who_manage_it() {
+async fn webhook_is_found_only_in_its_workspace_with_webhook_manage() {
     let world = World::new().await;
     let (webhook, sales) = (register(&world).await.id, world.workspace("sales").await);
     let read = world.service.webhook(&world.owner, sales, webhook).await;

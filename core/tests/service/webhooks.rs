@@ -1,4 +1,4 @@
-//! Outbound webhooks.
+//! Tests of outbound webhooks.
 
 use knowledge_core::model::{
     EventType, NewWebhook, URL_CHARS_MAX, Webhook, WebhookUrl, WorkspaceId,
@@ -23,7 +23,7 @@ async fn create(world: &World, url: &str) -> Result<Webhook, knowledge_core::Err
 }
 
 #[tokio::test]
-async fn a_webhook_is_registered_with_a_secret_of_its_own() {
+async fn webhook_is_created_with_its_own_secret() {
     let world = World::new().await;
     let made = create(&world, "https://example.com/hook").await.unwrap();
     assert_eq!(
@@ -40,7 +40,7 @@ async fn a_webhook_is_registered_with_a_secret_of_its_own() {
 }
 
 #[tokio::test]
-async fn addresses_without_encryption_are_for_those_who_allow_them() {
+async fn webhook_to_http_url_requires_operator_permission() {
     let world = World::new().await;
     assert_eq!(
         problem(create(&world, "http://example.com/").await),
@@ -51,7 +51,7 @@ async fn addresses_without_encryption_are_for_those_who_allow_them() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_fifty_webhooks_and_no_more() {
+async fn webhooks_per_workspace_are_limited() {
     let world = World::new().await;
     for _ in 0..50 {
         create(&world, "https://example.com/").await.unwrap();
@@ -70,7 +70,7 @@ async fn a_workspace_has_fifty_webhooks_and_no_more() {
 }
 
 #[tokio::test]
-async fn registering_needs_its_action_and_a_workspace() {
+async fn webhook_requires_its_action_and_a_workspace() {
     let world = World::new().await;
     let new = new_webhook("https://example.com/");
     let member = world.caller(MEMBER).await;
@@ -87,9 +87,9 @@ async fn registering_needs_its_action_and_a_workspace() {
     assert_eq!(code(made), "not_found");
 }
 
-/// What is written of an address can be read again, however much longer it is than what was sent.
+/// A stored URL is parsed again, although escaping makes it longer than the one sent.
 #[tokio::test]
-async fn an_address_that_grows_too_long_is_refused() {
+async fn url_too_long_once_escaped_is_rejected() {
     let sent = format!("https://example.com/{}", "ü".repeat(1_000));
     assert!(sent.chars().count() < URL_CHARS_MAX);
     assert!(sent.parse::<WebhookUrl>().is_err());

@@ -1,6 +1,6 @@
-//! Workspaces, as their callers see them.
+//! Test of workspaces as their callers see them.
 
-use knowledge_core::access::{Credential, Narrowing};
+use knowledge_core::access::{Credential, TokenScope};
 use knowledge_core::model::WorkspaceId;
 use knowledge_core::service::PageRequest;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ async fn listed(world: &World, caller: &Credential) -> Vec<WorkspaceId> {
 }
 
 #[tokio::test]
-async fn a_credential_sees_the_workspaces_that_it_works_in() {
+async fn credential_lists_workspaces_in_its_scope() {
     let world = World::new().await;
     let (main, sales) = (world.workspace.id, world.workspace("sales").await);
     let viewer = world.member(VIEWER).await;
@@ -25,17 +25,17 @@ async fn a_credential_sees_the_workspaces_that_it_works_in() {
     let found = world.service.workspace(&caller, main).await;
     assert_eq!(found.unwrap(), world.workspace);
 
-    let narrowing = Narrowing {
+    let scope = TokenScope {
         workspaces: Some(vec![sales]),
-        ..Narrowing::default()
+        ..TokenScope::default()
     };
-    let narrowed = world.token(viewer, narrowing).await;
-    let narrowed = Credential::from(narrowed.secret.clone());
-    assert_eq!(listed(&world, &narrowed).await, [sales]);
-    let elsewhere = world.service.workspace(&narrowed, main).await;
+    let scoped = world.token(viewer, scope).await;
+    let scoped = Credential::from(scoped.secret.clone());
+    assert_eq!(listed(&world, &scoped).await, [sales]);
+    let elsewhere = world.service.workspace(&scoped, main).await;
     assert_eq!(code(elsewhere), "forbidden");
-    assert!(world.service.workspace(&narrowed, sales).await.is_ok());
+    assert!(world.service.workspace(&scoped, sales).await.is_ok());
     let unknown = WorkspaceId(Uuid::nil());
-    let found = world.service.workspace(&narrowed, unknown).await;
+    let found = world.service.workspace(&scoped, unknown).await;
     assert_eq!(code(found), "not_found");
 }

@@ -1,4 +1,4 @@
-//! A small organisation over an in-memory store: the stage of every test.
+//! The fixture of these tests: a small organisation over an in-memory store.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use knowledge_core::Error;
-use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Narrowing, RoleRef};
+use knowledge_core::access::{
+    ActionSet, BaseRole, Credential, CredentialKind, RoleRef, TokenScope,
+};
 use knowledge_core::env::Env;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{
     AuditLogId, BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
     MemoryChange, MemoryId, MemoryLabels, NewCitationSubscription, NewCustomRole, NewWebhook,
@@ -17,9 +20,8 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{
     AuditFilter, Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource,
-    NewToken, Options, PageRequest, SealingKey, Tagged,
+    NewToken, Options, PageRequest, SealingKey, WithEtag,
 };
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt};
 use knowledge_store::faults::{FaultPlan, FaultStore};
 use serde::de::DeserializeOwned;
@@ -29,10 +31,10 @@ use crate::make::{
 };
 use crate::probe::Probe;
 
-/// When every test begins, since the Unix epoch: at the beginning of an hour.
+/// Start time of each test since the Unix epoch, at the beginning of an hour.
 const START: Duration = Duration::from_secs(500_000 * 60 * 60);
 
-/// A clock that stands until it is moved, shared by its clones.
+/// A clock that stands still until it is moved; its clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Time(Arc<AtomicI64>);
 
@@ -50,7 +52,7 @@ impl Time {
     }
 }
 
-/// Random bytes from a seed (splitmix64).
+/// Returns a generator of random bytes from a seed (splitmix64).
 fn seeded(seed: Arc<AtomicU64>) -> impl Fn(&mut [u8]) + Send + Sync {
     move |buffer: &mut [u8]| {
         for part in buffer.chunks_mut(8) {
@@ -62,10 +64,10 @@ fn seeded(seed: Arc<AtomicU64>) -> impl Fn(&mut [u8]) + Send + Sync {
     }
 }
 
-/// An organisation `acme` with an owner, a workspace `research` and a source, in a store of its own.
+/// An organisation `acme` with an owner, a workspace `research` and a source, in its own store.
 pub(crate) struct World {
     pub(crate) service: KnowledgeService,
-    /// In front of [`World::faults`].
+    /// Store in front of [`World::faults`].
     pub(crate) probe: Arc<Probe>,
     pub(crate) faults: Arc<FaultStore>,
     pub(crate) time: Time,
@@ -76,7 +78,7 @@ pub(crate) struct World {
     pub(crate) source: SourceId,
     seed: Arc<AtomicU64>,
     options: Options,
-    /// Numbers whatever needs a name of its own.
+    /// Counter for unique names.
     names: Mutex<u32>,
 }
 
@@ -111,14 +113,14 @@ impl World {
         Self::with(|_| {}).await
     }
 
-    /// With a webhook in the workspace, so that there is somebody to announce things to.
+    /// Creates a world with a webhook in the workspace, so that changes are announced.
     pub(crate) async fn heard() -> Self {
         let world = Self::new().await;
         world.webhook(EventType::WebhookPing).await;
         world
     }
 
-    /// A webhook of the workspace for events of this type.
+    /// Creates a webhook of the workspace for events of this type.
     pub(crate) async fn webhook(&self, event_type: EventType) -> Webhook {
         self.webhook_in(self.workspace.id, event_type).await
     }
@@ -132,7 +134,7 @@ impl World {
         made.await.unwrap()
     }
 
-    /// With other options.
+    /// Creates a world with other options.
     pub(crate) async fn with(adapt: impl FnOnce(&mut Options)) -> Self {
         let start = Timestamp::UNIX_EPOCH.plus(START);
         let time = Time(Arc::new(AtomicI64::new(start.as_millis())));
@@ -176,7 +178,7 @@ impl World {
         }
     }
 
-    /// The same world, served by another process that meets these faults. Its first commit is number 1.
+    /// Opens the same world in another process with these faults; its first commit is number 1.
     pub(crate) async fn served_with(&self, plan: FaultPlan) -> Self {
         let inner = Arc::clone(self.faults.inner());
         let opened = open(inner, plan, &self.time, &self.seed, &self.options).await;
@@ -196,11 +198,11 @@ impl World {
         }
     }
 
-    /// A world of its own with the same contents as this one now.
+    /// Creates a separate world with the current contents of this one.
     pub(crate) async fn copy(&self, plan: FaultPlan) -> Self {
         let copy = Arc::new(MemoryStore::new());
         for (_, commit) in self.faults.history() {
-            // Replayed onto an empty store the versions are the same, and with them the checks hold.
+            // A replay onto an empty store yields the same versions, so that the checks hold.
             copy.commit(commit).await.unwrap();
         }
         let twin = Self {
@@ -217,7 +219,7 @@ impl World {
         format!("{prefix}-{names}")
     }
 
-    /// A caller that the application vouches for.
+    /// Returns a caller that the host vouches for.
     pub(crate) fn trusted(&self, member: MemberId) -> Credential {
         Credential::Trusted {
             org: self.org.id,
@@ -236,12 +238,12 @@ impl World {
             .id
     }
 
-    /// A new member with a role, as a caller.
+    /// Adds a member with a role, and returns it as a caller.
     pub(crate) async fn caller(&self, role: RoleRef) -> Credential {
         self.trusted(self.member(role).await)
     }
 
-    /// A new member who may do exactly this, as a caller.
+    /// Adds a member who may do exactly this, and returns it as a caller.
     pub(crate) async fn caller_who_may(&self, actions: ActionSet) -> Credential {
         let viewer = BaseRole::Viewer.actions();
         let role = self.role(BaseRole::Viewer, actions - viewer, viewer - actions);
@@ -262,30 +264,30 @@ impl World {
             .id
     }
 
-    /// A bearer token of a member, for an hour.
-    pub(crate) async fn token(&self, member: MemberId, narrowing: Narrowing) -> Issued {
-        self.issue(member, CredentialKind::Bearer, narrowing).await
+    /// Issues a bearer token of a member, for an hour.
+    pub(crate) async fn token(&self, member: MemberId, scope: TokenScope) -> Issued {
+        self.issue(member, CredentialKind::Bearer, scope).await
     }
 
-    /// A session of a member, for an hour.
+    /// Issues a session of a member, for an hour.
     pub(crate) async fn session(&self, member: MemberId) -> Issued {
-        self.issue(member, CredentialKind::Session, Narrowing::default())
+        self.issue(member, CredentialKind::Session, TokenScope::default())
             .await
     }
 
-    async fn issue(&self, member: MemberId, kind: CredentialKind, narrowing: Narrowing) -> Issued {
+    async fn issue(&self, member: MemberId, kind: CredentialKind, scope: TokenScope) -> Issued {
         let new = NewToken {
             member,
             kind,
             name: "for a test".to_owned(),
-            narrowing,
+            scope,
             lifetime: HOUR,
         };
         let provisioning = self.service.provisioning();
         provisioning.issue(self.org.id, &new).await.unwrap()
     }
 
-    /// Makes a custom role of the whole organisation.
+    /// Creates a custom role of the whole organisation.
     pub(crate) async fn role(
         &self,
         base_role: BaseRole,
@@ -303,7 +305,7 @@ impl World {
             .unwrap()
     }
 
-    /// Gives a member a role in the organisation.
+    /// Assigns a role in the organisation to a member.
     pub(crate) async fn assign(&self, member: MemberId, role: RoleRef) -> Result<(), Error> {
         let assignment = MemberAssignment::Organization(role);
         self.service
@@ -311,7 +313,7 @@ impl World {
             .await
     }
 
-    /// Gives a member a role in a workspace, or takes it away.
+    /// Assigns or unassigns a role in a workspace.
     pub(crate) async fn assign_in(
         &self,
         member: MemberId,
@@ -324,7 +326,7 @@ impl World {
             .await
     }
 
-    /// Takes `count` memories into the workspace of the world.
+    /// Ingests `count` memories into the workspace of the world.
     pub(crate) async fn memories(&self, count: usize) -> Vec<MemoryId> {
         self.memories_in(self.workspace.id, count).await
     }
@@ -354,7 +356,7 @@ impl World {
         self.read(&keys::memory(self.org.id, memory)).await.unwrap()
     }
 
-    /// A bulk update with a new idempotency key.
+    /// Makes a bulk update with a new idempotency key.
     pub(crate) async fn bulk(
         &self,
         caller: &Credential,
@@ -381,22 +383,22 @@ impl World {
             .await
     }
 
-    /// What the owner sees of the workspace of the world.
+    /// Returns the owner's dashboard of the workspace.
     pub(crate) async fn dashboard(&self) -> DashboardSummary {
-        self.tagged_dashboard().await.value
+        self.dashboard_with_etag().await.value
     }
 
     pub(crate) async fn dashboard_tag(&self) -> String {
-        self.tagged_dashboard().await.etag
+        self.dashboard_with_etag().await.etag
     }
 
-    async fn tagged_dashboard(&self) -> Tagged<DashboardSummary> {
+    async fn dashboard_with_etag(&self) -> WithEtag<DashboardSummary> {
         let workspace = self.workspace.id;
         let dashboard = self.service.dashboard_summary(&self.owner, workspace).await;
         dashboard.unwrap()
     }
 
-    /// Reads a record, past the faults and the probe.
+    /// Reads a record, bypassing faults and probe.
     pub(crate) async fn read<T: DeserializeOwned + Send>(&self, key: &Key) -> Option<T> {
         let found = self.faults.inner().get_as(key).await.unwrap();
         found.map(|found| found.value)
@@ -406,7 +408,7 @@ impl World {
         self.read(&key).await.unwrap_or(0)
     }
 
-    /// Everything that is stored.
+    /// Returns all stored entries.
     pub(crate) async fn contents(&self) -> BTreeMap<Key, Bytes> {
         let store = self.faults.inner();
         let everything = KeyRange::all();
@@ -420,7 +422,7 @@ impl World {
             .collect()
     }
 
-    /// The outbox.
+    /// Returns the events in the outbox.
     pub(crate) async fn events(&self) -> Vec<Event> {
         let found = self
             .faults
@@ -434,26 +436,26 @@ impl World {
             .collect()
     }
 
-    /// The events of a type in the outbox.
+    /// Returns the events of a type in the outbox.
     pub(crate) async fn events_of(&self, event_type: EventType) -> Vec<Event> {
         let mut events = self.events().await;
         events.retain(|event| event.event_type == event_type);
         events
     }
 
-    /// Does all that is due.
+    /// Runs maintenance until nothing is due.
     pub(crate) async fn maintain(&self) -> u64 {
-        let mut swept = 0;
+        let mut purged = 0;
         loop {
             let done = self.service.maintain(self.time.now()).await.unwrap();
-            swept += done.swept;
+            purged += done.purged;
             if !done.has_more {
-                return swept;
+                return purged;
             }
         }
     }
 
-    /// What a role reference means now, redirects followed.
+    /// Resolves a role reference through its redirects.
     pub(crate) async fn resolve(&self, mut role: RoleRef) -> RoleRef {
         while let RoleRef::Custom(id) = role {
             match self.read(&keys::role_redirect(self.org.id, id)).await {
@@ -464,7 +466,7 @@ impl World {
         role
     }
 
-    /// Registers a recall that cites one new memory.
+    /// Creates a recall that cites one new memory.
     pub(crate) async fn recall(&self) -> RecallId {
         let new = new_recall(&self.memories(1).await);
         let recall = self
@@ -487,7 +489,7 @@ impl World {
         made.unwrap().id
     }
 
-    /// How many due entries there are beside the daily look at the audit log.
+    /// Returns the number of scheduled tasks, except for the daily one of the audit log.
     pub(crate) async fn planned(&self) -> usize {
         let contents = self.contents().await;
         let due = contents
@@ -497,7 +499,7 @@ impl World {
             .count()
     }
 
-    /// Some entry of the audit log.
+    /// Returns the identifier of an audit entry.
     pub(crate) async fn audit(&self) -> AuditLogId {
         let (filter, page) = (AuditFilter::default(), PageRequest::default());
         let found = self
@@ -507,14 +509,15 @@ impl World {
         found.unwrap().data[0].id
     }
 
-    /// Every counter equals a recount and every index leads to its records.
+    /// Asserts that counters equal a recount, and that indexes refer to existing records.
     pub(crate) async fn assert_whole(&self) {
         let found = self.service.verify().await.unwrap();
         assert_eq!(found.differences, []);
     }
 
-    /// Every counter of holders equals a recount, nobody holds a role that does not exist, and the marks of holders
-    /// are exactly those of who holds.
+    /// Asserts that the indexes and counters of role holders match the members.
+    ///
+    /// No member holds a role that does not exist.
     pub(crate) async fn assert_holders_are_right(&self) {
         let contents = self.contents().await;
         let family = |name: &str| {

@@ -1,4 +1,4 @@
-//! Commands over the admin socket of a running server.
+//! Tests of commands over the admin socket of a running server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,14 +25,14 @@ fn list(scratch: &Scratch, more: &[&str]) -> Vec<Value> {
     serde_json::from_str(&listed.stdout).expect("a list")
 }
 
-/// The status of an answer to this token for something that is not there.
+/// Returns the status of a response to this token, for a resource that does not exist.
 fn status(url: &str, token: &str) -> u16 {
     let missing = format!("{url}/v1/workspaces/none/dashboard-summary");
     get(missing, format!("Authorization: Bearer {token}")).status
 }
 
 #[test]
-fn tokens_are_made_and_revoked_while_the_server_runs() {
+fn tokens_are_issued_and_revoked_over_the_socket() {
     let scratch = Scratch::with_org();
     let data_dir = scratch.data_dir();
     let server = serve(&scratch, &[]);
@@ -54,7 +54,7 @@ fn tokens_are_made_and_revoked_while_the_server_runs() {
 }
 
 #[test]
-fn the_public_address_does_not_know_the_interface() {
+fn public_address_has_no_admin_routes() {
     let scratch = Scratch::with_org();
     let server = serve(&scratch, &[]);
     let answer = get(
@@ -66,7 +66,7 @@ fn the_public_address_does_not_know_the_interface() {
 }
 
 #[test]
-fn what_a_killed_server_left_is_replaced() {
+fn socket_of_killed_server_is_replaced() {
     let scratch = Scratch::with_org();
     let server = serve(&scratch, &[]);
     server.base_url();
@@ -80,15 +80,15 @@ fn what_a_killed_server_left_is_replaced() {
 }
 
 #[test]
-fn a_server_without_the_socket_is_named() {
+fn command_reports_a_server_without_the_socket() {
     let scratch = Scratch::with_org();
     let data_dir = scratch.data_dir();
     let server = serve(&scratch, &["--admin-socket=off"]);
     server.base_url();
     let message = knowledge(&["token", "list", &data_dir]).failed();
     let expected = format!(
-        "error: {} is in use by process {}, and no server listens on the admin socket {}: if that process is a server \
-         with another admin socket, name it with --admin-socket; else wait until it ends",
+        "error: {} is in use by process {}, and no server listens on the admin socket {}; if that process is a server \
+         with another admin socket, pass its path with --admin-socket, otherwise wait until it ends",
         scratch.arg("data"),
         server.pid(),
         scratch.arg("data.sock")
@@ -98,7 +98,7 @@ fn a_server_without_the_socket_is_named() {
 }
 
 #[test]
-fn the_socket_may_be_elsewhere() {
+fn socket_path_is_configurable() {
     let scratch = Scratch::with_org();
     let elsewhere = format!("--admin-socket={}", scratch.arg("elsewhere.sock"));
     let server = serve(&scratch, &[&elsewhere]);
@@ -126,6 +126,6 @@ fn the_socket_may_be_elsewhere() {
         &format!("--admin-socket={letter}"),
     ];
     let message = knowledge(&args).failed();
-    assert!(message.contains("is there and is no socket"), "{message}");
+    assert!(message.contains("exists and is not a socket"), "{message}");
     assert_eq!(fs::read_to_string(letter).expect("the letter"), "dear");
 }

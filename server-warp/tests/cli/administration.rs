@@ -1,4 +1,6 @@
-//! `knowledge org`, `workspace`, `user`, `session` and `completions`, with and without a running server.
+//! Tests of `knowledge org`, `workspace`, `user`, `session` and `completions`.
+//!
+//! The commands run with and without a running server.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Finished, Scratch, Server, get, knowledge, start};
 
-/// A data directory, with a server or without.
+/// A data directory, with or without a server.
 struct Stage {
     scratch: Scratch,
     server: Option<Server>,
@@ -36,7 +38,7 @@ impl Stage {
         serde_json::from_str(&output).expect("JSON")
     }
 
-    /// The column of a list.
+    /// Returns the column of a list.
     fn column(&self, what: &str, name: &str) -> Vec<Value> {
         let listed = self.json(&[what, "list"]);
         let items = listed.as_array().expect("a list").iter();
@@ -47,7 +49,7 @@ impl Stage {
         if let Some(server) = self.server {
             assert_eq!(server.terminate(), 0);
         }
-        // Whatever was done: the store is whole.
+        // The store is consistent after all commands.
         let data_dir = self.scratch.path("data");
         let differences = tokio::runtime::Runtime::new()
             .expect("a runtime")
@@ -64,7 +66,7 @@ impl Stage {
 }
 
 #[test]
-fn organisations_and_workspaces_are_made_and_listed() {
+fn organizations_and_workspaces_are_created_and_listed() {
     for stage in Stage::both() {
         let made = stage.json(&["org", "create", "globex", "--name=Globex", "--owner=hank"]);
         assert_eq!(made["owner"]["handle"], "hank");
@@ -74,14 +76,18 @@ fn organisations_and_workspaces_are_made_and_listed() {
         let table = stage.run(&["org", "list"]).ok().stdout;
         assert_eq!(table.lines().count(), 3, "{table}");
         let taken = stage.run(&["org", "create", "globex"]).failed();
-        assert_eq!(taken, "error: the slug is taken by another organisation");
+        assert_eq!(
+            taken,
+            "error: the slug is used by another organisation; choose another"
+        );
 
         let which = stage.run(&["workspace", "list"]);
         assert_eq!(which.code, 2);
-        let expected = "error: there are several organisations: choose with --org: acme, globex";
+        let expected =
+            "error: there are several organisations; choose one with --org: acme, globex";
         assert_eq!(which.stderr.trim(), expected);
         let unknown = stage.run(&["workspace", "list", "--org=nine"]).failed();
-        let expected = "error: there is no organisation \"nine\"; there are: acme, globex";
+        let expected = "error: unknown organisation \"nine\"; known organisations: acme, globex";
         assert_eq!(unknown, expected);
         let args = [
             "workspace",
@@ -92,7 +98,7 @@ fn organisations_and_workspaces_are_made_and_listed() {
         ];
         let made = stage.run(&args).ok();
         assert!(
-            made.stderr.starts_with("made workspace lab ("),
+            made.stderr.starts_with("created workspace lab ("),
             "{}",
             made.stderr
         );
@@ -105,14 +111,14 @@ fn organisations_and_workspaces_are_made_and_listed() {
         assert_eq!(
             stage.run(&wrong).failed(),
             "error: the slug must have 1 to 64 characters of a-z 0-9 - _ .; --name must have 1 to 128 characters, not \
-             white space alone and no control characters"
+             only white space, and no control characters"
         );
         stage.end();
     }
 }
 
 #[test]
-fn members_are_added_given_roles_and_removed() {
+fn members_are_added_assigned_roles_and_removed() {
     for stage in Stage::both() {
         let args = [
             "user",
@@ -152,14 +158,14 @@ fn members_are_added_given_roles_and_removed() {
         assert_eq!(stage.column("user", "handle"), ["maya", "robot"]);
         assert_eq!(stage.column("token", "id").len(), 0, "its tokens are gone");
         let again = stage.run(&["user", "revoke", "bob"]).failed();
-        let expected = "error: there is no such member; the members of acme are: maya, robot";
+        let expected = "error: there is no such member; members of acme: maya, robot";
         assert_eq!(again, expected);
         stage.end();
     }
 }
 
 #[test]
-fn what_members_cannot_be_is_refused_by_name() {
+fn invalid_members_are_rejected_by_flag() {
     for stage in Stage::both() {
         let king = stage
             .run(&["user", "create", "bob", "--role=king"])
@@ -169,22 +175,24 @@ fn what_members_cannot_be_is_refused_by_name() {
             "error: the role must be viewer, member, admin, owner, or the slug or identifier of a custom role of acme"
         );
         let last = stage.run(&["user", "revoke", "maya"]).failed();
-        assert_eq!(last, "error: the member must stay: this is the last owner");
+        assert_eq!(
+            last,
+            "error: the member must remain: this is the last owner"
+        );
         let last = stage.run(&["user", "role", "maya", "viewer"]).failed();
         assert_eq!(
             last,
-            "error: the role must stay owner: this is the last one"
+            "error: the role must remain owner: there is no other owner"
         );
         let elsewhere = ["user", "role", "maya", "viewer", "--workspace=attic"];
         assert_eq!(
             stage.run(&elsewhere).failed(),
-            "error: --workspace must be the slug or the identifier of a workspace of acme; the workspaces of acme are: \
-             sales, support"
+            "error: --workspace must be the slug or the identifier of a workspace of acme; workspaces of acme: sales, support"
         );
         let nobody = stage.run(&["token", "create", "--member=bob"]).failed();
         assert_eq!(
             nobody,
-            "error: --member must be the handle or the identifier of a member of acme; the members of acme are: maya"
+            "error: --member must be the handle or the identifier of a member of acme; members of acme: maya"
         );
         for usage in [
             &["user", "create", "bob"][..],
@@ -206,7 +214,7 @@ fn what_members_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn sessions_are_made_listed_and_revoked() {
+fn sessions_are_issued_listed_and_revoked() {
     for stage in Stage::both() {
         let made = stage.json(&["session", "create", "--member=maya", "--expires-in=8h"]);
         let secret = made["secret"].as_str().expect("a secret");
@@ -226,11 +234,11 @@ fn sessions_are_made_listed_and_revoked() {
 }
 
 #[test]
-fn lists_are_longer_than_a_page() {
+fn lists_span_pages() {
     let stage = &Stage::both()[1];
     for number in 0..205 {
         let handle = format!("user-{number}");
-        // Over the socket a command is quick; each is a process all the same.
+        // Commands over the socket are quick, but each one is a process.
         stage
             .run(&["user", "create", &handle, "--role=viewer"])
             .ok();
@@ -239,7 +247,7 @@ fn lists_are_longer_than_a_page() {
 }
 
 #[test]
-fn an_operator_makes_everything_while_the_server_runs() {
+fn operator_provisions_while_the_server_runs() {
     let scratch = Scratch::new();
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     let url = server.base_url();
@@ -259,7 +267,8 @@ fn an_operator_makes_everything_while_the_server_runs() {
     .stderr;
     assert!(
         again.contains(
-            "organisation acme is there\nworkspace support is there\nmade workspace sales"
+            "organisation acme exists already\nworkspace support exists already\n\
+             created workspace sales"
         ),
         "{again}"
     );
@@ -271,7 +280,7 @@ fn an_operator_makes_everything_while_the_server_runs() {
 }
 
 #[test]
-fn every_shell_has_completions() {
+fn completions_exist_for_each_shell() {
     for (shell, mark) in [
         ("bash", "complete -F"),
         ("zsh", "#compdef knowledge"),
@@ -289,7 +298,7 @@ fn every_shell_has_completions() {
     assert_eq!(knowledge(&["completions", "cobol"]).code, 2);
 }
 
-/// Asks bash, which every system that this is tested on has.
+/// Checks the syntax with bash, which each test system has.
 fn assert_parses(script: &str) {
     let mut bash = Command::new("bash")
         .args(["-n", "/dev/stdin"])

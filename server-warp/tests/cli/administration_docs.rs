@@ -1,11 +1,11 @@
-//! What the documentation of administration says to type is typed here.
+//! Test of the commands in the documentation of administration.
 
 use crate::support::{Scratch, run_block, shell_blocks, start};
 
 const DOCS: &str = include_str!("../../../docs/administration.md");
 
 #[test]
-fn what_the_documentation_says_to_type_works() {
+fn administration_commands_work_as_documented() {
     let scratch = Scratch::new();
     let blocks = shell_blocks(DOCS);
     assert!(blocks.len() >= 7, "{blocks:?}");

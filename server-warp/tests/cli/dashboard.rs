@@ -1,16 +1,18 @@
-//! `knowledge dashboard`. How it is drawn is tested beside the drawing, with data that does not change.
+//! Tests of `knowledge dashboard`.
+//!
+//! Unit tests cover the layout, with data that does not change.
 
 use serde_json::Value;
 
 use crate::support::{Scratch, knowledge};
 
 #[test]
-fn a_new_workspace_is_drawn_without_colours_where_there_is_no_terminal() {
+fn dashboard_has_no_colours_without_a_terminal() {
     let scratch = Scratch::with_org();
     let drawn = knowledge(&["dashboard", "support", &scratch.data_dir()]).ok();
     insta::assert_snapshot!(drawn.stdout, @r#"
     Customer Support  support · workspace:support
-    0 memories wait for review · last ingest never
+    0 memories to review · last ingest never
 
     First steps
       ○ Connect a source
@@ -34,7 +36,7 @@ fn a_new_workspace_is_drawn_without_colours_where_there_is_no_terminal() {
 }
 
 #[test]
-fn the_workspace_is_found_by_its_identifier_and_shown_as_json() {
+fn dashboard_accepts_identifier_and_prints_json() {
     let scratch = Scratch::with_org();
     let show = |workspace: &str| {
         let shown = knowledge(&[
@@ -53,7 +55,7 @@ fn the_workspace_is_found_by_its_identifier_and_shown_as_json() {
 }
 
 #[test]
-fn without_a_store_nothing_is_made() {
+fn dashboard_without_a_store_creates_nothing() {
     let scratch = Scratch::new();
     let message = knowledge(&["dashboard", "support", &scratch.data_dir()]).failed();
     assert!(

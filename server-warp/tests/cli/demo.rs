@@ -1,4 +1,4 @@
-//! `knowledge demo`.
+//! Tests of `knowledge demo`.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ fn roles_url(line: &Value) -> String {
 }
 
 #[test]
-fn the_line_has_every_field_and_the_server_takes_its_tokens() {
+fn demo_line_has_all_fields_and_valid_tokens() {
     let scratch = Scratch::new();
     let (server, line) = demo(&scratch, "300");
     let fields: Vec<_> = line.as_object().expect("an object").keys().collect();
@@ -104,9 +104,9 @@ fn the_line_has_every_field_and_the_server_takes_its_tokens() {
     assert_eq!(server.terminate(), 0);
 }
 
-/// Deliveries leave the machine: nobody wants that of something that was only to be looked at.
+/// Deliveries leave the machine, which must not happen in a mere demonstration.
 #[test]
-fn nobody_is_told_anything_before_somebody_registers() {
+fn demo_delivers_nothing_before_a_registration() {
     let scratch = Scratch::new();
     let (_server, line) = demo(&scratch, "30");
     let list = |path: &str| {
@@ -132,7 +132,7 @@ fn nobody_is_told_anything_before_somebody_registers() {
 }
 
 #[test]
-fn the_first_role_of_the_list_is_held_by_two() {
+fn demo_has_two_holders_of_its_first_role() {
     let scratch = Scratch::new();
     let (_server, line) = demo(&scratch, "3");
     let first = line["custom_role_ids"][0].as_str().expect("a role");
@@ -147,7 +147,7 @@ fn the_first_role_of_the_list_is_held_by_two() {
 }
 
 #[test]
-fn the_next_start_serves_the_same_and_takes_the_old_tokens() {
+fn demo_serves_same_data_and_tokens_on_next_start() {
     let scratch = Scratch::new();
     let (server, first) = demo(&scratch, "120");
     assert_eq!(server.terminate(), 0);
@@ -171,7 +171,7 @@ fn the_next_start_serves_the_same_and_takes_the_old_tokens() {
 }
 
 #[test]
-fn a_token_that_was_revoked_is_replaced() {
+fn demo_replaces_a_revoked_token() {
     let scratch = Scratch::new();
     let (server, first) = demo(&scratch, "3");
     server.kill();
@@ -193,11 +193,11 @@ fn a_token_that_was_revoked_is_replaced() {
 }
 
 #[test]
-fn what_was_interrupted_is_made_anew() {
+fn demo_that_was_interrupted_is_created_again() {
     let scratch = Scratch::new();
     let (server, _) = demo(&scratch, "200");
     server.kill();
-    // The state as it is while the demo is being made, with a store that is not empty.
+    // The state during the creation of the demo, with a store that is not empty.
     let state = scratch.path("data.demo.json");
     let whole = fs::read_to_string(&state).expect("the state");
     fs::write(&state, r#"{"state":"seeding"}"#).expect("write the state");
@@ -209,7 +209,7 @@ fn what_was_interrupted_is_made_anew() {
 }
 
 #[test]
-fn killed_while_it_is_made_the_next_start_has_it_whole() {
+fn demo_killed_during_creation_is_complete_on_next_start() {
     let scratch = Scratch::new();
     let server = start(&[
         "demo",
@@ -218,7 +218,7 @@ fn killed_while_it_is_made_the_next_start_has_it_whole() {
         "--output=json",
         "--memories=1000000",
     ]);
-    server.error_with("making the demo"); // Two seconds into it.
+    server.error_with("creating the demo"); // Two seconds into it.
     server.kill();
     let (_server, line) = demo(&scratch, "150");
     assert_eq!(line["memory_ids"].as_array().expect("a list").len(), 120);
@@ -226,15 +226,21 @@ fn killed_while_it_is_made_the_next_start_has_it_whole() {
 }
 
 #[test]
-fn data_that_no_demo_made_is_left_alone() {
+fn demo_leaves_other_data_unchanged() {
     let scratch = Scratch::with_org();
     let refused = knowledge(&["demo", &scratch.data_dir(), "--listen=127.0.0.1:0"]).failed();
-    assert!(refused.contains("has data that no demo made"), "{refused}");
-    // Not even where the state of an interrupted demo lies beside it.
+    assert!(
+        refused.contains("contains data that does not belong to a demo"),
+        "{refused}"
+    );
+    // This applies even if the state of an interrupted demo is beside it.
     let state = scratch.write("data.demo.json", r#"{"state":"seeding"}"#);
     make_private(&state);
     let refused = knowledge(&["demo", &scratch.data_dir(), "--listen=127.0.0.1:0"]).failed();
-    assert!(refused.contains("has data that no demo made"), "{refused}");
+    assert!(
+        refused.contains("contains data that does not belong to a demo"),
+        "{refused}"
+    );
     knowledge(&["dashboard", "support", &scratch.data_dir()]).ok();
 }
 
@@ -244,7 +250,7 @@ fn make_private(path: &str) {
 }
 
 #[test]
-fn every_line_of_the_screen_works_when_pasted_in_order() {
+fn demo_commands_work_when_pasted_in_order() {
     let scratch = Scratch::new();
     let args = [
         "demo",
@@ -252,7 +258,7 @@ fn every_line_of_the_screen_works_when_pasted_in_order() {
         "--listen=127.0.0.1:0",
         "--memories=100",
     ];
-    // Twice: the second start has one role less.
+    // Twice, since the second start has one role less.
     for _ in 0..2 {
         let mut server = start(&args);
         let screen = server.output_until("Ctrl-C");

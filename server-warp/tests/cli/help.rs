@@ -1,13 +1,13 @@
-//! `--help`.
+//! Tests of `--help`.
 
 use crate::support::knowledge;
 
-/// The commands that a help lists, each with its first line.
+/// Returns the commands in a help text, each with its first line.
 fn commands(help: &str) -> Vec<(String, String)> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     listed
         .take_while(|line| !line.is_empty())
-        // A line that is indented further goes on with the one above it.
+        // A line with more indentation continues the previous one.
         .filter_map(|line| {
             line.strip_prefix("  ")
                 .filter(|line| !line.starts_with(' '))
@@ -20,7 +20,7 @@ fn commands(help: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Asserts that the help of a command can be read, and those of the commands within it.
+/// Asserts that the help texts of a command and its subcommands are readable.
 fn assert_readable(command: &[&str]) {
     let help = knowledge(&[command, &["--help"]].concat()).ok();
     assert_eq!(help.stderr, "");
@@ -37,12 +37,12 @@ fn assert_readable(command: &[&str]) {
 }
 
 #[test]
-fn every_command_has_a_help_that_can_be_read() {
+fn help_of_each_command_is_readable() {
     assert_readable(&[]);
 }
 
 #[test]
-fn the_commands_are_listed() {
+fn help_lists_the_commands() {
     let help = knowledge(&["--help"]).ok().stdout;
     let listed = commands(&help);
     for expected in [
@@ -62,18 +62,18 @@ fn the_commands_are_listed() {
 }
 
 #[test]
-fn what_is_not_understood_is_usage() {
+fn unknown_arguments_are_usage_errors() {
     for args in [[].as_slice(), &["fly"], &["serve", "--fly"], &["import"]] {
         assert_eq!(knowledge(args).code, 2, "{args:?}");
     }
 }
 
 #[test]
-fn the_help_of_serve_has_every_setting_with_its_default() {
+fn help_of_serve_has_each_setting_with_its_default() {
     let shown = knowledge(&["config", "show", "--output=json"]).ok().stdout;
     let settings: Vec<serde_json::Value> = serde_json::from_str(&shown).expect("a list");
     let help = knowledge(&["serve", "--help"]).ok().stdout;
-    // As it was before its lines were broken.
+    // Joins the wrapped lines.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in settings {
         let text = |field: &str| setting[field].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `knowledge import`.
+//! Tests of `knowledge import`.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ fn backlog(scratch: &Scratch) -> u64 {
 }
 
 #[test]
-fn the_same_file_twice_changes_nothing() {
+fn import_of_same_file_changes_nothing() {
     let scratch = Scratch::with_org();
     let file = scratch.write("pages.jsonl", &lines(250));
     let first = import(&scratch, &file, &[]).ok();
@@ -52,7 +52,7 @@ fn the_same_file_twice_changes_nothing() {
 }
 
 #[test]
-fn a_key_that_is_known_updates_its_memory() {
+fn import_with_known_key_updates_its_memory() {
     let scratch = Scratch::with_org();
     let line = |content: &str| format!(r#"{{"title":"t","content":"{content}","source_key":"k"}}"#);
     let file = scratch.write("one.jsonl", &line("old"));
@@ -83,7 +83,7 @@ not JSON
 {"title":"Five","content":"Good."}"#;
 
 #[test]
-fn bad_lines_are_told_by_number_and_the_others_come_in() {
+fn import_reports_invalid_lines_and_ingests_the_others() {
     let scratch = Scratch::with_org();
     let file = scratch.write("mixed.jsonl", MIXED);
     let done = import(&scratch, &file, &[]).ok();
@@ -97,16 +97,16 @@ fn bad_lines_are_told_by_number_and_the_others_come_in() {
         .filter(|line| line.starts_with("line "))
         .collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
-    line 2: is not JSON from column 2 on
-    line 4: title must have 1 to 128 characters, not white space alone and no control characters
+    line 2: is invalid JSON at column 2
+    line 4: title must have 1 to 128 characters, not only white space, and no control characters
     line 5: sensitivity_label must be one of public, internal, confidential, restricted
-    line 7: source_key is that of line 6
+    line 7: source_key is already used in line 6
     line 9: unknown field `tags`, expected one of `title`, `content`, `source_key`, `audience_tag`, `sensitivity_label` (column 40)
     "#);
 }
 
 #[test]
-fn strict_ends_at_the_first_bad_line() {
+fn import_strict_ends_at_first_invalid_line() {
     let scratch = Scratch::with_org();
     let good = lines(130);
     let file = scratch.write("bad.jsonl", &format!("{good}bad\n{}", lines(140)));
@@ -118,17 +118,17 @@ fn strict_ends_at_the_first_bad_line() {
     let message = done.failed();
     assert_eq!(
         message,
-        "error: stopped at line 131: what stands before it is imported, nothing behind it"
+        "error: stopped at line 131; the lines before it were imported"
     );
     assert_eq!(backlog(&scratch), 130);
 }
 
 #[test]
-fn what_was_killed_is_resumed() {
+fn import_resumes_after_a_kill() {
     let scratch = Scratch::with_org();
     let all = lines(1_000);
     let (some, _) = all.split_at(all.len() / 2);
-    // From a pipe that stays open the import waits for more, and is killed while it does.
+    // From an open pipe, the import waits for more, and is killed during that.
     let data_dir = scratch.data_dir();
     let source = [
         "import",
@@ -152,7 +152,7 @@ fn what_was_killed_is_resumed() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn import_names_missing_resources() {
     let scratch = Scratch::with_org();
     let file = scratch.write("pages.jsonl", &lines(1));
     let data_dir = scratch.data_dir();
@@ -164,17 +164,17 @@ fn what_is_not_there_is_named() {
     let message = run(&[&file, "--workspace=suport"]);
     assert_eq!(
         message,
-        r#"error: acme has no workspace "suport"; it has: sales, support"#
+        r#"error: acme has no workspace "suport"; its workspaces: sales, support"#
     );
     let message = run(&[&file, "--workspace=support", "--as=nobody"]);
     assert_eq!(
         message,
-        r#"error: acme has no member "nobody"; it has: maya"#
+        r#"error: acme has no member "nobody"; its members: maya"#
     );
     let message = run(&[&file, "--workspace=support", "--org=other"]);
     assert_eq!(
         message,
-        r#"error: there is no organisation "other"; there are: acme"#
+        r#"error: unknown organisation "other"; known organisations: acme"#
     );
     let message = run(&[&scratch.arg("missing"), "--workspace=support"]);
     assert!(

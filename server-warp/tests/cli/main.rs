@@ -1,6 +1,7 @@
-//! The command line, by running the real binary.
+//! Tests of the command line, by running the real binary.
 //!
-//! Servers listen on free ports of the loopback interface alone, and every test has a directory of its own.
+//! Servers listen only on free ports of the loopback interface, and each test has its own
+//! directory.
 
 mod admin_socket;
 mod administration;

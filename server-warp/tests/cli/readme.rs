@@ -1,4 +1,4 @@
-//! What the README says of the eight operations is what the demo answers.
+//! Tests of the README: its examples match the demo's responses.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::support::{
 
 const README: &str = include_str!("../../../README.md");
 
-/// The `curl` lines, each with the JSON that stands behind it, if any.
+/// Returns the `curl` lines, each with the JSON after it, if any.
 fn examples() -> Vec<(&'static str, Option<Value>)> {
     let mut examples = Vec::new();
     let mut blocks = README.split("```");
@@ -28,8 +28,9 @@ fn examples() -> Vec<(&'static str, Option<Value>)> {
     examples
 }
 
-/// Asserts that both have the same fields, and values of the same kind. A list in the README may
-/// leave out the rest, and what identifies something is another each time.
+/// Asserts that both have the same fields, with values of the same types.
+///
+/// A list in the README may be shortened, and identifiers may differ.
 fn assert_same_shape(shown: &Value, answered: &Value, path: &str) {
     match (shown, answered) {
         (Value::Object(shown), Value::Object(answered)) => {
@@ -53,7 +54,7 @@ fn assert_same_shape(shown: &Value, answered: &Value, path: &str) {
 }
 
 #[test]
-fn every_operation_is_answered_as_the_readme_shows() {
+fn operations_respond_as_the_readme_shows() {
     let scratch = Scratch::new();
     let data_dir = scratch.data_dir();
     let args = [
@@ -61,7 +62,7 @@ fn every_operation_is_answered_as_the_readme_shows() {
         &data_dir,
         "--listen=127.0.0.1:0",
         "--memories=200",
-        // The lines register hosts that are not on this machine.
+        // The commands register hosts that are not on this machine.
         "--no-deliveries",
         "--output=json",
     ];
@@ -95,7 +96,7 @@ fn every_operation_is_answered_as_the_readme_shows() {
 }
 
 #[test]
-fn a_server_is_put_into_production_as_the_readme_says() {
+fn production_setup_works_as_the_readme_says() {
     let scratch = Scratch::new();
     let (_, chapter) = README.split_once("## In production").expect("the chapter");
     let blocks = shell_blocks(chapter);
@@ -103,7 +104,7 @@ fn a_server_is_put_into_production_as_the_readme_says() {
     let prepared = run_block(prepare, &scratch, &[]);
     assert!(prepared.status.success(), "{prepared:?}");
 
-    // On ports of its own; all else is as it stands there.
+    // The ports are changed, all else is as documented.
     let config = std::fs::read_to_string(scratch.path("knowledge.toml")).expect("the file");
     let certificate = |name: &str| format!("\"{}\"", scratch.arg(name));
     let config = config
@@ -149,7 +150,7 @@ fn events_come_in_and_go_out_as_the_readme_says() {
     let url = server.base_url();
     let (_, port) = url.rsplit_once(':').expect("a port");
 
-    // The binary of this build, its data, and ports of its own; all else is as it stands there.
+    // Binary, data directory and ports are changed, all else is as documented.
     let block = shell_blocks(chapter)[0]
         .replace("$PWD/target/release:", "")
         .replace("target/release/knowledge", "knowledge")
@@ -171,7 +172,7 @@ fn events_come_in_and_go_out_as_the_readme_says() {
     assert_eq!(server.terminate(), 0);
 }
 
-/// A server that may deliver to this machine.
+/// Starts a server that may deliver to this machine.
 fn knowledge_that_delivers_here(scratch: &Scratch) -> Server {
     let config = "[webhooks]\nallow = [\"127.0.0.0/8\"]\nallow_http = true\n";
     let config = format!("--config={}", scratch.write("knowledge.toml", config));
@@ -183,7 +184,7 @@ fn knowledge_that_delivers_here(scratch: &Scratch) -> Server {
     ])
 }
 
-/// A port that nobody listens on, below those that are given to who asks for any.
+/// Returns a free port, below the ephemeral ones.
 fn free_port() -> String {
     let mut ports = (0..10_000).map(|offset| 20_000 + (std::process::id() + offset) % 10_000);
     let port = ports.find(|port| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok());

@@ -1,4 +1,4 @@
-//! `knowledge relabel`, against the real server: nothing twice, nothing forgotten.
+//! Tests of `knowledge relabel` with the real server: each memory is changed once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
+use knowledge_core::internals::keys;
 use knowledge_core::model::AuditLogId;
 use knowledge_core::service::AuditAction;
-use knowledge_core::internals::keys;
 use knowledge_core::store::StoreExt;
 use knowledge_server::data::DataConfig;
 use knowledge_server::system::system_env;
@@ -24,7 +24,7 @@ const RELABEL: [&str; 3] = [
 ];
 const CONFIDENTIAL: &str = "--set=sensitivity=confidential";
 
-/// A server with memories, and what it takes to relabel them.
+/// A server with memories, and the arguments to relabel them.
 struct Stage {
     scratch: Scratch,
     server: Option<Server>,
@@ -37,7 +37,7 @@ impl Stage {
         Self::served(count, "")
     }
 
-    /// With this configuration.
+    /// Starts a server with this configuration.
     fn served(count: usize, config: &str) -> Self {
         let scratch = Scratch::with_org();
         let lines: String = (0..count)
@@ -104,7 +104,7 @@ impl Stage {
         answer.json()
     }
 
-    /// How many memories have this sensitivity.
+    /// Returns the number of memories with this sensitivity.
     fn count(&self, sensitivity: &str) -> usize {
         let workspaces = self.get("/v1/workspaces");
         let mut all = workspaces["data"].as_array().expect("a list").iter();
@@ -135,7 +135,7 @@ impl Stage {
         self.scratch.path("plan.jsonl").exists()
     }
 
-    /// How many entries of the audit log each memory has about being relabelled. Ends the server.
+    /// Ends the server; returns the number of audit entries about relabelling, by memory.
     fn audited(mut self) -> BTreeMap<Uuid, usize> {
         self.stop();
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -182,7 +182,7 @@ impl Stage {
     }
 }
 
-/// Counts the entries of a page of the audit log: the memories of all its runs.
+/// Returns the number of entries on a page of the audit log: the memories of all its runs.
 fn entry_count(page: &Value) -> usize {
     let Some(runs) = page["body"]["memories"]["runs"].as_array() else {
         return 1;
@@ -192,7 +192,7 @@ fn entry_count(page: &Value) -> usize {
 }
 
 #[test]
-fn a_dry_run_counts_and_changes_nothing() {
+fn relabel_dry_run_counts_and_changes_nothing() {
     let stage = Stage::with_memories(12);
     let run = stage.relabel(&stage.url, &[CONFIDENTIAL, "--dry-run"]).ok();
     assert_eq!(run.stdout, "12 would be changed\n");
@@ -211,7 +211,7 @@ fn a_dry_run_counts_and_changes_nothing() {
 }
 
 #[test]
-fn what_matches_is_changed_once_and_what_is_so_already_is_not_touched() {
+fn relabel_changes_matching_memories_once_and_skips_unchanged() {
     let stage = Stage::with_memories(250);
     let args = [
         "--set=audience=team:core",
@@ -224,11 +224,11 @@ fn what_matches_is_changed_once_and_what_is_so_already_is_not_touched() {
     let expected =
         serde_json::json!({"dry_run": false, "matched": 250, "changed": 250, "refused": []});
     assert_eq!(summary, expected);
-    // The filter admits them still, and nothing is to be done.
+    // The filter still matches them, but there is nothing to do.
     let again = stage.relabel(&stage.url, &args[..3]).ok();
     assert_eq!(again.stdout, "changed 0, not changed 0\n");
     assert!(
-        again.stderr.contains("250 more have that already"),
+        again.stderr.contains("250 more already have these labels"),
         "{}",
         again.stderr
     );
@@ -238,7 +238,7 @@ fn what_matches_is_changed_once_and_what_is_so_already_is_not_touched() {
     assert!(audited.values().all(|count| *count == 1));
 }
 
-/// Kills a relabelling while the answer to its third call, which the server has carried out, is on its way.
+/// Kills a relabelling during the response to its third call, which the server has executed.
 fn interrupt(stage: &Stage, proxy: &Proxy) {
     let args = [CONFIDENTIAL, "--yes", "--batch=50"];
     let relabelling = stage.start_relabelling(&proxy.url(), &args);
@@ -250,14 +250,14 @@ fn interrupt(stage: &Stage, proxy: &Proxy) {
 }
 
 #[test]
-fn a_killed_run_is_finished_by_the_next_without_doing_anything_twice() {
+fn relabel_completes_a_killed_run_without_repeating_changes() {
     let stage = Stage::with_memories(320);
     let proxy = Proxy::start(&stage.url).hold_answer("PATCH", 3);
     interrupt(&stage, &proxy);
     let dry = stage
         .relabel(&proxy.url(), &[CONFIDENTIAL, "--dry-run"])
         .ok();
-    let left = "an earlier run was interrupted: 220 of 320 memories are left";
+    let left = "an earlier run was interrupted; 220 of 320 memories remain";
     assert!(dry.stderr.contains(left), "{}", dry.stderr);
     let other = stage
         .relabel(&proxy.url(), &["--set=review=approved", "--yes"])
@@ -266,7 +266,7 @@ fn a_killed_run_is_finished_by_the_next_without_doing_anything_twice() {
         other.contains("is not a plan of this relabelling"),
         "{other}"
     );
-    // It is asked for no confirmation again: what is half done is to be finished.
+    // It requires no second confirmation, since the run has to be completed.
     let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
     assert_eq!(run.stdout, "changed 320, not changed 0\n");
     assert_eq!(
@@ -281,7 +281,7 @@ fn a_killed_run_is_finished_by_the_next_without_doing_anything_twice() {
 }
 
 #[test]
-fn a_plan_does_not_rest_on_what_the_server_remembers() {
+fn relabel_plan_does_not_depend_on_idempotency_retention() {
     let stage = Stage::served(320, "[limits]\nidempotency_retention = \"1ms\"\n");
     let proxy = Proxy::start(&stage.url).hold_answer("PATCH", 3);
     interrupt(&stage, &proxy);
@@ -294,7 +294,7 @@ fn a_plan_does_not_rest_on_what_the_server_remembers() {
 }
 
 #[test]
-fn a_server_that_has_no_time_is_asked_again() {
+fn relabel_retries_a_busy_server() {
     let stage = Stage::with_memories(30);
     let busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
     let many = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
@@ -315,7 +315,7 @@ fn a_server_that_has_no_time_is_asked_again() {
 }
 
 #[test]
-fn a_plan_of_which_the_server_refuses_the_first_call_is_not_kept() {
+fn relabel_discards_a_plan_whose_first_call_is_invalid() {
     let stage = Stage::served(30, "[limits]\nbulk_memories_max = 10\n");
     let unknown = format!("--set=source={}", Uuid::nil());
     for (options, said) in [
@@ -325,17 +325,20 @@ fn a_plan_of_which_the_server_refuses_the_first_call_is_not_kept() {
         let run = stage.relabel(&stage.url, &[&options[..], &["--yes"]].concat());
         let message = run.failed();
         assert!(
-            message.contains(said) && message.contains("start it with other options"),
+            message.contains(said) && message.contains("nothing was changed; use other options"),
             "{message}"
         );
         assert!(!stage.has_plan());
     }
-    // Another token may be taken where this one is not.
+    // Another token may succeed, so the plan is kept.
     let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
     let proxy = Proxy::start(&stage.url).answer("PATCH", 1, refusal);
     let batch = [CONFIDENTIAL, "--batch=10", "--yes"];
     let message = stage.relabel(&proxy.url(), &batch).failed();
-    assert!(message.contains("start it again to go on"), "{message}");
+    assert!(
+        message.contains("run the command again to resume"),
+        "{message}"
+    );
     assert!(stage.has_plan());
     let run = stage.relabel(&proxy.url(), &batch).ok();
     assert_eq!(run.stdout, "changed 30, not changed 0\n");
@@ -348,7 +351,7 @@ fn a_plan_of_which_the_server_refuses_the_first_call_is_not_kept() {
 }
 
 #[test]
-fn what_was_not_changed_is_listed() {
+fn relabel_lists_unchanged_memories() {
     let mut stage = Stage::with_memories(25);
     let data_dir = stage.scratch.data_dir();
     let narrow = [
@@ -386,7 +389,7 @@ fn what_was_not_changed_is_listed() {
 }
 
 #[test]
-fn a_server_is_reached_over_tls_that_is_trusted() {
+fn relabel_connects_over_trusted_tls() {
     let mut stage = Stage::with_memories(3);
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let certificate = stage.scratch.write("server.pem", &made.cert.pem());
@@ -416,14 +419,11 @@ fn a_server_is_reached_over_tls_that_is_trusted() {
     let message = stage
         .relabel(&url, &[CONFIDENTIAL, "--yes", &empty])
         .failed();
-    assert!(
-        message.contains("there is no certificate in it"),
-        "{message}"
-    );
+    assert!(message.contains("it contains no certificate"), "{message}");
 }
 
 #[test]
-fn the_environment_says_where_and_with_what() {
+fn relabel_reads_server_and_token_from_environment() {
     let stage = Stage::with_memories(3);
     let run = |token: &str| {
         Command::new(env!("CARGO_BIN_EXE_knowledge"))
@@ -438,7 +438,7 @@ fn the_environment_says_where_and_with_what() {
     let refused = run("wkt_nonsense");
     let message = String::from_utf8(refused.stderr).expect("text");
     assert!(
-        message.contains("KNOWLEDGE_TOKEN has no token"),
+        message.contains("KNOWLEDGE_TOKEN contains no valid token"),
         "{message}"
     );
     let done = run(&stage.token);
@@ -449,14 +449,14 @@ fn the_environment_says_where_and_with_what() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn relabel_names_invalid_arguments() {
     let stage = Stage::with_memories(1);
     let twice = stage.relabel(&stage.url, &["--where=sensitivity=public", CONFIDENTIAL]);
     assert_eq!(twice.code, 2);
     assert!(
         twice
             .stderr
-            .contains("--where sensitivity=… must be given once"),
+            .contains("--where sensitivity=… must not be repeated"),
         "{}",
         twice.stderr
     );
@@ -481,7 +481,10 @@ fn what_is_wrong_is_named() {
         CONFIDENTIAL,
     ];
     let message = knowledge(&[&elsewhere, &args[..]].concat()).failed();
-    assert!(message.ends_with("there are: sales, support"), "{message}");
+    assert!(
+        message.ends_with("workspaces of this token: sales, support"),
+        "{message}"
+    );
     fs::set_permissions(
         stage.scratch.path("token"),
         fs::Permissions::from_mode(0o644),

@@ -1,4 +1,4 @@
-//! `knowledge serve`: starting, stopping, and what hinders it.
+//! Tests of `knowledge serve`: start, stop and obstacles.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ fn health(url: &str, path: &str) -> u16 {
 }
 
 #[test]
-fn an_empty_directory_is_served_and_the_key_stands_beside_it() {
+fn serve_creates_store_and_key_in_empty_directory() {
     let scratch = Scratch::new();
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     let url = server.base_url();
@@ -37,7 +37,7 @@ fn an_empty_directory_is_served_and_the_key_stands_beside_it() {
 }
 
 #[test]
-fn where_it_listens_is_told_in_every_log_format() {
+fn serve_logs_its_address_in_each_format() {
     let scratch = Scratch::new();
     for log in ["--log-format=text", "--log-format=json", "--log-level=off"] {
         let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0", log]);
@@ -48,7 +48,7 @@ fn where_it_listens_is_told_in_every_log_format() {
 }
 
 #[test]
-fn a_second_process_is_told_who_has_the_directory() {
+fn serve_names_the_process_that_has_the_directory() {
     let scratch = Scratch::with_org();
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
@@ -67,13 +67,13 @@ fn a_second_process_is_told_who_has_the_directory() {
 }
 
 #[test]
-fn a_server_waits_for_a_command_that_has_the_directory() {
+fn serve_waits_for_a_command_that_has_the_directory() {
     let scratch = Scratch::with_org();
     let options = SledOptions::default();
     let held = SledStore::open(scratch.path("data"), options).expect("the store");
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
-    server.error_with("waiting: ");
-    // One that is not served yet is not ended by this either.
+    server.error_with("waiting for the data directory: ");
+    // The signal does not end a server that is still waiting.
     server.hang_up();
     drop(held);
     assert_eq!(health(&server.base_url(), "/readyz"), 200);
@@ -81,7 +81,7 @@ fn a_server_waits_for_a_command_that_has_the_directory() {
 }
 
 #[test]
-fn an_address_in_use_is_named() {
+fn serve_names_an_address_in_use() {
     let scratch = Scratch::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
@@ -89,20 +89,20 @@ fn an_address_in_use_is_named() {
     let message = knowledge(&["serve", &scratch.data_dir(), &listen]).failed();
     assert!(
         message.starts_with(&format!(
-            "error: cannot listen on {address}: another process does"
+            "error: cannot listen on {address}: the address is in use"
         )),
         "{message}"
     );
 }
 
 #[test]
-fn a_foreign_directory_stays_as_it_is() {
+fn serve_leaves_foreign_directory_unchanged() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("data")).expect("a directory");
     scratch.write("data/letter.txt", "dear");
     let message = knowledge(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]).failed();
     assert!(
-        message.contains("holds files of another kind, for example letter.txt"),
+        message.contains("contains other files, for example letter.txt"),
         "{message}"
     );
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_foreign_directory_stays_as_it_is() {
 }
 
 #[test]
-fn another_key_or_none_does_not_open_the_store() {
+fn serve_does_not_open_store_without_its_key() {
     let scratch = Scratch::with_org();
     let serve = |more: &str| {
         knowledge(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0", more]).failed()
@@ -124,7 +124,7 @@ fn another_key_or_none_does_not_open_the_store() {
     let other = format!("--sealing-key-file={other}");
     let message = serve(&other);
     assert!(
-        message.contains("may be read by others than its owner (mode 0"),
+        message.contains("may be read by other users than its owner (mode 0"),
         "{message}"
     );
     assert!(message.contains("chmod 600"), "{message}");
@@ -132,7 +132,7 @@ fn another_key_or_none_does_not_open_the_store() {
     fs::set_permissions(scratch.path("other.key"), private).expect("permissions");
     let message = serve(&other);
     assert!(
-        message.contains("is not the one that this store's secrets are sealed with"),
+        message.contains("is not the one that sealed this store's secrets"),
         "{message}"
     );
 
@@ -140,7 +140,7 @@ fn another_key_or_none_does_not_open_the_store() {
     fs::remove_file(scratch.path("data.key")).expect("remove the key");
     let message = serve("--log-level=info");
     assert!(
-        message.contains("data.key is missing: put it back"),
+        message.contains("data.key is missing; restore it"),
         "{message}"
     );
     assert!(!scratch.path("data.key").exists(), "no other key is made");
@@ -148,7 +148,7 @@ fn another_key_or_none_does_not_open_the_store() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_usage() {
+fn serve_rejects_invalid_options_as_usage_errors() {
     let scratch = Scratch::new();
     for wrong in [
         "--max-connections=0",

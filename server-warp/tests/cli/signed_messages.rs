@@ -1,4 +1,4 @@
-//! `knowledge webhook post` and `knowledge webhook listen`: what the one signs, the other verifies.
+//! Tests of `knowledge webhook post` and `listen`, which verifies the former's signatures.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const MESSAGE: &str = r#"{"type": "memory.updated", "timestamp": "2026-01-31T09:30:00.000Z", "data": {"memory_ids": []}}"#;
 
 #[test]
-fn what_is_signed_is_shown_and_what_is_not_is_refused() {
+fn listen_prints_signed_messages_and_rejects_others() {
     let scratch = Scratch::new();
     let file = scratch.write("message.json", MESSAGE);
     let secret = format!("--secret={SECRET}");
@@ -42,12 +42,15 @@ fn what_is_signed_is_shown_and_what_is_not_is_refused() {
     let shown: Value = serde_json::from_str(&listener.line()).expect("a line of JSON");
     assert_eq!(shown["verified"], false, "{shown}");
     let said = listener.error_with("error: ");
-    assert!(said.contains("1 of 2 deliveries were not signed"), "{said}");
+    assert!(
+        said.contains("1 of 2 deliveries had no valid signature"),
+        "{said}"
+    );
     assert_eq!(listener.ended(), 1);
 }
 
 #[test]
-fn the_answer_to_what_is_signed_can_be_chosen() {
+fn listen_responds_with_the_chosen_status() {
     let scratch = Scratch::new();
     let file = scratch.write("message.json", MESSAGE);
     let secret = format!("--secret={SECRET}");
@@ -68,8 +71,11 @@ fn the_answer_to_what_is_signed_can_be_chosen() {
 }
 
 #[test]
-fn a_secret_that_is_none_is_refused_before_anything_is_sent() {
+fn post_rejects_invalid_secret_before_sending() {
     let arguments = ["webhook", "post", "http://127.0.0.1:9/", "--secret=hunter2"];
     let refused = knowledge(&arguments).refused();
-    assert!(refused.contains("must be whsec_ and base64"), "{refused}");
+    assert!(
+        refused.contains("must be whsec_ followed by base64"),
+        "{refused}"
+    );
 }

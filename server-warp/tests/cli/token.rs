@@ -1,11 +1,11 @@
-//! `knowledge token`.
+//! Tests of `knowledge token`.
 
 use serde_json::Value;
 
 use crate::support::{Scratch, get, knowledge, start};
 
 #[test]
-fn a_token_is_made_used_listed_and_revoked() {
+fn token_is_issued_used_listed_and_revoked() {
     let scratch = Scratch::with_org();
     let data_dir = scratch.data_dir();
     let made = knowledge(&[
@@ -20,7 +20,7 @@ fn a_token_is_made_used_listed_and_revoked() {
     assert_eq!(made.stdout, format!("{token}\n"));
     assert!(token.starts_with("wkt_"), "{token}");
     assert!(
-        made.stderr.contains("for maya of acme, until "),
+        made.stderr.contains("for maya of acme, valid until "),
         "{}",
         made.stderr
     );
@@ -65,7 +65,7 @@ fn list(scratch: &Scratch) -> Vec<Value> {
 }
 
 #[test]
-fn a_token_is_narrowed() {
+fn token_is_scoped() {
     let scratch = Scratch::with_org();
     let data_dir = scratch.data_dir();
     knowledge(&[
@@ -90,14 +90,14 @@ fn a_token_is_narrowed() {
     for shown in [
         "bearer  valid  maya    in 11 h",
         "1 workspace, 2 actions",
-        "made on the command line",
+        "created on the command line",
     ] {
         assert!(row.contains(shown), "{table}");
     }
 }
 
 #[test]
-fn what_cannot_be_understood_is_usage() {
+fn token_rejects_invalid_arguments_as_usage_errors() {
     let scratch = Scratch::with_org();
     let data_dir = scratch.data_dir();
     for wrong in [
@@ -118,7 +118,7 @@ fn what_cannot_be_understood_is_usage() {
     .failed();
     assert_eq!(
         message,
-        "error: --expires-in must be longer than nothing and at most ten years"
+        "error: --expires-in must be greater than 0 and at most ten years"
     );
     let unknown = "00000000-0000-0000-0000-000000000000";
     let message = knowledge(&["token", "revoke", unknown, &data_dir]).failed();

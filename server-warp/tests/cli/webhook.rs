@@ -1,4 +1,6 @@
-//! `knowledge webhook list`, `deliveries`, `redeliver` and `ping`, with and without a running server.
+//! Tests of `knowledge webhook list`, `deliveries`, `redeliver` and `ping`.
+//!
+//! The commands run with and without a running server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Finished, Request, Scratch, Server, knowledge, send, start};
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(60);
-/// The status of no answer: the connection stays open.
+/// Stands for no response, with the connection kept open.
 const SILENCE: u16 = 0;
 
-/// Answers deliveries with the status that is set.
+/// A receiver that responds with the status that is set.
 struct Receiver {
     url: String,
     status: Arc<AtomicU16>,
@@ -67,7 +69,7 @@ fn answer(stream: &TcpStream, status: u16) {
     stream.write_all(answer.as_bytes()).expect("answer");
 }
 
-/// An organisation with a webhook, and a server that delivers to this machine, unless it was stopped.
+/// An organisation with a webhook, and a server that delivers to this machine, unless stopped.
 struct Stage {
     scratch: Scratch,
     server: Option<Server>,
@@ -121,7 +123,7 @@ impl Stage {
         assert_eq!(server.terminate(), 0);
     }
 
-    /// What the API answers about the webhooks of the workspace.
+    /// Calls the API about the webhooks of the workspace.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let answer = send(&Request {
             method: method.to_owned(),
@@ -149,14 +151,14 @@ impl Stage {
         serde_json::from_str(&output).expect("JSON")
     }
 
-    /// The deliveries to the webhook with this status.
+    /// Returns the deliveries to the webhook with this status.
     fn deliveries(&self, status: &str) -> Vec<Value> {
         let status = format!("--status={status}");
         let listed = self.json(&["webhook", "deliveries", &self.webhook, &status]);
         listed.as_array().expect("a list").clone()
     }
 
-    /// Waits until so many deliveries are delivered.
+    /// Waits until this many deliveries are delivered.
     fn wait_for_delivered(&self, count: usize) {
         let since = Instant::now();
         while self.deliveries("delivered").len() < count {
@@ -171,7 +173,7 @@ fn id(made: &Value) -> String {
 }
 
 #[test]
-fn an_endpoint_is_tried_out_and_what_failed_is_made_again() {
+fn webhook_ping_and_redelivery_succeed() {
     let stage = Stage::set();
     let webhook = stage.webhook.as_str();
     let ping = || stage.run(&["webhook", "ping", webhook]);
@@ -181,7 +183,7 @@ fn an_endpoint_is_tried_out_and_what_failed_is_made_again() {
     stage.receiver.answer_from_now_on(500);
     let said = ping().failed();
     assert!(
-        said.starts_with("error: the ping was not taken: 500 in "),
+        said.starts_with("error: the ping failed: 500 in "),
         "{said}"
     );
     let failed = stage.run(&["webhook", "ping", webhook, "--output=json"]);
@@ -209,7 +211,10 @@ fn an_endpoint_is_tried_out_and_what_failed_is_made_again() {
         .run(&["webhook", "deliveries", webhook, "--limit=1"])
         .ok();
     assert_eq!(first.stdout.lines().count(), 2);
-    assert_eq!(first.stderr, "there are more: --limit shows them\n");
+    assert_eq!(
+        first.stderr,
+        "there are more deliveries; raise --limit to list them\n"
+    );
 
     stage.receiver.answer_from_now_on(200);
     let again = [
@@ -219,17 +224,23 @@ fn an_endpoint_is_tried_out_and_what_failed_is_made_again() {
         dead[0]["id"].as_str().unwrap(),
     ];
     let said = stage.run(&again).ok().stderr;
-    assert!(said.ends_with(" is attempted now\n"), "{said}");
+    assert!(
+        said.ends_with(" queued for redelivery, attempted now\n"),
+        "{said}"
+    );
     stage.wait_for_delivered(2);
     let all = ["webhook", "redeliver", webhook, "--dead"];
     assert_eq!(stage.json(&all), json!({ "redelivered": 1 }));
     stage.wait_for_delivered(3);
     let said = stage.run(&all).ok().stderr;
-    assert_eq!(said, "dead letters put back: 0, attempted now\n");
+    assert_eq!(
+        said,
+        "dead letters queued for redelivery: 0, attempted now\n"
+    );
 }
 
 #[test]
-fn endpoints_are_listed_and_named() {
+fn webhook_list_shows_and_names_endpoints() {
     let stage = Stage::set();
     let webhook = stage.webhook.as_str();
     let listed = stage.json(&["webhook", "list"]);
@@ -253,14 +264,13 @@ fn endpoints_are_listed_and_named() {
         json!([])
     );
     let unknown = stage.run(&["webhook", "list", "--workspace=nine"]).failed();
-    let expected = "error: --workspace must be the slug or the identifier of a workspace of acme; the workspaces of \
-                    acme are: sales, support";
+    let expected = "error: --workspace must be the slug or the identifier of a workspace of acme; workspaces of acme: sales, support";
     assert_eq!(unknown, expected);
 
     let here = ["webhook", "deliveries", webhook, "--workspace=support"];
     stage.run(&here).ok();
     let elsewhere = ["webhook", "ping", webhook, "--workspace=sales"];
-    let expected = format!("error: the webhook {webhook} is of another workspace than sales");
+    let expected = format!("error: the webhook {webhook} does not belong to the workspace sales");
     assert_eq!(stage.run(&elsewhere).failed(), expected);
     let nothing = uuid::Uuid::max().to_string();
     for command in ["deliveries", "ping"] {
@@ -287,13 +297,13 @@ fn endpoints_are_listed_and_named() {
         &json!({ "is_active": false }),
     );
     let table = stage.run(&["webhook", "list"]).ok().stdout;
-    assert!(table.contains(" off "), "{table}");
-    let off = "error: the endpoint is switched off; switch it on first";
+    assert!(table.contains(" inactive "), "{table}");
+    let off = "error: the endpoint is inactive; activate it first";
     assert_eq!(stage.run(&["webhook", "ping", webhook]).failed(), off);
 }
 
 #[test]
-fn without_a_server_all_is_seen_and_nothing_is_sent() {
+fn webhook_commands_without_a_server_send_nothing() {
     let mut stage = Stage::set();
     let webhook = stage.webhook.clone();
     stage.receiver.answer_from_now_on(500);
@@ -303,15 +313,14 @@ fn without_a_server_all_is_seen_and_nothing_is_sent() {
     let dead = stage.deliveries("dead");
     assert_eq!(dead.len(), 1);
     let refused = stage.run(&["webhook", "ping", &webhook]).failed();
-    let expected = "error: no server runs on this data directory, and a ping is sent by one: start it with `knowledge \
-                    serve`";
+    let expected = "error: a ping requires a running server; start one with `knowledge serve`";
     assert_eq!(refused, expected);
     assert_eq!(stage.deliveries("dead"), dead);
     let all = ["webhook", "redeliver", &webhook, "--dead"];
     let said = stage.run(&all).ok().stderr;
     assert_eq!(
         said,
-        "dead letters put back: 1, attempted once a server runs\n"
+        "dead letters queued for redelivery: 1, attempted once a server runs\n"
     );
     assert_eq!(stage.deliveries("pending").len(), 1);
     stage.receiver.answer_from_now_on(204);
@@ -320,7 +329,7 @@ fn without_a_server_all_is_seen_and_nothing_is_sent() {
 }
 
 #[test]
-fn an_outcome_is_waited_for_so_long_and_no_longer() {
+fn webhook_ping_waits_for_a_limited_time() {
     let stage = Stage::set();
     stage.receiver.answer_from_now_on(SILENCE);
     let webhook = stage.webhook.as_str();
@@ -328,7 +337,7 @@ fn an_outcome_is_waited_for_so_long_and_no_longer() {
         .run(&["webhook", "ping", webhook, "--timeout=300ms"])
         .failed();
     let expected =
-        format!("error: there is no outcome yet: see `knowledge webhook deliveries {webhook}`");
+        format!("error: the ping is still pending; see `knowledge webhook deliveries {webhook}`");
     assert_eq!(said, expected);
     assert_eq!(stage.deliveries("pending").len(), 1);
 }

@@ -1,22 +1,24 @@
-//! What one client does to memories of its own, one request after the other: so that it knows what is in each.
+//! The memories of one client, which knows their state, as it sends one request after another.
 
 use std::collections::BTreeMap;
 
 use knowledge_core::model::{AudienceLabel, MemoryId, ReviewStatus};
 use serde_json::{Value, json};
 
-/// How many memories a request names, at least and at most.
+/// Bounds of the number of memories in a request.
 const MEMORIES_MIN: usize = 20;
 const MEMORIES_MAX: usize = 50;
 
-/// What a client sets of a memory.
+/// The labels that a client sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
     pub(crate) audience: AudienceLabel,
     pub(crate) review: ReviewStatus,
 }
 
-/// One bulk update. No other sets the same audience: what has it was changed by this one.
+/// A bulk update.
+///
+/// Its audience is unique, so that a memory with it was changed by this request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) key: String,
@@ -34,7 +36,7 @@ impl Request {
     }
 }
 
-/// The memories of one client, as they have to be.
+/// The memories of one client, in their expected state.
 pub(crate) struct Lane {
     memories: Vec<MemoryId>,
     labels: BTreeMap<MemoryId, Labels>,
@@ -42,7 +44,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Memories as they were ingested.
+    /// Creates the lane of freshly ingested memories.
     pub(crate) fn new(memories: &[MemoryId], rng: &mut fastrand::Rng) -> Self {
         let labels = Labels {
             audience: "workspace:empty".parse().expect("a label"),
@@ -55,7 +57,7 @@ impl Lane {
         }
     }
 
-    /// A request that has not been sent.
+    /// Returns the next request to send.
     pub(crate) fn next(&mut self) -> Request {
         let name = format!("{:016x}", self.rng.u64(..));
         let review = match self.rng.bool() {
@@ -74,19 +76,19 @@ impl Lane {
         }
     }
 
-    /// The request has changed the memories.
+    /// Applies a request that the server has executed.
     pub(crate) fn apply(&mut self, request: &Request) {
         for id in &request.memories {
             self.labels.insert(*id, request.labels.clone());
         }
     }
 
-    /// The memories and what each has to have.
+    /// Returns the memories with their expected labels.
     pub(crate) fn labels(&self) -> &BTreeMap<MemoryId, Labels> {
         &self.labels
     }
 
-    /// The same, once the request has changed them.
+    /// Returns the expected labels once the request has been executed.
     pub(crate) fn labels_after(&self, request: &Request) -> BTreeMap<MemoryId, Labels> {
         let mut labels = self.labels.clone();
         labels.extend(

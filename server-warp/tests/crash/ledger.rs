@@ -1,36 +1,36 @@
-//! What the clients know, compared with what is stored.
+//! Comparison of the clients' knowledge with the stored data.
 
 use std::collections::{BTreeMap, HashSet};
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{MemoryId, MemoryLabels, ReviewStatus};
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::internals::keys;
 use knowledge_core::store::{KeyRange, StoreExt};
 use serde_json::{Value, json};
 
 use crate::World;
 use crate::lane::{Labels, Lane, Request};
 
-/// What was answered since the ledger was last compared, and what is known to be stored.
+/// The responses since the last comparison, and the requests known to be stored.
 pub(crate) struct Ledger {
-    /// Answered, and not yet looked for in the store.
+    /// Acknowledged, and not yet found in the store.
     acknowledged: Vec<(Request, Value)>,
-    /// Answered and found, and not yet asked for again.
+    /// Acknowledged and found, and not yet sent again.
     compared: Vec<(Request, Value)>,
-    /// The audience of every request that is stored; each has one of its own.
+    /// The unique audience of each stored request.
     stored: HashSet<String>,
-    /// The part of the audit log that has not been looked at.
+    /// The part of the audit log that has not been read.
     unread: KeyRange,
 }
 
-/// One bulk update as the audit log has it.
+/// A bulk update, as the audit log records it.
 struct Audited {
     operation_id: Value,
     memory_ids: Vec<Value>,
 }
 
 impl Ledger {
-    /// Begins behind everything that is in the audit log already.
+    /// Starts after the present end of the audit log.
     pub(crate) async fn begin(service: &KnowledgeService, world: &World) -> Self {
         let mut ledger = Self {
             acknowledged: Vec::new(),
@@ -46,18 +46,21 @@ impl Ledger {
         self.acknowledged.extend(answers);
     }
 
-    /// What was answered and found since the last call.
+    /// Returns the requests found since the last call.
     pub(crate) fn take_compared(&mut self) -> Vec<(Request, Value)> {
         std::mem::take(&mut self.compared)
     }
 
-    /// Whether the store had the request when it was last compared.
+    /// Returns true if the store contained the request at the last comparison.
     pub(crate) fn was_applied(&self, request: &Request) -> bool {
         self.stored.contains(&request.labels.audience.to_string())
     }
 
-    /// Compares the store with what the clients know: every acknowledged request is there whole, every other one whole
-    /// or not at all, and the counter is right. Tells the lanes which were there after all; returns how many.
+    /// Compares the store with the clients' knowledge.
+    ///
+    /// Each acknowledged request is stored completely, each other one completely or not at all, and
+    /// the counter is right. Updates the lanes of requests that were executed without a response,
+    /// and returns their number.
     pub(crate) async fn compare(
         &mut self,
         service: &KnowledgeService,
@@ -123,8 +126,7 @@ impl Ledger {
         applied
     }
 
-    /// The bulk updates that came into the audit log since the last call, by the audience that they set. Each is there
-    /// once.
+    /// Returns the bulk updates audited since the last call, by their unique audience.
     async fn read_audit(&mut self, service: &KnowledgeService) -> BTreeMap<String, Audited> {
         let pages = service
             .store()
@@ -139,7 +141,7 @@ impl Ledger {
                 continue;
             }
             let memories = &stored["body"]["memories"];
-            // The fixture's own has none.
+            // The fixture's own update sets no audience.
             let Some(audience) = memories["change"]["audienceTag"].as_str() else {
                 continue;
             };
@@ -170,7 +172,7 @@ fn assert_is_whole(entry: &Audited, request: &Request) {
     assert_eq!(entry.memory_ids, expected, "{request:?}");
 }
 
-/// The labels of all memories as they are stored.
+/// Returns the stored labels of all memories.
 async fn labels(
     service: &KnowledgeService,
     world: &World,

@@ -1,4 +1,4 @@
-//! Clients that send bulk updates, each the next when the last is answered, until the server is gone.
+//! Clients that send one bulk update after another until the server is gone.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::client::{Call, Failed, GUARD};
 use crate::lane::{Lane, Request};
 
-/// Sends a request; it must be answered with 200 if it is answered.
+/// Sends a request; any response must be a 200.
 pub(crate) async fn send(base_url: &str, token: &str, request: &Request) -> Result<Value, Failed> {
     let call = Call::new(Method::PATCH, "/v1/memories/bulk")
         .bearer(token)
@@ -31,19 +31,19 @@ pub(crate) fn is_replay(answer: &Value) -> bool {
     answer["replayed"].as_bool().expect("a boolean")
 }
 
-/// What one client saw until the server was gone.
+/// The knowledge of one client once the server is gone.
 pub(crate) struct Outcome {
-    /// Its memories, as far as it knows.
+    /// Its memories, in the state that it knows of.
     pub(crate) lane: Lane,
-    /// What was answered, with the answers.
+    /// Acknowledged requests with their responses.
     pub(crate) acknowledged: Vec<(Request, Value)>,
-    /// What was not.
+    /// The request without a response.
     pub(crate) unanswered: Request,
-    /// Whether that was sent, so that it may have been done.
+    /// True if that request was sent, so that it may have been executed.
     pub(crate) was_in_flight: bool,
 }
 
-/// All clients at work.
+/// The running clients.
 pub(crate) struct Load {
     acknowledgements: Arc<Semaphore>,
     clients: Vec<JoinHandle<Outcome>>,
@@ -66,14 +66,14 @@ impl Load {
         }
     }
 
-    /// Waits until this many requests have been answered. The clients go on meanwhile: each has one under way.
+    /// Waits until this many requests are acknowledged; each client then has one in flight.
     pub(crate) async fn acknowledged(&self, count: usize) {
         let count = u32::try_from(count).expect("not many");
         let waited = tokio::time::timeout(GUARD, self.acknowledgements.acquire_many(count)).await;
         drop(waited.expect("the server answers"));
     }
 
-    /// Waits until every client has seen that the server is gone.
+    /// Waits until each client has noticed that the server is gone.
     pub(crate) async fn ended(self) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for client in self.clients {

@@ -1,9 +1,10 @@
-//! What was acknowledged survives kill -9 of the real server under load, whole and once.
+//! Acknowledged requests survive kill -9 of the real server under load, completely and once.
 //!
-//! Round by round: the server starts on the directory that the last one left, what the last one did not acknowledge is
-//! sent again, clients send bulk updates as fast as they are answered, and the process is killed while requests are
-//! under way. Then the library opens the directory and everything in it is compared with what the clients know.
-//! `terminate` does the same with SIGTERM, which promises more.
+//! In each round, the server starts on the directory of the previous round and gets its
+//! unacknowledged requests again, clients send bulk updates as fast as they are acknowledged, and
+//! the process is killed with requests in flight. Then the library opens the directory, and all of
+//! it is compared with the clients' knowledge. `terminate` does the same with SIGTERM, which
+//! promises more.
 
 mod lane;
 mod ledger;
@@ -33,16 +34,18 @@ use self::ledger::Ledger;
 use self::load::{Load, is_replay, send};
 
 const ROUNDS: usize = 20;
-/// How often the server is killed at the most. A kill that falls between an answer and the next request of every client
-/// at once shows nothing of what is under way: it is checked like the others, and not counted as a round.
+/// Maximum number of kills.
+///
+/// A kill with no request of any client in flight is checked as well, but is not counted as a
+/// round.
 const KILLS_MAX: usize = 30;
-/// How many clients send at once, each for memories of its own.
+/// Number of concurrent clients, each with memories of its own.
 const CLIENTS: usize = 8;
 const MEMORIES: usize = 2_000;
-/// How many requests are acknowledged in a round before the server is killed, at least and at most.
+/// Bounds of the number of acknowledged requests before a kill.
 const ACKNOWLEDGED_MIN: usize = 100;
 const ACKNOWLEDGED_MAX: usize = 150;
-/// How many memories one ingest takes.
+/// Number of memories in one ingest.
 const BATCH: usize = 100;
 
 /// The organisation under load.
@@ -53,7 +56,7 @@ struct World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
+async fn acknowledged_requests_survive_kill_9_completely_and_once() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -108,7 +111,7 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
         round += usize::from(in_flight >= 1);
     }
 
-    // What the last round left over is settled too.
+    // The requests of the last round are settled as well.
     let server = Knowledge::serve(&data_dir);
     let settled = settle(&server, &world, &mut ledger, &mut lanes, pending).await;
     server.kill();
@@ -118,7 +121,7 @@ async fn what_was_acknowledged_survives_kill_9_whole_and_once() {
     println!("at the end {settled}");
 }
 
-/// A directory with an organisation and its memories, all waiting for review.
+/// Creates a directory with an organisation and its memories, all pending review.
 async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
     let service = open(data_dir).await;
     let fixture = fixture::seed_orgs(&service, 1)
@@ -158,8 +161,10 @@ async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
     (world, memories)
 }
 
-/// Sends again what was not answered, and what was: the first is done now unless it was done then, the second is not
-/// done again. Says how much there was of each.
+/// Sends the unacknowledged and the acknowledged requests again.
+///
+/// The former are executed unless they already were, the latter are not. Returns the number of
+/// each.
 async fn settle(
     server: &Knowledge,
     world: &World,

@@ -1,11 +1,13 @@
-//! SIGTERM to the real server: what it has begun it finishes and answers, and nothing that it does not answer is done.
+//! SIGTERM to the real server.
+//!
+//! Requests in flight complete, and requests without a response have no effect.
 
 use std::time::Duration;
 
 use http::Method;
+use knowledge_core::internals::keys;
 use knowledge_core::model::{MemoryId, MemoryLabels};
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::internals::keys;
 use knowledge_core::store::StoreExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,14 +30,14 @@ async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// A bulk update whose body comes when the test wants it.
+/// A bulk update whose body the test delays.
 struct Slow {
     stream: TcpStream,
     body: String,
 }
 
 impl Slow {
-    /// Sends the header and half of the body, and returns once the server has read the header: it asks for the body.
+    /// Sends the header and half of the body, and waits until the server asks for the rest.
     async fn begin(server: &Knowledge, world: &World, body: &Value) -> Self {
         let body = body.to_string();
         let mut stream = TcpStream::connect(server.address()).await.expect("connect");
@@ -58,7 +60,7 @@ impl Slow {
         Self { stream, body }
     }
 
-    /// Sends the rest, and reads to the end of the connection: the header and the body of the answer.
+    /// Sends the rest, and returns the header and the body of the response.
     async fn finish(mut self) -> (String, Value) {
         let rest = &self.body.as_bytes()[self.body.len() / 2..];
         self.stream.write_all(rest).await.expect("send");
@@ -83,7 +85,7 @@ async fn refuses_connections(server: &Knowledge) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bulk_update_in_work_is_answered_whole_and_stays() {
+async fn bulk_update_in_flight_completes_on_sigterm() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let (world, memories) = seeded(&data_dir).await;
@@ -137,7 +139,7 @@ async fn stored_audiences(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_answered_under_load_is_not_done() {
+async fn unacknowledged_request_has_no_effect_after_sigterm() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);

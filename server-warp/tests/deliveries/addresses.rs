@@ -1,6 +1,6 @@
-//! Where deliveries go, and where they never do: whatever a URL, a name server or the environment says.
+//! Tests of the addresses that deliveries connect to.
 //!
-//! So that nothing leaves the machine, 127.0.0.2 stands for what is permitted and 127.0.0.1 for what is not.
+//! To keep all traffic on this machine, 127.0.0.2 is the permitted address and 127.0.0.1 the other.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use knowledge_core::model::AddressPolicy;
 use knowledge_server::config::WebhookSettings;
-use knowledge_server::deliveries::{DeliveryClient, LookUp};
+use knowledge_server::deliveries::{DeliveryClient, Resolver};
 use tokio::net::TcpListener;
 
 use crate::support::guarded;
@@ -19,9 +19,9 @@ use crate::support::peer::{Peer, SHORT, client, loopback_allowed, outcome};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 const REFUSED_NAME: &str =
-    "address_refused: the name resolves to an address that deliveries may not go to";
+    "address_refused: the name resolves to an address that deliveries may not be sent to";
 
-/// Plain http to these ranges is allowed.
+/// Returns settings that allow plain HTTP to these ranges.
 fn allowing(ranges: &[&str]) -> WebhookSettings {
     WebhookSettings {
         addresses: AddressPolicy {
@@ -32,7 +32,7 @@ fn allowing(ranges: &[&str]) -> WebhookSettings {
     }
 }
 
-/// A name server whose answers are said beforehand, one for each look-up.
+/// A name server with one scripted response for each look-up.
 #[derive(Default)]
 struct Scripted(Mutex<VecDeque<io::Result<Vec<IpAddr>>>>);
 
@@ -45,14 +45,14 @@ impl Scripted {
         Arc::new(Self(Mutex::new(answers.collect())))
     }
 
-    /// How many answers have not been asked for.
+    /// Returns the number of unused responses.
     fn left(&self) -> usize {
         self.0.lock().unwrap().len()
     }
 }
 
 #[async_trait]
-impl LookUp for Scripted {
+impl Resolver for Scripted {
     async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         assert_eq!(name, "hooks.example.com");
         let answer = self.0.lock().unwrap().pop_front();
@@ -60,32 +60,32 @@ impl LookUp for Scripted {
     }
 }
 
-/// One whom no name server answers.
+/// A name server that never responds.
 struct Silent;
 
 #[async_trait]
-impl LookUp for Silent {
+impl Resolver for Silent {
     async fn look_up(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         std::future::pending().await
     }
 }
 
-/// One who is asked for no name.
+/// A name server that must not be asked.
 struct Unasked;
 
 #[async_trait]
-impl LookUp for Unasked {
+impl Resolver for Unasked {
     async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         panic!("{name} was looked up")
     }
 }
 
-fn client_with(settings: &WebhookSettings, look_up: Arc<dyn LookUp>) -> DeliveryClient {
-    DeliveryClient::with_look_up(settings, look_up).unwrap()
+fn client_with(settings: &WebhookSettings, look_up: Arc<dyn Resolver>) -> DeliveryClient {
+    DeliveryClient::with_resolver(settings, look_up).unwrap()
 }
 
 #[tokio::test]
-async fn a_literal_that_is_not_permitted_is_never_connected_to() {
+async fn client_never_connects_to_forbidden_literal() {
     let peer = Peer::answering(OK).await;
     let port = peer.port();
     let client = client_with(&allowing(&["127.0.0.2/32"]), Arc::new(Unasked));
@@ -112,7 +112,7 @@ async fn a_literal_that_is_not_permitted_is_never_connected_to() {
     ] {
         let url = format!("http://{host}:{port}/");
         let expected = format!(
-            "address_refused: the URL must not name an address that is not public (the operator can allow it): {what}"
+            "address_refused: the URL must not name a non-public address (the operator can allow it): {what}"
         );
         assert_eq!(outcome(&client, &url).await, expected, "{host}");
     }
@@ -120,7 +120,7 @@ async fn a_literal_that_is_not_permitted_is_never_connected_to() {
 }
 
 #[tokio::test]
-async fn a_literal_that_is_permitted_is_connected_to_without_a_look_up() {
+async fn client_connects_to_permitted_literal_without_look_up() {
     let peer = Peer::answering(OK).await;
     let client = client_with(&loopback_allowed(), Arc::new(Unasked));
     let hosts = ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"];
@@ -132,7 +132,7 @@ async fn a_literal_that_is_permitted_is_connected_to_without_a_look_up() {
 }
 
 #[tokio::test]
-async fn plain_http_is_for_those_who_allow_it() {
+async fn client_rejects_plain_http_unless_allowed() {
     let peer = Peer::answering(OK).await;
     let mut settings = loopback_allowed();
     settings.addresses.allow_http = false;
@@ -144,10 +144,11 @@ async fn plain_http_is_for_those_who_allow_it() {
     assert_eq!(peer.connections(), 0);
 }
 
-/// What is connected to is what the very look-up said that was judged: an answer that was good before and one that
-/// would be asked for afterwards change nothing.
+/// The client connects to the address that was judged, of the same look-up.
+///
+/// Earlier and later responses of the name server do not matter.
 #[tokio::test]
-async fn a_name_that_changes_its_address_gains_nothing() {
+async fn client_is_immune_to_dns_rebinding() {
     let (permitted, inside) = two_peers().await;
     let names = Scripted::answering(&[&["127.0.0.2"], &["127.0.0.1"], &["127.0.0.2"]]);
     let client = client_with(&allowing(&["127.0.0.2/32"]), names.clone());
@@ -161,7 +162,7 @@ async fn a_name_that_changes_its_address_gains_nothing() {
 }
 
 #[tokio::test]
-async fn of_the_addresses_of_a_name_the_permitted_ones_alone_are_connected_to() {
+async fn client_connects_only_to_permitted_addresses_of_a_name() {
     let (permitted, inside) = two_peers().await;
     let names = Scripted::answering(&[
         &["127.0.0.1", "127.0.0.2"],
@@ -181,9 +182,9 @@ async fn of_the_addresses_of_a_name_the_permitted_ones_alone_are_connected_to() 
     assert_eq!(names.left(), 0);
 }
 
-/// Where the permitted address does not answer, the one beside it is not tried either.
+/// The client does not fall back from a dead permitted address to a forbidden one.
 #[tokio::test]
-async fn an_address_that_does_not_answer_has_no_substitute() {
+async fn client_does_not_fall_back_to_forbidden_address() {
     let inside = Peer::answering(OK).await;
     let names = Scripted::answering(&[&["127.0.0.2", "127.0.0.1"]]);
     let client = client_with(&allowing(&["127.0.0.2/32"]), names);
@@ -196,7 +197,7 @@ async fn an_address_that_does_not_answer_has_no_substitute() {
 }
 
 #[tokio::test]
-async fn a_name_without_addresses_is_told_from_one_that_is_refused() {
+async fn failed_look_up_is_distinguished_from_forbidden_address() {
     let names = Scripted::answering(&[&[]]);
     names
         .0
@@ -208,33 +209,33 @@ async fn a_name_without_addresses_is_told_from_one_that_is_refused() {
     for _ in 0..2 {
         assert_eq!(
             outcome(&client, url).await,
-            "dns_failed: the name could not be looked up"
+            "dns_failed: the name could not be resolved"
         );
     }
     let client = client_with(&loopback_allowed(), Arc::new(Silent)).timeout(SHORT);
     assert_eq!(
         outcome(&client, url).await,
-        "timed_out: the exchange took too long"
+        "timed_out: the request timed out"
     );
 }
 
-/// Long before the exchange has taken too long; on a clock that goes ahead by itself.
+/// The time limit is far below that of the exchange, on a clock that advances by itself.
 #[tokio::test(start_paused = true)]
-async fn a_look_up_that_takes_too_long_is_given_up() {
+async fn look_up_times_out() {
     let client = client_with(&loopback_allowed(), Arc::new(Silent));
     assert_eq!(
         outcome(&client, "http://hooks.example.com:9/").await,
-        "dns_failed: the name was not resolved in time"
+        "dns_failed: resolving the name timed out"
     );
 }
 
-/// The system's own look-up, of the one name that needs no name server.
+/// The system's resolver looks up the one name that needs no name server.
 #[tokio::test]
-async fn names_are_looked_up_by_the_system_and_judged_too() {
+async fn addresses_of_system_resolver_are_judged() {
     let peer = Peer::answering(OK).await;
     let url = format!("http://localhost:{}/", peer.port());
     assert_eq!(outcome(&client(), &url).await, "200");
-    // A policy by which the URL may be, and none of the addresses.
+    // This policy permits the URL, and none of its addresses.
     let client = DeliveryClient::new(&allowing(&["127.0.0.1/32"])).unwrap();
     assert_eq!(outcome(&client, &url).await, "200");
     assert_eq!(peer.connections(), 2);
@@ -244,7 +245,7 @@ async fn names_are_looked_up_by_the_system_and_judged_too() {
 }
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_is_a_failed_connection() {
+async fn closed_port_is_a_failed_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -254,11 +255,11 @@ async fn a_port_where_nobody_listens_is_a_failed_connection() {
     );
 }
 
-/// Names the peer for the run of this test in a process of its own, whose environment names a proxy.
+/// Variable with the peer's URL, for a run of this test in a child process with a proxy.
 const BEHIND_PROXY: &str = "DELIVERY_BEHIND_PROXY";
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_not_used() {
+async fn client_ignores_proxy_of_the_environment() {
     if let Ok(url) = std::env::var(BEHIND_PROXY) {
         assert_eq!(outcome(&client(), &url).await, "200");
         return;
@@ -266,7 +267,7 @@ async fn a_proxy_of_the_environment_is_not_used() {
     let peer = Peer::answering(OK).await;
     let proxy = Peer::answering(OK).await;
     let mut again = tokio::process::Command::new(std::env::current_exe().unwrap());
-    let test = "addresses::a_proxy_of_the_environment_is_not_used";
+    let test = "addresses::client_ignores_proxy_of_the_environment";
     again
         .args(["--exact", test])
         .stdin(Stdio::null())
@@ -293,7 +294,7 @@ async fn a_proxy_of_the_environment_is_not_used() {
     assert_eq!((peer.connections(), proxy.connections()), (1, 0));
 }
 
-/// One at the address that is permitted, and one at the same port of the address that is not.
+/// Starts one peer at the permitted address, and one at the same port of the other address.
 async fn two_peers() -> (Peer, Peer) {
     for _ in 0..20 {
         let permitted = Peer::start_answering("127.0.0.2:0", OK).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is sent, and what an answer counts as: whole ones, and those that hurt.
+//! Tests of requests and of responses: complete, broken and hostile ones.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio::sync::watch;
 use crate::support::guarded;
 use crate::support::peer::{Peer, SHORT, client, outcome, pour, read_request};
 
-/// More than the kernels of both sides hold of an answer that nobody reads, and little of what is poured.
+/// Limit above the kernel buffers of both sides, and far below the length of the response.
 const TAKEN_BYTES_MAX: usize = 64 * 1024 * 1024;
 const GIBIBYTE: usize = 1024 * 1024 * 1024;
 
 #[tokio::test]
-async fn a_delivery_is_a_signed_post_and_nothing_more() {
+async fn delivery_is_a_signed_post() {
     let request = watch::Sender::new(String::new());
     let seen = request.clone();
     let peer = Peer::start(move |mut stream| {
@@ -50,7 +50,7 @@ async fn a_delivery_is_a_signed_post_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_its_status() {
+async fn complete_response_yields_its_status() {
     let client = client();
     for (answer, expected) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200"),
@@ -66,7 +66,7 @@ async fn a_whole_answer_is_its_status() {
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
             "200",
         ),
-        // Of no use to who asked for nothing of the kind.
+        // A protocol upgrade that the client never asked for.
         (
             "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
             "101",
@@ -101,9 +101,9 @@ async fn a_whole_answer_is_its_status() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_a_failure_whatever_its_status() {
-    const CLOSED: &str = "answer_broken: the connection was closed before the end of the answer";
-    const NO_HTTP: &str = "answer_broken: the answer is no HTTP";
+async fn truncated_response_is_a_failure_whatever_its_status() {
+    const CLOSED: &str = "answer_broken: the connection was closed before the end of the response";
+    const NO_HTTP: &str = "answer_broken: the response is not HTTP";
     let client = client();
     for (answer, expected) in [
         ("", CLOSED),
@@ -140,9 +140,9 @@ async fn an_answer_that_breaks_off_is_a_failure_whatever_its_status() {
 }
 
 #[tokio::test]
-async fn who_hangs_up_without_a_word_has_not_taken_anything() {
-    let expected = "answer_broken: the connection was closed before the end of the answer";
-    // With the request unread, which resets the connection.
+async fn closed_connection_without_response_is_a_failure() {
+    let expected = "answer_broken: the connection was closed before the end of the response";
+    // The request is unread, so that closing resets the connection.
     let peer = Peer::start(async |stream| {
         stream.readable().await.expect("a request");
         drop(stream);
@@ -152,7 +152,7 @@ async fn who_hangs_up_without_a_word_has_not_taken_anything() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_to_an_end_in_time_is_a_failure() {
+async fn response_that_exceeds_the_time_limit_is_a_failure() {
     let client = client().timeout(SHORT);
     for (answer, drip) in [
         ("", ""),
@@ -169,7 +169,7 @@ async fn an_answer_that_does_not_come_to_an_end_in_time_is_a_failure() {
         let peer = Peer::start(move |mut stream| async move {
             let mut request = read_request(&mut stream).await;
             let _ = stream.write_all(answer.as_bytes()).await;
-            // Until the other side has had enough.
+            // Drips until the client closes.
             while stream.write_all(drip.as_bytes()).await.is_ok() {
                 let more = tokio::time::timeout(Duration::from_millis(20), async {
                     read_request(&mut stream).await
@@ -183,29 +183,29 @@ async fn an_answer_that_does_not_come_to_an_end_in_time_is_a_failure() {
         .await;
         let outcome = outcome(&client, &peer.url()).await;
         assert_eq!(
-            outcome, "timed_out: the exchange took too long",
+            outcome, "timed_out: the request timed out",
             "{answer:?} {drip:?}"
         );
-        // The connection was not left to itself.
+        // The client closed the connection.
         peer.ends(1).await;
     }
 }
 
 #[tokio::test]
-async fn who_accepts_no_connection_has_had_its_time() {
-    // The kernel accepts, nobody else does.
+async fn unaccepted_connection_times_out() {
+    // The kernel accepts connections, but no process does.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let client = client().timeout(SHORT);
     assert_eq!(
         outcome(&client, &url).await,
-        "timed_out: the exchange took too long"
+        "timed_out: the request timed out"
     );
 }
 
-/// A gigabyte is poured, in every framing. Little of it is taken, and the status stands.
+/// The peer sends a gigabyte, in each framing; the client reads little of it, and uses the status.
 #[tokio::test]
-async fn of_a_large_answer_little_is_taken() {
+async fn large_response_is_read_only_in_part() {
     for (header, part) in [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n".to_owned(),
@@ -241,9 +241,9 @@ async fn of_a_large_answer_little_is_taken() {
     }
 }
 
-/// Nobody waits for what lies behind the first 16 KiB; up to there the answer has to be whole.
+/// The first 16 KiB of a body must be complete; the rest is not awaited.
 #[tokio::test]
-async fn an_answer_is_read_up_to_its_limit_and_not_beyond() {
+async fn response_is_read_up_to_its_limit() {
     let client = client().timeout(Duration::from_secs(60));
     let impatient = client.clone().timeout(SHORT);
     let peer = |length: usize, sent: usize| {
@@ -252,7 +252,7 @@ async fn an_answer_is_read_up_to_its_limit_and_not_beyond() {
             let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
             stream.write_all(header.as_bytes()).await.expect("a client");
             stream.write_all(&vec![b'x'; sent]).await.expect("a client");
-            // Open until the other side closes.
+            // Open until the client closes.
             read_request(&mut stream).await;
         })
     };
@@ -264,17 +264,17 @@ async fn an_answer_is_read_up_to_its_limit_and_not_beyond() {
     let held_before = peer(16_384, 16_383).await;
     assert_eq!(
         outcome(&impatient, &held_before.url()).await,
-        "timed_out: the exchange took too long"
+        "timed_out: the request timed out"
     );
     held_before.ends(1).await;
 }
 
 #[tokio::test]
-async fn nothing_is_decompressed() {
+async fn response_is_never_decompressed() {
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
     bomb.write_all(&vec![0; 8 * 1024 * 1024]).unwrap();
     let bomb = bomb.finish().unwrap();
-    // What is no gzip at all would be a failure to whoever decodes.
+    // Decoding an invalid gzip body would fail.
     for body in [bomb, b"no gzip".to_vec()] {
         let header = format!(
             "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
@@ -286,7 +286,7 @@ async fn nothing_is_decompressed() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let target = Peer::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     for status in [301, 302, 303, 307, 308] {
         for location in [
@@ -305,17 +305,17 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn the_header_of_an_answer_is_bounded() {
+async fn response_header_is_bounded() {
     for (line, expected) in [
         // One header without an end.
         (
             vec![b'x'; 16 * 1024],
-            "answer_broken: the header of the answer is too large",
+            "answer_broken: the header of the response is too large",
         ),
         // Headers without an end.
         (
             b"a: b\r\n".repeat(1_000),
-            "answer_broken: the header of the answer is too large",
+            "answer_broken: the header of the response is too large",
         ),
     ] {
         let taken = Arc::new(AtomicUsize::new(0));
@@ -337,9 +337,9 @@ async fn the_header_of_an_answer_is_bounded() {
     }
 }
 
-/// A connection is kept for the next delivery, unless there was more to come on it.
+/// A connection is reused only if the response on it was read completely.
 #[tokio::test]
-async fn a_connection_serves_again_only_after_a_whole_answer() {
+async fn connection_is_reused_only_after_complete_response() {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Second {
         Missing,
@@ -374,7 +374,7 @@ async fn a_connection_serves_again_only_after_a_whole_answer() {
     .await;
     let client = client();
     let mut second = second.subscribe();
-    // A connection is given back by a task of its own: it may take more than two.
+    // A background task returns the connection, so it may take more than two attempts.
     guarded("a connection to be used again", async {
         while *second.borrow() == Second::Missing {
             assert_eq!(outcome(&client, &peer.url()).await, "200");

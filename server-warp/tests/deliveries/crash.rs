@@ -1,4 +1,4 @@
-//! The real binary over its store on the disk, killed at the worst moments.
+//! Tests of the real binary over its store on disk, killed at the worst moments.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use crate::support::knowledge::{Knowledge, open};
 use crate::support::{Call, Received, Receiver, guarded, until};
 
-/// A directory with an organisation in it, and what clients know of that.
+/// A directory with an organisation, and the clients' knowledge of it.
 struct Site {
     _directory: TempDir,
     data_dir: PathBuf,
@@ -38,7 +38,7 @@ impl Site {
         }
     }
 
-    /// A server that may deliver to this machine.
+    /// Starts a server that may deliver to this machine.
     fn serve(&self) -> Knowledge {
         self.serve_with(&[])
     }
@@ -74,7 +74,7 @@ impl Site {
         }
     }
 
-    /// Changes one memory, and says by which operation.
+    /// Changes one memory, and returns the operation.
     async fn change(&self, server: &Knowledge, memory: usize, key: &str) -> String {
         let update = json!({
             "memoryIds": [self.memories[memory]],
@@ -88,7 +88,7 @@ impl Site {
         result["operationId"].as_str().expect("an id").to_owned()
     }
 
-    /// Waits until every delivery to the webhook has come to its end, and returns them.
+    /// Waits until each delivery to the webhook is completed, and returns them.
     async fn settled(&self, server: &Knowledge, webhook: &Webhook) -> Vec<Value> {
         let path = format!("{}/{}/deliveries", self.webhooks(), webhook.id);
         let mut found = Vec::new();
@@ -116,7 +116,7 @@ fn operation(received: &Received) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_committed_and_not_sent_is_sent_after_kill_9() {
+async fn committed_event_is_sent_after_kill_9() {
     let site = Site::new().await;
     let receiver = Receiver::taking().await;
     let server = site.serve_with(&[("KNOWLEDGE_WEBHOOKS__DELIVER", "false")]);
@@ -136,14 +136,14 @@ async fn what_was_committed_and_not_sent_is_sent_after_kill_9() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_taken_and_not_recorded_comes_again_under_the_same_identifier() {
+async fn unrecorded_delivery_is_sent_again_with_same_identifier() {
     let site = Site::new().await;
     let (receiver, gate) = Receiver::held().await;
     let server = site.serve();
     let webhook = site.register(&server, &receiver).await;
     let changed = site.change(&server, 0, "first").await;
     receiver.receives(1).await;
-    // The answer is with the kernel of a process that never reads it.
+    // The kernel holds the response for a process that never reads it.
     server.pause();
     gate.add_permits(2);
     receiver.answers(1).await;
@@ -163,7 +163,7 @@ async fn what_was_taken_and_not_recorded_comes_again_under_the_same_identifier()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sigterm_lets_the_exchange_in_flight_end() {
+async fn sigterm_lets_the_exchange_in_flight_complete() {
     let site = Site::new().await;
     let (receiver, gate) = Receiver::held().await;
     let server = site.serve();
@@ -190,7 +190,7 @@ async fn sigterm_lets_the_exchange_in_flight_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_acknowledged_change_is_announced_however_often_the_server_is_killed() {
+async fn acknowledged_changes_are_announced_despite_kills() {
     const KILLS: usize = 4;
     const CHANGES: usize = 12;
     let site = Site::new().await;
@@ -203,7 +203,7 @@ async fn every_acknowledged_change_is_announced_however_often_the_server_is_kill
             let key = format!("change-{round}-{change}");
             operations.insert(site.change(&server, change, &key).await);
         }
-        // Somewhere between the first and the last of them.
+        // At some moment between the first and the last of them.
         receiver.receives(round * CHANGES + 1).await;
         server.kill();
         server = site.serve();

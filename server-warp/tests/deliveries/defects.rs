@@ -1,14 +1,14 @@
-//! Defects, which panic or cannot be recovered from: they end one thing, and the rest goes on.
+//! Tests of panics and unrecoverable errors, which must end only what they concern.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus};
 use knowledge_core::service::DELIVERY_LEASE;
-use knowledge_core::internals::keys;
-use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::deliveries::Deliveries;
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
 use crate::support::{
     Asked, FakeSender, HookedStore, Serving, World, answered, of_lease, open, until,
@@ -22,7 +22,7 @@ fn often(sender: &Arc<FakeSender>) -> Deliveries {
     Deliveries::through(sender.clone()).poll_every(Duration::from_millis(50))
 }
 
-/// Serves from a store that panics the next time that it is asked so, once the test has set the flag.
+/// Serves from a store that panics in the next matching call once the test has set the flag.
 async fn goes_on_after_a_panic(is_meant: fn(&Asked) -> bool) {
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
@@ -33,7 +33,7 @@ async fn goes_on_after_a_panic(is_meant: fn(&Asked) -> bool) {
         assert!(!panics, "as the test wanted");
         async { Ok(()) }
     });
-    // The first one is under way while the turn panics.
+    // The first exchange is in flight during the panic.
     let sender = FakeSender::new(async |number, _| {
         if number == 0 {
             tokio::time::sleep(2 * DELIVERY_LEASE).await;
@@ -56,7 +56,7 @@ async fn goes_on_after_a_panic(is_meant: fn(&Asked) -> bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_events_are_expanded_ends_nothing() {
+async fn panic_during_fan_out_does_not_stop_dispatcher() {
     goes_on_after_a_panic(
         |asked| matches!(asked, Asked::Scan(range) if *range == keys::outbox_events()),
     )
@@ -64,7 +64,7 @@ async fn a_panic_while_events_are_expanded_ends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_deliveries_are_claimed_ends_nothing() {
+async fn panic_during_claim_does_not_stop_dispatcher() {
     goes_on_after_a_panic(
         |asked| matches!(asked, Asked::Scan(range) if *range == keys::endpoints_due()),
     )
@@ -72,12 +72,12 @@ async fn a_panic_while_deliveries_are_claimed_ends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_leases_are_renewed_ends_nothing() {
+async fn panic_during_renewal_does_not_stop_dispatcher() {
     goes_on_after_a_panic(|asked| matches!(asked, Asked::Get(keys) if of_lease(keys))).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_during_the_shutdown_lets_exchanges_end() {
+async fn panic_during_shutdown_lets_exchanges_complete() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let panics = Arc::new(AtomicBool::new(false));
@@ -104,7 +104,7 @@ async fn a_panic_during_the_shutdown_lets_exchanges_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exchange_that_panics_fails_by_the_schedule() {
+async fn panicking_exchange_fails_and_is_retried_by_schedule() {
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let sender = FakeSender::new(async |_, _| panic!("as the test wanted"));
@@ -126,12 +126,12 @@ async fn an_exchange_that_panics_fails_by_the_schedule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_cannot_be_recorded_counts_as_a_failure() {
+async fn attempt_that_cannot_be_recorded_is_a_failure() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let recorded = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&recorded);
-    // The record of what came of it panics, that of the failure does not.
+    // Recording the outcome panics; recording the failure does not.
     let panicking = HookedStore::new(store, move |asked| {
         let is_record = matches!(&asked, Asked::Get(keys) if of_lease(keys));
         let panics = is_record && count.fetch_add(1, Ordering::SeqCst) == 0;
@@ -143,7 +143,7 @@ async fn an_attempt_that_cannot_be_recorded_counts_as_a_failure() {
     world.ingest().await;
     let sent = sender.sends(2).await;
     let waited = sent[1].timestamp.since(sent[0].timestamp);
-    // The shortest delay of the schedule, where a lapsed lease would be shorter.
+    // The shortest delay of the schedule is longer than that of a lapsed lease.
     assert!(waited >= Duration::from_secs(5).mul_f64(0.8), "{waited:?}");
     world.is_idle().await;
     let delivery = world.deliveries(webhook.id).await.remove(0);
@@ -156,7 +156,7 @@ async fn an_attempt_that_cannot_be_recorded_counts_as_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_are_no_failures_of_the_store() {
+async fn conflicts_are_not_counted_as_failures() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let always = FaultRates {
@@ -164,23 +164,23 @@ async fn conflicts_are_no_failures_of_the_store() {
         ..FaultRates::default()
     };
     let contended = Arc::new(FaultStore::new(store, FaultPlan::seeded(1, always)));
-    contended.heal();
+    contended.disable_faults();
     let service = open(contended.clone(), env).await;
     let others = Arc::clone(&contended);
     let sender = FakeSender::new(move |_, _| {
-        others.relapse();
+        others.enable_faults();
         async { answered(200) }
     });
-    contended.relapse();
+    contended.enable_faults();
     let server = Serving::start(&service, often(&sender)).await;
     world.ingest().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(sender.sent().len(), 0);
-    contended.heal();
+    contended.disable_faults();
     sender.sends(1).await;
-    // Neither can the lease be renewed now, nor the answer be recorded.
+    // Now the lease cannot be renewed, nor the response recorded.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    contended.heal();
+    contended.disable_faults();
     world.is_idle().await;
     assert_eq!(sender.sent().len(), 1);
     for step in ["expand", "claim", "renew", "record"] {

@@ -1,4 +1,4 @@
-//! The loop, in virtual time: what it claims, renews and records, and what it does when something fails.
+//! Tests of the dispatcher in virtual time: claims, renewals, records and failures.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus};
 use knowledge_core::service::{
     Attempt, DELIVERY_LEASE, DELIVERY_TIMEOUT, DeliveryRequest, IN_FLIGHT_PER_ENDPOINT_MAX,
 };
+use knowledge_server::deliveries::Deliveries;
 use knowledge_store::faults::{FaultPlan, FaultStore};
-use knowledge_server::deliveries::{Deliveries, Wake};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -21,17 +21,17 @@ const URL: &str = "https://hooks.test/";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const STEP_FAILURES: &str = "knowledge_dispatch_failures_total";
 
-/// Looks often, so that nothing depends on a signal.
+/// Polls often, so that no test depends on the signal.
 fn often(sender: &Arc<FakeSender>) -> Deliveries {
     Deliveries::through(sender.clone()).poll_every(Duration::from_millis(50))
 }
 
-/// A sender whose endpoint takes everything.
+/// Returns a sender whose endpoint accepts everything.
 fn taking() -> Arc<FakeSender> {
     FakeSender::new(async |_, _| answered(200))
 }
 
-/// A gate that lets a sender's script go on.
+/// Returns a gate at which a sender's script waits.
 fn gate() -> (Arc<Semaphore>, impl Fn() -> Arc<Semaphore> + Send + Sync) {
     let gate = Arc::new(Semaphore::new(0));
     let copy = Arc::clone(&gate);
@@ -46,7 +46,7 @@ async fn pass(gate: Arc<Semaphore>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_is_sent_signed_and_recorded() {
+async fn event_is_sent_signed_and_recorded() {
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let sender = taking();
@@ -74,16 +74,12 @@ async fn an_event_is_sent_signed_and_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_wakes_the_dispatcher() {
+async fn commit_wakes_dispatcher() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
-    let wake = Wake::new();
-    let watched = open(wake.watch_store(store), env).await;
-    let world = world.through(watched);
+    let world = world.through(open(store, env).await);
     let sender = taking();
-    let seldom = Deliveries::through(sender.clone())
-        .poll_every(365 * DAY)
-        .woken_by(wake);
+    let seldom = Deliveries::through(sender.clone()).poll_every(365 * DAY);
     let _server = Serving::start(&world.service, seldom).await;
     for count in 1..=3 {
         world.ingest().await;
@@ -94,16 +90,13 @@ async fn a_commit_wakes_the_dispatcher() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_attempt_is_made_when_it_is_due() {
+async fn next_attempt_is_made_when_due() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
-    let wake = Wake::new();
-    let world = world.through(open(wake.watch_store(store), env).await);
+    let world = world.through(open(store, env).await);
     let sender = FakeSender::new(async |_, _| failed(DeliveryFailureCode::ConnectionFailed));
-    // So seldom that the schedule would not be kept by looking alone.
-    let seldom = Deliveries::through(sender.clone())
-        .poll_every(365 * DAY)
-        .woken_by(wake);
+    // Polling is so rare that it could not keep the schedule.
+    let seldom = Deliveries::through(sender.clone()).poll_every(365 * DAY);
     let server = Serving::start(&world.service, seldom).await;
     world.ingest().await;
     let sent = sender.sends_within(10 * DAY, 10).await;
@@ -137,7 +130,7 @@ async fn the_next_attempt_is_made_when_it_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exchange_that_takes_long_is_made_once() {
+async fn long_exchange_is_made_once() {
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let long = DELIVERY_TIMEOUT.mul_f64(0.9);
@@ -159,7 +152,7 @@ async fn an_exchange_that_takes_long_is_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_dispatcher_had_in_flight_is_sent_again() {
+async fn deliveries_of_dead_dispatcher_are_sent_again() {
     let (_, _, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let never = FakeSender::new(async |_, _| std::future::pending().await);
@@ -178,7 +171,7 @@ async fn what_a_dead_dispatcher_had_in_flight_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_is_waited_for_without_haste() {
+async fn dispatcher_backs_off_while_store_fails() {
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let faults = Arc::new(FaultStore::new(store, FaultPlan::none()));
@@ -200,7 +193,7 @@ async fn a_store_that_fails_is_waited_for_without_haste() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_lost_lease_changes_nothing() {
+async fn outcome_of_lost_lease_changes_nothing() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let faults = Arc::new(FaultStore::new(store, FaultPlan::none()));
@@ -216,7 +209,7 @@ async fn the_end_of_a_lost_lease_changes_nothing() {
     let slow_server = Serving::start(&failing, often(&slow)).await;
     world.ingest().await;
     slow.sends(1).await;
-    // It cannot renew its lease, and another one takes the delivery.
+    // The dispatcher cannot renew its lease, and another one claims the delivery.
     faults.fail_reads(true);
     let sender = taking();
     let _server = Serving::start(&world.service, often(&sender)).await;
@@ -237,7 +230,7 @@ async fn the_end_of_a_lost_lease_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_recorded_at_once_is_recorded_later() {
+async fn response_is_recorded_once_the_store_recovers() {
     let (store, env, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let faults = Arc::new(FaultStore::new(store, FaultPlan::none()));
@@ -263,7 +256,7 @@ async fn an_answer_that_cannot_be_recorded_at_once_is_recorded_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_lets_exchanges_end_and_begins_none() {
+async fn shutdown_lets_exchanges_complete_and_begins_none() {
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
     let (release, held) = gate();
@@ -278,7 +271,7 @@ async fn a_shutdown_lets_exchanges_end_and_begins_none() {
     world.ingest().await;
     slow.sends(1).await;
     server.stop();
-    // Longer than a lease: it is renewed to the end.
+    // The exchange outlasts its lease, which is renewed to the end.
     tokio::time::sleep(2 * DELIVERY_LEASE).await;
     world.ingest().await;
     tokio::time::sleep(DELIVERY_LEASE).await;
@@ -302,7 +295,7 @@ async fn a_shutdown_lets_exchanges_end_and_begins_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_within_the_shutdown_is_left_to_the_next_start() {
+async fn exchange_beyond_shutdown_is_left_to_next_start() {
     let (_, _, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let never = FakeSender::new(async |_, _| std::future::pending().await);
@@ -318,7 +311,7 @@ async fn what_does_not_end_within_the_shutdown_is_left_to_the_next_start() {
     world.is_idle().await;
 }
 
-/// How many exchanges are under way, and the most that ever were.
+/// The exchanges in flight, and their peaks.
 #[derive(Debug, Default)]
 struct Peaks {
     now: BTreeMap<String, usize>,
@@ -341,7 +334,7 @@ impl Peaks {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_is_in_flight_than_may_be() {
+async fn deliveries_in_flight_are_limited() {
     const IN_FLIGHT_MAX: usize = 20;
     const ENDPOINTS: usize = 4;
     const EVENTS: usize = 40;
@@ -378,7 +371,7 @@ async fn no_more_is_in_flight_than_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_dispatchers_share_the_work_and_double_nothing() {
+async fn dispatchers_share_the_work_without_duplicates() {
     const EVENTS: usize = 200;
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;

@@ -1,12 +1,12 @@
-//! Leases are kept whatever the store and the clock do: nothing under way is sent a second time.
+//! Tests of leases despite faults of store and clock: no delivery in flight is sent twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use knowledge_core::service::{DELIVERY_LEASE, DELIVERY_TIMEOUT};
 use knowledge_core::internals::keys;
+use knowledge_core::service::{DELIVERY_LEASE, DELIVERY_TIMEOUT};
 use knowledge_core::store::{StoreError, StoreErrorKind};
 use knowledge_server::deliveries::{Deliveries, IN_FLIGHT_MAX_DEFAULT};
 
@@ -15,14 +15,14 @@ use crate::support::{
 };
 
 const URL: &str = "https://hooks.test/";
-/// How long a slow receiver takes: several leases.
+/// Response time of a slow receiver, several leases long.
 const SLOW: Duration = Duration::from_secs(13);
 
 fn often(sender: &Arc<FakeSender>) -> Deliveries {
     Deliveries::through(sender.clone()).poll_every(Duration::from_millis(50))
 }
 
-/// A sender to slow receivers.
+/// Returns a sender to slow receivers.
 fn slow() -> Arc<FakeSender> {
     assert!(SLOW > 3 * DELIVERY_LEASE && SLOW < DELIVERY_TIMEOUT);
     FakeSender::new(async |_, _| {
@@ -32,7 +32,7 @@ fn slow() -> Arc<FakeSender> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_forward_doubles_nothing_in_flight() {
+async fn forward_clock_jump_duplicates_no_delivery_in_flight() {
     let clock = VirtualClock::new();
     let (_, _, world) = World::by_clock(clock.clone()).await;
     for number in 0..4 {
@@ -55,7 +55,7 @@ async fn a_clock_that_is_set_forward_doubles_nothing_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_forward_within_a_turn_doubles_nothing_in_flight() {
+async fn forward_clock_jump_during_a_step_duplicates_no_delivery() {
     let clock = VirtualClock::new();
     let (store, env, world) = World::by_clock(clock.clone()).await;
     world.chunk_webhook(URL).await;
@@ -79,7 +79,7 @@ async fn a_clock_that_is_set_forward_within_a_turn_doubles_nothing_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_claimed_while_leases_cannot_be_renewed() {
+async fn claims_stop_while_leases_cannot_be_renewed() {
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let fails = Arc::new(AtomicBool::new(false));
@@ -112,7 +112,7 @@ async fn nothing_is_claimed_while_leases_cannot_be_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_go_on_where_expanding_takes_longer_than_leases_may_wait() {
+async fn claims_continue_during_long_fan_out() {
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let store = HookedStore::new(store, |asked| async move {
@@ -131,7 +131,7 @@ async fn claims_go_on_where_expanding_takes_longer_than_leases_may_wait() {
     let server = Serving::start(&service, often(&sender)).await;
     world.ingest().await;
     sender.sends(1).await;
-    // The first is never answered, so that its lease is renewed throughout.
+    // The first request gets no response, so that its lease is renewed throughout.
     for count in 2..=5 {
         world.ingest().await;
         sender.sends(count).await;
@@ -143,7 +143,7 @@ async fn claims_go_on_where_expanding_takes_longer_than_leases_may_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_full_dispatchers_over_a_slow_store_lose_and_double_nothing() {
+async fn busy_dispatchers_over_slow_store_lose_and_duplicate_nothing() {
     const ENDPOINTS: usize = 40;
     const EVENTS: usize = 14;
     let (store, env, world) = World::virtual_time().await;

@@ -1,4 +1,4 @@
-//! What the log says of deliveries. All that happens in these tests happens on one thread, to which the log belongs.
+//! Tests of the log of deliveries, each on the one thread that its log captures.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use crate::support::{FakeSender, Serving, World, answered, failed};
 const URL: &str = "https://hooks.test/secret-path?secret=query";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What was logged, one JSON object a line.
+/// The captured log, one JSON object per line.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Takes the lines at `info` and above of this thread, until what is returned is dropped.
+    /// Captures this thread's log at `info` and above until the guard is dropped.
     fn begin() -> (Self, DefaultGuard) {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
@@ -37,7 +37,7 @@ impl Log {
         String::from_utf8(bytes).expect("UTF-8")
     }
 
-    /// The fields of the lines about deliveries whose message has this in it.
+    /// Returns the fields of the lines about deliveries whose message contains this text.
     fn lines(&self, message: &str) -> Vec<Value> {
         let lines = self.text();
         let parsed = lines.lines().map(|line| -> Value {
@@ -82,7 +82,7 @@ fn often(sender: &Arc<FakeSender>) -> Deliveries {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_is_one_line_without_the_path_of_its_endpoint() {
+async fn dead_letter_is_logged_once_without_endpoint_path() {
     let (log, _guard) = Log::begin();
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
@@ -92,17 +92,17 @@ async fn a_dead_letter_is_one_line_without_the_path_of_its_endpoint() {
     sender.sends_within(10 * DAY, 10).await;
     world.is_idle().await;
     let delivery = world.deliveries(webhook.id).await.remove(0);
-    let lines = log.lines("dead letter");
+    let lines = log.lines("dead-lettered");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["event"], delivery.event_id.to_string());
     assert_eq!(lines[0]["endpoint"], webhook.id.to_string());
     assert_eq!(lines[0]["host"], "hooks.test");
-    assert_eq!(log.lines("switched off").len(), 0);
+    assert_eq!(log.lines("disabled").len(), 0);
     assert!(!log.text().contains("secret"), "{}", log.text());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_is_switched_off_is_one_line() {
+async fn disabled_endpoint_is_logged_once() {
     let (log, _guard) = Log::begin();
     let (_, _, world) = World::virtual_time().await;
     let webhook = world.chunk_webhook(URL).await;
@@ -111,15 +111,15 @@ async fn an_endpoint_that_is_switched_off_is_one_line() {
     world.ingest().await;
     sender.sends(1).await;
     world.is_idle().await;
-    let lines = log.lines("an endpoint was switched off");
+    let lines = log.lines("endpoint disabled");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["endpoint"], webhook.id.to_string());
-    assert_eq!(lines[0]["why"], "it answered 410");
+    assert_eq!(lines[0]["reason"], "responded with 410");
     assert!(!log.text().contains("secret"), "{}", log.text());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_well_is_not_logged() {
+async fn successful_delivery_is_not_logged() {
     let (log, _guard) = Log::begin();
     let (_, _, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;

@@ -1,7 +1,8 @@
-//! Events leave: from the outbox to receivers, through the dispatcher and its client.
+//! Tests of deliveries, from the outbox to receivers, through the dispatcher and its client.
 //!
-//! `defects`, `dispatcher`, `leases` and `numbers` run in virtual time with a sender that does what the test says. The others talk to real
-//! receivers on the loopback interface. No test says that something was fast: each waits for an outcome.
+//! `defects`, `dispatcher`, `leases` and `numbers` run in virtual time with a scripted sender. The
+//! others talk to real receivers on the loopback interface. No test measures speed; each waits for
+//! an outcome.
 
 mod addresses;
 mod answers;

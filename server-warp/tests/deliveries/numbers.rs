@@ -1,12 +1,12 @@
-//! What is stuck shows in the metrics.
+//! Tests of the metrics of stuck deliveries.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use knowledge_core::model::DeliveryFailureCode;
 use knowledge_core::service::DELIVERY_TIMEOUT;
-use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::deliveries::Deliveries;
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
 use crate::support::{EVENTS_PER_INGEST, FakeSender, Serving, World, answered, failed, open};
 
@@ -20,20 +20,20 @@ const GIVEN_UP: &str = "knowledge_deliveries_given_up_total";
 const FAILURES: &str = "knowledge_delivery_failures_total";
 const DURATIONS: &str = "knowledge_delivery_duration_seconds_count";
 
-/// Looks so seldom that a test has to be over before it does.
+/// A polling interval longer than any test.
 const SELDOM: Duration = Duration::from_secs(1_000_000);
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_nobody_expands_shows_by_its_age() {
-    let (_, _, world) = World::virtual_time().await;
+async fn metrics_show_age_of_event_without_fan_out() {
+    let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let sender = FakeSender::new(async |_, _| answered(200));
     let deliveries = Deliveries::through(sender).poll_every(SELDOM);
-    let server = Serving::start(&world.service, deliveries).await;
+    // Another service over the same store, which is not notified of the commits of this one.
+    let server = Serving::start(&open(store, env).await, deliveries).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(server.number(EVENTS, &[]).await, 0.0);
     assert_eq!(server.number(AGE, &[]).await, 0.0);
-    // The dispatcher is told nothing of it, and rests.
     world.ingest().await;
     tokio::time::sleep(Duration::from_secs(90)).await;
     let waiting = server.number(EVENTS, &[]).await;
@@ -43,7 +43,7 @@ async fn an_event_that_nobody_expands_shows_by_its_age() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delivery_that_hangs_or_fails_shows_by_its_age_and_by_its_reason() {
+async fn metrics_show_age_and_reason_of_failing_delivery() {
     let (_, _, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let sender = FakeSender::new(async |_, _| {
@@ -69,7 +69,7 @@ async fn a_delivery_that_hangs_or_fails_shows_by_its_age_and_by_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_that_are_switched_off_and_what_they_do_not_get_are_counted() {
+async fn metrics_count_disabled_endpoints_and_their_dead_letters() {
     let (_, _, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
     let sender = FakeSender::new(async |_, _| answered(410));
@@ -90,18 +90,18 @@ async fn endpoints_that_are_switched_off_and_what_they_do_not_get_are_counted() 
     let refused = [("reason", "http_4xx")];
     assert_eq!(server.number(FAILURES, &refused).await, 1.0);
     assert_eq!(server.number(AGE, &[]).await, 0.0);
-    // What happens from now on becomes a dead letter as it is expanded.
+    // From now on, the fan-out dead-letters its events.
     assert_eq!(server.number(GIVEN_UP, &[]).await, 0.0);
     world.ingest().await;
     world.is_idle().await;
     server
-        .number_becomes(GIVEN_UP, &[], |given_up| given_up == 1.0)
+        .number_becomes(GIVEN_UP, &[], |dead_lettered| dead_lettered == 1.0)
         .await;
     assert_eq!(sender.sent().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_stuck_shows_beside_an_endpoint_that_fails_for_days() {
+async fn metrics_show_stuck_claim_beside_failing_endpoint() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook("https://failing.test/").await;
@@ -110,7 +110,7 @@ async fn a_claim_that_is_stuck_shows_beside_an_endpoint_that_fails_for_days() {
         ..FaultRates::default()
     };
     let faults = Arc::new(FaultStore::new(store, FaultPlan::seeded(1, unavailable)));
-    faults.heal();
+    faults.disable_faults();
     let service = open(faults.clone(), env).await;
     let sender = FakeSender::new(async |_, _| failed(DeliveryFailureCode::TimedOut));
     let deliveries = Deliveries::through(sender.clone()).poll_every(Duration::from_secs(60));
@@ -122,17 +122,17 @@ async fn a_claim_that_is_stuck_shows_beside_an_endpoint_that_fails_for_days() {
     assert!(days > DAY.as_secs_f64(), "{days}");
     assert_eq!(server.number(OVERDUE, &[]).await, 0.0);
 
-    // From here on nothing can be claimed.
-    faults.relapse();
+    // From here on no claim succeeds.
+    faults.enable_faults();
     world.chunk_webhook(URL).await;
     world.ingest().await;
     let now = world.service.env().now();
-    let expanded = world.service.expand_events(now).await;
+    let expanded = world.service.fan_out(now).await;
     assert!(expanded.expect("expanded").deliveries > 0);
     tokio::time::sleep(Duration::from_secs(600)).await;
     let overdue = server.number(OVERDUE, &[]).await;
     assert!((600.0..700.0).contains(&overdue), "{overdue}");
-    faults.heal();
+    faults.disable_faults();
     server
         .number_becomes(OVERDUE, &[], |overdue| overdue == 0.0)
         .await;

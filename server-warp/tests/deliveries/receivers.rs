@@ -1,4 +1,4 @@
-//! Whole servers and real receivers: what one endpoint does is none of the others' business.
+//! Tests of whole servers and real receivers: endpoints do not affect each other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,22 +8,21 @@ use knowledge_core::model::{
     BulkUpdate, DeliveryStatus, EventType, MemoryChange, MemoryId, SensitivityLabel,
 };
 use knowledge_core::service::{IdempotencyKey, NewRecall};
-use knowledge_core::store::{MemoryStore, Store};
-use knowledge_server::deliveries::{Deliveries, Wake};
+use knowledge_core::store::MemoryStore;
+use knowledge_server::deliveries::Deliveries;
 use knowledge_server::system::system_env;
 
 use crate::support::{Receiver, Serving, World, delivery_client, open, until};
 
-/// A world over memory, whose commits wake the dispatcher, and how it delivers.
+/// Creates a world in memory, and returns its delivery options.
 async fn world() -> (World, impl Fn() -> Deliveries) {
-    let wake = Wake::new();
-    let store: Arc<dyn Store> = wake.watch_store(Arc::new(MemoryStore::new()));
+    let store = Arc::new(MemoryStore::new());
     let world = World::seeded(open(store, system_env()).await).await;
-    let deliveries = move || Deliveries::through(delivery_client()).woken_by(wake.clone());
+    let deliveries = || Deliveries::through(delivery_client());
     (world, deliveries)
 }
 
-/// Has recalls cite a memory, and changes it so often that this many deliveries wait.
+/// Queues deliveries: this many recalls cite a memory, which changes this often.
 async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize) {
     for number in 0..recalls {
         let recall = NewRecall {
@@ -55,7 +54,7 @@ async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_endpoint_with_ten_thousand_deliveries_holds_up_no_other() {
+async fn dead_endpoint_with_10_000_deliveries_delays_no_other() {
     const RECALLS: usize = 100;
     const CHANGES: usize = 100;
     const WAITING: u64 = (RECALLS * CHANGES) as u64;
@@ -89,7 +88,7 @@ async fn a_dead_endpoint_with_ten_thousand_deliveries_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_dispatchers_on_one_store_lose_nothing() {
+async fn dispatchers_on_one_store_lose_nothing() {
     const EVENTS: usize = 500;
     let (world, deliveries) = world().await;
     let receiver = Receiver::taking().await;
@@ -121,7 +120,7 @@ async fn two_dispatchers_on_one_store_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_may_be_deleted_while_a_delivery_is_in_flight() {
+async fn endpoint_may_be_deleted_with_delivery_in_flight() {
     let (world, deliveries) = world().await;
     let (held, gate) = Receiver::held().await;
     let other = Receiver::taking().await;
@@ -152,7 +151,7 @@ async fn an_endpoint_may_be_deleted_while_a_delivery_is_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_fails_is_told_again_when_it_works() {
+async fn failing_receiver_gets_delivery_once_it_works() {
     let (world, deliveries) = world().await;
     let receiver = Receiver::start(async |number| match number {
         0 => 503,
@@ -181,7 +180,7 @@ async fn a_receiver_that_fails_is_told_again_when_it_works() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_stopped_records_what_was_in_flight() {
+async fn stopped_server_records_deliveries_in_flight() {
     let (world, deliveries) = world().await;
     let (held, gate) = Receiver::held().await;
     let webhook = world.chunk_webhook(&held.url()).await;

@@ -1,4 +1,4 @@
-//! Whom the client believes to be the host of a URL.
+//! Tests of the certificates that the client trusts for the host of a URL.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use knowledge_server::config::WebhookSettings;
-use knowledge_server::deliveries::{DeliveryClient, DeliveryClientError, LookUp};
+use knowledge_server::deliveries::{DeliveryClient, DeliveryClientError, Resolver};
 use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -22,11 +22,11 @@ type Certificate = CertifiedKey<KeyPair>;
 
 const HOST: &str = "hooks.example.com";
 
-/// Every name is this machine's.
+/// A resolver that maps each name to this machine.
 struct Here;
 
 #[async_trait]
-impl LookUp for Here {
+impl Resolver for Here {
     async fn look_up(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         Ok(vec![Ipv4Addr::LOCALHOST.into()])
     }
@@ -36,7 +36,7 @@ fn certificate(host: &str) -> Certificate {
     certificate_until(host, 2_999)
 }
 
-/// One that vouches for itself, until the beginning of this year.
+/// Creates a self-signed certificate that expires at the beginning of this year.
 fn certificate_until(host: &str, year: i32) -> Certificate {
     let mut params = CertificateParams::new([host.to_owned()]).unwrap();
     params.distinguished_name.push(DnType::CommonName, host);
@@ -47,7 +47,7 @@ fn certificate_until(host: &str, year: i32) -> Certificate {
     CertifiedKey { cert, signing_key }
 }
 
-/// A receiver that shows this certificate.
+/// Starts a receiver with this certificate.
 async fn showing(certificate: &Certificate) -> Peer {
     let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -72,7 +72,7 @@ async fn showing(certificate: &Certificate) -> Peer {
     .await
 }
 
-/// A client that believes those for whom this certificate vouches.
+/// Returns a client that trusts this certificate as an authority.
 fn trusting(certificate: &Certificate) -> DeliveryClient {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("authorities.pem");
@@ -81,7 +81,7 @@ fn trusting(certificate: &Certificate) -> DeliveryClient {
         ca_file: Some(file),
         ..loopback_allowed()
     };
-    DeliveryClient::with_look_up(&settings, Arc::new(Here)).unwrap()
+    DeliveryClient::with_resolver(&settings, Arc::new(Here)).unwrap()
 }
 
 fn url(host: &str, peer: &Peer) -> String {
@@ -89,7 +89,7 @@ fn url(host: &str, peer: &Peer) -> String {
 }
 
 #[tokio::test]
-async fn who_is_vouched_for_is_delivered_to() {
+async fn client_trusts_certificate_of_configured_authority() {
     let certificate = certificate(HOST);
     let peer = showing(&certificate).await;
     let client = trusting(&certificate);
@@ -97,11 +97,11 @@ async fn who_is_vouched_for_is_delivered_to() {
 }
 
 #[tokio::test]
-async fn who_is_somebody_else_is_not() {
+async fn client_rejects_certificate_of_another_name() {
     let certificate = certificate(HOST);
     let peer = showing(&certificate).await;
     let client = trusting(&certificate);
-    // The same machine, by other names than the one that is vouched for.
+    // The same machine, by names that the certificate does not have.
     for host in ["other.example.com", "127.0.0.1"] {
         assert_eq!(
             outcome(&client, &url(host, &peer)).await,
@@ -111,18 +111,18 @@ async fn who_is_somebody_else_is_not() {
 }
 
 #[tokio::test]
-async fn who_vouches_for_itself_is_not_believed() {
+async fn client_rejects_self_signed_certificate() {
     let peer = showing(&certificate(HOST)).await;
-    let expected = "tls_failed: no trusted authority vouches for the certificate";
+    let expected = "tls_failed: the certificate is not issued by a trusted authority";
     let client = trusting(&certificate("authority.example.com"));
     assert_eq!(outcome(&client, &url(HOST, &peer)).await, expected);
-    // Whom the system trusts, if anybody, is not this one either.
-    let client = DeliveryClient::with_look_up(&loopback_allowed(), Arc::new(Here)).unwrap();
+    // The authorities of the system do not vouch for it either.
+    let client = DeliveryClient::with_resolver(&loopback_allowed(), Arc::new(Here)).unwrap();
     assert_eq!(outcome(&client, &url(HOST, &peer)).await, expected);
 }
 
 #[tokio::test]
-async fn a_certificate_has_its_time() {
+async fn client_rejects_expired_certificate() {
     let certificate = certificate_until(HOST, 2_002);
     let peer = showing(&certificate).await;
     let client = trusting(&certificate);
@@ -133,14 +133,14 @@ async fn a_certificate_has_its_time() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_told_so() {
+async fn client_reports_peer_without_tls() {
     let client = trusting(&certificate(HOST));
     let plain = Peer::answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
-    // It waits for the end of a request, which never comes.
+    // The peer waits for the end of a request, which never comes.
     let client_in_haste = client.clone().timeout(SHORT);
     assert_eq!(
         outcome(&client_in_haste, &url(HOST, &plain)).await,
-        "timed_out: the exchange took too long"
+        "timed_out: the request timed out"
     );
     let eager = Peer::start(async |mut stream| {
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
@@ -150,7 +150,7 @@ async fn what_is_no_tls_is_told_so() {
     .await;
     assert_eq!(
         outcome(&client, &url(HOST, &eager)).await,
-        "tls_failed: no TLS could be agreed upon"
+        "tls_failed: the TLS handshake failed"
     );
     let closing = Peer::start(async |mut stream| {
         let mut hello = [0; 16 * 1024];
@@ -160,12 +160,12 @@ async fn what_is_no_tls_is_told_so() {
     .await;
     assert_eq!(
         outcome(&client, &url(HOST, &closing)).await,
-        "tls_failed: the connection was closed in the handshake"
+        "tls_failed: the connection was closed during the TLS handshake"
     );
 }
 
 #[test]
-fn a_file_without_authorities_is_told_at_once() {
+fn client_rejects_ca_file_without_authorities() {
     let directory = TempDir::new().unwrap();
     let empty = directory.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();

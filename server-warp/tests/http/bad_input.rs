@@ -1,10 +1,10 @@
-//! Bodies that are no JSON, no object, or hostile.
+//! Bodies that are not JSON, not objects, or hostile.
 
 use serde_json::json;
 
 use crate::support::{Call, Operation, Show, quiet_org};
 
-/// The operations that read a body.
+/// Returns the operations that read a body.
 fn operations() -> Vec<Operation> {
     let mut operations = Operation::all(quiet_org());
     operations.retain(|operation| operation.has_body || operation.name == "delete role");
@@ -16,7 +16,7 @@ fn with_body(operation: &Operation, body: impl Into<bytes::Bytes>) -> Call {
     call.header("content-type", "application/json").body(body)
 }
 
-/// What every operation that reads a body says of this one: 400, and one message.
+/// Returns the message of a body that each such operation rejects with 400.
 async fn refused_by_all(body: &[u8]) -> String {
     let mut messages = Vec::new();
     for operation in operations() {
@@ -24,7 +24,7 @@ async fn refused_by_all(body: &[u8]) -> String {
         assert_eq!(answer.status, 400, "{}: {answer:?}", operation.name);
         let (code, message) = operation.refusal(&answer);
         assert_eq!(code, "invalid_request", "{}", operation.name);
-        // What stands in headers leaves out the introduction.
+        // Messages in headers lack the introduction.
         messages.push(
             message
                 .trim_start_matches("the request is not valid: ")
@@ -37,27 +37,27 @@ async fn refused_by_all(body: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn no_json() {
-    insta::assert_snapshot!(refused_by_all(b"memoryIds=1").await, @"body must be a JSON object; it cannot be read from line 1, column 1 on");
-    insta::assert_snapshot!(refused_by_all(b"{\"memoryIds\": [\n 1,\n").await, @"body must be a JSON object; it cannot be read from line 3, column 0 on");
-    insta::assert_snapshot!(refused_by_all(b"{} {}").await, @"body must be a JSON object; it cannot be read from line 1, column 4 on");
-    insta::assert_snapshot!(refused_by_all(b"{'name': 'x'}").await, @"body must be a JSON object; it cannot be read from line 1, column 2 on");
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": NaN}").await, @"body must be a JSON object; it cannot be read from line 1, column 10 on");
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": 1e999}").await, @"body must be a JSON object; it cannot be read from line 1, column 14 on");
-    insta::assert_snapshot!(refused_by_all(b"\xef\xbb\xbf{}").await, @"body must be a JSON object; it cannot be read from line 1, column 1 on");
-    insta::assert_snapshot!(refused_by_all(b"\0").await, @"body must be a JSON object; it cannot be read from line 1, column 1 on");
+async fn body_that_is_not_json_is_rejected() {
+    insta::assert_snapshot!(refused_by_all(b"memoryIds=1").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
+    insta::assert_snapshot!(refused_by_all(b"{\"memoryIds\": [\n 1,\n").await, @"body must be a JSON object, but has a syntax error at line 3, column 0");
+    insta::assert_snapshot!(refused_by_all(b"{} {}").await, @"body must be a JSON object, but has a syntax error at line 1, column 4");
+    insta::assert_snapshot!(refused_by_all(b"{'name': 'x'}").await, @"body must be a JSON object, but has a syntax error at line 1, column 2");
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": NaN}").await, @"body must be a JSON object, but has a syntax error at line 1, column 10");
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": 1e999}").await, @"body must be a JSON object, but has a syntax error at line 1, column 14");
+    insta::assert_snapshot!(refused_by_all(b"\xef\xbb\xbf{}").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
+    insta::assert_snapshot!(refused_by_all(b"\0").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
 }
 
 #[tokio::test]
-async fn no_utf_8() {
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\xff\"}").await, @"body must be a JSON object; it cannot be read from line 1, column 11 on");
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\\ud800\"}").await, @"body must be a JSON object; it cannot be read from line 1, column 17 on");
+async fn body_that_is_not_utf_8_is_rejected() {
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\xff\"}").await, @"body must be a JSON object, but has a syntax error at line 1, column 11");
+    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\\ud800\"}").await, @"body must be a JSON object, but has a syntax error at line 1, column 17");
     // UTF-16.
-    insta::assert_snapshot!(refused_by_all(b"{\0}\0").await, @"body must be a JSON object; it cannot be read from line 1, column 2 on");
+    insta::assert_snapshot!(refused_by_all(b"{\0}\0").await, @"body must be a JSON object, but has a syntax error at line 1, column 2");
 }
 
 #[tokio::test]
-async fn no_object() {
+async fn body_that_is_not_an_object_is_rejected() {
     insta::assert_snapshot!(refused_by_all(b"null").await, @"body must be a JSON object, not null");
     insta::assert_snapshot!(refused_by_all(b"[{}]").await, @"body must be a JSON object, not a list");
     insta::assert_snapshot!(refused_by_all(b"\"name\"").await, @"body must be a JSON object, not a string");
@@ -66,17 +66,17 @@ async fn no_object() {
 }
 
 #[tokio::test]
-async fn a_nesting_without_end() {
+async fn body_nested_too_deeply_is_rejected() {
     let lists = "[".repeat(500_000);
-    insta::assert_snapshot!(refused_by_all(lists.as_bytes()).await, @"body must be a JSON object; it cannot be read from line 1, column 128 on");
+    insta::assert_snapshot!(refused_by_all(lists.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 128");
     let objects = "{\"a\":".repeat(150_000);
-    insta::assert_snapshot!(refused_by_all(objects.as_bytes()).await, @"body must be a JSON object; it cannot be read from line 1, column 636 on");
+    insta::assert_snapshot!(refused_by_all(objects.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 636");
     let closed = format!("{{\"name\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
-    insta::assert_snapshot!(refused_by_all(closed.as_bytes()).await, @"body must be a JSON object; it cannot be read from line 1, column 135 on");
+    insta::assert_snapshot!(refused_by_all(closed.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 135");
 }
 
 #[tokio::test]
-async fn a_name_that_stands_there_twice() {
+async fn body_with_repeated_field_is_rejected() {
     let org = quiet_org();
     let memory = org.main.memories.internal[0];
     let operations = operations();
@@ -93,30 +93,30 @@ async fn a_name_that_stands_there_twice() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 419
+    content-length: 413
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: audienceTag must stand there once (and 2 more)",
+      "message": "the request is not valid: audienceTag must not be repeated (and 2 more)",
       "details": {
         "fields": [
           {
             "path": "audienceTag",
             "code": "duplicate",
-            "message": "must stand there once"
+            "message": "must not be repeated"
           },
           {
             "path": "x",
             "code": "duplicate",
-            "message": "must stand there once"
+            "message": "must not be repeated"
           },
           {
             "path": "x",
             "code": "unknown_field",
-            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus"
+            "message": "is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus"
           }
         ]
       }
@@ -124,7 +124,7 @@ async fn a_name_that_stands_there_twice() {
     "#);
     let body = r#"{"actions":{"allow":[],"deny":[],"allow":["memory:read"]}}"#;
     let answer = with_body(named("update role"), body).send().await;
-    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"duplicate","message":"must stand there once","path":"actions.allow"}]}"#);
+    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"duplicate","message":"must not be repeated","path":"actions.allow"}]}"#);
     let body = r#"{"name":"Tickets","\u006eame":"Other"}"#;
     let answer = with_body(named("create inbound webhook"), body)
         .send()
@@ -135,13 +135,13 @@ async fn a_name_that_stands_there_twice() {
     content-length: 0
     date: <date>
     error-code: invalid_request
-    error-message: a field of the body must stand there once
+    error-message: a field of the body must not be repeated
     request-id: <uuid 1>
     ");
 }
 
 #[tokio::test]
-async fn an_unknown_field_is_refused_and_not_repeated_in_a_header() {
+async fn unknown_field_is_rejected_and_not_echoed_in_a_header() {
     for operation in operations() {
         let body = json!({ "evil\r\nset-cookie": 1 }).to_string();
         let answer = with_body(&operation, body).send().await;
@@ -158,7 +158,7 @@ async fn an_unknown_field_is_refused_and_not_repeated_in_a_header() {
 }
 
 #[tokio::test]
-async fn the_names_of_fields_are_exact() {
+async fn field_names_are_case_sensitive() {
     let org = quiet_org();
     let memory = org.main.memories.internal[0];
     let operation = &operations()[0];
@@ -179,9 +179,9 @@ async fn the_names_of_fields_are_exact() {
 }
 
 #[tokio::test]
-async fn a_body_where_none_is_read() {
+async fn body_of_get_is_ignored() {
     let org = quiet_org();
-    // A GET has no body to be read; what stands there is refused if it is no JSON, and not looked at otherwise.
+    // The body of a GET is not read, except that invalid JSON is rejected.
     for operation in Operation::all(org)
         .into_iter()
         .filter(|operation| matches!(operation.name, "dashboard" | "list roles"))
@@ -192,7 +192,7 @@ async fn a_body_where_none_is_read() {
 }
 
 #[tokio::test]
-async fn an_answer_lists_at_most_a_hundred_problems() {
+async fn response_lists_at_most_a_hundred_problems() {
     let ids: Vec<_> = (0..900).collect();
     let body = json!({ "memoryIds": ids, "audienceTag": "team:a" }).to_string();
     let answer = with_body(&operations()[0], body).send().await;

@@ -1,4 +1,4 @@
-//! `PATCH /v1/memories/bulk`: what it does. Its idempotency has a module of its own.
+//! `PATCH /v1/memories/bulk`, except for its idempotency, which has its own module.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::support::{Answer, Show, bulk, dashboard, own_org, quiet_org};
 
-/// The items of a result, each with exactly one of `memory` and `error`, and with an audit entry of its own.
+/// Returns the items of a result, each with either `memory` or `error`, and its own audit entry.
 fn items(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{answer:?}");
     let body = answer.json();
@@ -27,7 +27,7 @@ fn items(answer: &Answer) -> Vec<Value> {
     items
 }
 
-/// What became of the one memory of a request: `ok`, or the code and the message of its error.
+/// Returns the outcome of the only memory of a request: `ok`, or code and message of its error.
 fn only_outcome(answer: &Answer) -> String {
     match &items(answer)[..] {
         [item] if item["ok"] == true => "ok".to_owned(),
@@ -45,7 +45,7 @@ async fn backlog(token: &str, workspace: knowledge_core::model::WorkspaceId) -> 
 }
 
 #[tokio::test]
-async fn every_attribute_can_be_set() {
+async fn bulk_update_sets_each_attribute() {
     let org = own_org();
     let body = json!({
         "memoryIds": org.main.memories.internal[..2],
@@ -108,7 +108,7 @@ async fn every_attribute_can_be_set() {
 }
 
 #[tokio::test]
-async fn one_attribute_leaves_the_others_as_they_are() {
+async fn bulk_update_changes_only_named_attributes() {
     let org = own_org();
     let memory = org.main.memories.confidential[0];
     let set = async |attribute: &str, value: Value| {
@@ -132,7 +132,7 @@ async fn one_attribute_leaves_the_others_as_they_are() {
 }
 
 #[tokio::test]
-async fn every_value_of_a_label_can_be_set() {
+async fn bulk_update_accepts_each_value_of_a_label() {
     let org = own_org();
     let memory = org.main.memories.internal[0];
     let labels = [
@@ -156,7 +156,7 @@ async fn every_value_of_a_label_can_be_set() {
 }
 
 #[tokio::test]
-async fn setting_what_is_set_already_succeeds_and_changes_nothing() {
+async fn bulk_update_to_same_values_succeeds_and_changes_nothing() {
     let org = own_org();
     let body = json!({
         "memoryIds": [org.main.memories.internal[0]],
@@ -170,7 +170,7 @@ async fn setting_what_is_set_already_succeeds_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn results_stand_in_the_order_of_the_request() {
+async fn bulk_update_returns_results_in_request_order() {
     let org = own_org();
     let known = org
         .main
@@ -179,7 +179,7 @@ async fn results_stand_in_the_order_of_the_request() {
         .iter()
         .chain(&org.side.memories.internal)
         .copied();
-    // Known and unknown ones of two workspaces by turns, the known ones from the last to the first.
+    // Known and unknown memories of two workspaces alternate, the known ones in reverse order.
     let mixed: Vec<MemoryId> = known
         .rev()
         .flat_map(|id| [id, MemoryId(Uuid::from_u128(!id.0.as_u128()))])
@@ -193,7 +193,7 @@ async fn results_stand_in_the_order_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_thousand_memories_are_taken() {
+async fn bulk_update_accepts_a_thousand_memories() {
     let org = own_org();
     let ids: Vec<_> = (1..=1_000).map(Uuid::from_u128).collect();
     let body = json!({ "memoryIds": ids, "audienceTag": "team:many" });
@@ -209,9 +209,9 @@ async fn a_thousand_memories_are_taken() {
 }
 
 #[tokio::test]
-async fn one_bad_memory_does_not_fail_the_others() {
+async fn bulk_update_reports_errors_per_memory() {
     let org = own_org();
-    // The guest relabels memories in the main workspace alone.
+    // The guest may relabel memories only in the main workspace.
     let ids = [
         org.side.memories.internal[0].0,
         Uuid::max(),
@@ -222,7 +222,7 @@ async fn one_bad_memory_does_not_fail_the_others() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 785
+    content-length: 782
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -242,7 +242,7 @@ async fn one_bad_memory_does_not_fail_the_others() {
           "auditLogId": "<uuid 4>",
           "error": {
             "code": "forbidden",
-            "message": "this needs the action memory:update"
+            "message": "missing permission memory:update"
           }
         },
         {
@@ -272,7 +272,7 @@ async fn one_bad_memory_does_not_fail_the_others() {
 }
 
 #[tokio::test]
-async fn lowering_a_sensitivity_needs_an_action_of_its_own() {
+async fn bulk_update_requires_declassify_to_lower_sensitivity() {
     let org = own_org();
     let outcome = async |token: &str, memory: MemoryId, label: &str| {
         let body = json!({ "memoryIds": [memory], "sensitivityLabel": label });
@@ -280,16 +280,16 @@ async fn lowering_a_sensitivity_needs_an_action_of_its_own() {
     };
     let (member, admin) = (&org.members.member.token, &org.members.admin.token);
     let memory = org.main.memories.restricted[0];
-    insta::assert_snapshot!(outcome(member, memory, "confidential").await, @"forbidden: this needs the action memory:declassify");
+    insta::assert_snapshot!(outcome(member, memory, "confidential").await, @"forbidden: missing permission memory:declassify");
     assert_eq!(outcome(member, memory, "restricted").await, "ok");
     assert_eq!(outcome(admin, memory, "public").await, "ok");
     assert_eq!(outcome(member, memory, "confidential").await, "ok");
 }
 
 #[tokio::test]
-async fn relabelling_needs_no_leave_to_read() {
+async fn bulk_update_does_not_require_right_to_read() {
     let org = own_org();
-    // Neither covered by its audience nor allowed to read what is restricted.
+    // Outside its audience, and not allowed to read restricted memories.
     for memory in [
         org.main.memories.private[0],
         org.main.memories.restricted[0],
@@ -301,7 +301,7 @@ async fn relabelling_needs_no_leave_to_read() {
 }
 
 #[tokio::test]
-async fn a_token_narrowed_to_a_workspace_works_there_alone() {
+async fn bulk_update_is_limited_to_workspaces_of_the_token() {
     let org = own_org();
     let ids = [org.main.memories.internal[0], org.side.memories.internal[0]];
     let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
@@ -309,7 +309,7 @@ async fn a_token_narrowed_to_a_workspace_works_there_alone() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 617
+    content-length: 606
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -329,7 +329,7 @@ async fn a_token_narrowed_to_a_workspace_works_there_alone() {
           "auditLogId": "<uuid 4>",
           "error": {
             "code": "forbidden",
-            "message": "this credential is narrowed to other workspaces"
+            "message": "outside the scope of this credential"
           }
         },
         {
@@ -350,7 +350,7 @@ async fn a_token_narrowed_to_a_workspace_works_there_alone() {
 }
 
 #[tokio::test]
-async fn roles_say_who_may_relabel_and_who_may_review() {
+async fn bulk_update_requires_roles_that_relabel_or_review() {
     let org = own_org();
     let memory = org.main.memories.internal[0];
     let status = async |token: &str, label: &str, value: &str| {
@@ -397,7 +397,7 @@ async fn roles_say_who_may_relabel_and_who_may_review() {
 }
 
 #[tokio::test]
-async fn a_caller_that_may_do_it_nowhere_is_refused_as_a_whole() {
+async fn bulk_update_without_any_permission_is_rejected_as_a_whole() {
     let org = quiet_org();
     let body = json!({
         "memoryIds": [org.main.memories.internal[0]],
@@ -407,14 +407,14 @@ async fn a_caller_that_may_do_it_nowhere_is_refused_as_a_whole() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 82
+    content-length: 79
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action memory:update",
+      "message": "missing permission memory:update",
       "details": {}
     }
     "#);
@@ -422,21 +422,21 @@ async fn a_caller_that_may_do_it_nowhere_is_refused_as_a_whole() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 82
+    content-length: 79
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action memory:update",
+      "message": "missing permission memory:update",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn the_body_is_refused_with_everything_that_is_wrong() {
+async fn bulk_update_reports_all_problems_of_a_body() {
     let org = quiet_org();
     let memory = org.main.memories.internal[0];
     let body = json!({
@@ -451,7 +451,7 @@ async fn the_body_is_refused_with_everything_that_is_wrong() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 886
+    content-length: 883
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -494,7 +494,7 @@ async fn the_body_is_refused_with_everything_that_is_wrong() {
           {
             "path": "title",
             "code": "unknown_field",
-            "message": "is not known here; known are memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus"
+            "message": "is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus"
           }
         ]
       }
@@ -503,7 +503,7 @@ async fn the_body_is_refused_with_everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn the_list_of_memories_has_bounds_and_no_duplicates() {
+async fn bulk_update_bounds_its_list_and_rejects_duplicates() {
     let org = quiet_org();
     let memory = org.main.memories.internal[0];
     let refusal = async |ids: Value| {
@@ -512,15 +512,15 @@ async fn the_list_of_memories_has_bounds_and_no_duplicates() {
         assert_eq!(answer.status, 400);
         answer.json()["details"].to_string()
     };
-    insta::assert_snapshot!(refusal(json!([])).await, @r#"{"fields":[{"code":"too_small","message":"must have 1 to 1000 items, this has 0","path":"memoryIds"}]}"#);
+    insta::assert_snapshot!(refusal(json!([])).await, @r#"{"fields":[{"code":"too_small","message":"must have 1 to 1000 items, not 0","path":"memoryIds"}]}"#);
     let too_many: Vec<_> = (1..=1_001).map(Uuid::from_u128).collect();
-    insta::assert_snapshot!(refusal(json!(too_many)).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 1000 items, this has 1001","path":"memoryIds"}]}"#);
-    insta::assert_snapshot!(refusal(json!([memory, Uuid::max(), memory])).await, @r#"{"fields":[{"code":"duplicate","message":"must not name a memory that stands before it in the list","path":"memoryIds[2]"}]}"#);
+    insta::assert_snapshot!(refusal(json!(too_many)).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 1000 items, not 1001","path":"memoryIds"}]}"#);
+    insta::assert_snapshot!(refusal(json!([memory, Uuid::max(), memory])).await, @r#"{"fields":[{"code":"duplicate","message":"must not repeat an earlier memory of the list","path":"memoryIds[2]"}]}"#);
     insta::assert_snapshot!(refusal(json!(memory)).await, @r#"{"fields":[{"code":"invalid_type","message":"must be a list of UUIDs, not a string","path":"memoryIds"}]}"#);
 }
 
 #[tokio::test]
-async fn a_request_has_to_name_memories_and_something_to_set() {
+async fn bulk_update_requires_memories_and_a_change() {
     let org = quiet_org();
     let refusal = async |body: Value| {
         let answer = bulk(&org.members.member.token, &body).send().await;
@@ -534,7 +534,7 @@ async fn a_request_has_to_name_memories_and_something_to_set() {
 }
 
 #[tokio::test]
-async fn an_unknown_source_is_refused() {
+async fn bulk_update_with_unknown_source_is_rejected() {
     let org = quiet_org();
     let body = json!({
         "memoryIds": [org.main.memories.internal[0]],

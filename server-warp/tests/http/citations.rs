@@ -13,7 +13,7 @@ fn body(org: &OrgFixture) -> Value {
 }
 
 #[tokio::test]
-async fn created() {
+async fn subscription_is_created() {
     let org = own_org();
     let answer = subscribe(&org.members.member.token, &body(org))
         .send()
@@ -58,7 +58,7 @@ async fn created() {
 }
 
 #[tokio::test]
-async fn a_recall_has_a_bounded_number_of_subscriptions() {
+async fn subscriptions_per_recall_are_limited() {
     let org = own_org();
     for _ in 0..50 {
         let answer = subscribe(&org.members.member.token, &body(org))
@@ -70,11 +70,11 @@ async fn a_recall_has_a_bounded_number_of_subscriptions() {
         .send()
         .await;
     assert_eq!(answer.status, 400);
-    insta::assert_snapshot!(answer.header("error-message"), @"the recall has 50 subscriptions, as many as it may have");
+    insta::assert_snapshot!(answer.header("error-message"), @"the recall already has 50 subscriptions, the maximum");
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn subscription_rejects_invalid_request() {
     let org = quiet_org();
     let send = async |body: Value| subscribe(&org.members.member.token, &body).send().await;
     insta::assert_snapshot!(send(json!({ "recall": 1 })).await.show(), @"
@@ -83,7 +83,7 @@ async fn invalid_request() {
     content-length: 0
     date: <date>
     error-code: invalid_request
-    error-message: recall_id is required; webhook_url is required; a field of the body is not known here; known are recall_id, webhook_url
+    error-message: recall_id is required; webhook_url is required; a field of the body is unknown; known fields: recall_id, webhook_url
     request-id: <uuid 1>
     ");
     let message = async |recall_id: Value, webhook_url: Value| {
@@ -108,7 +108,7 @@ async fn invalid_request() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn subscription_rejects_unauthenticated_caller() {
     let org = quiet_org();
     let answer = subscribe("", &body(org))
         .without("authorization")
@@ -120,14 +120,14 @@ async fn unauthenticated() {
     content-length: 0
     date: <date>
     error-code: unauthenticated
-    error-message: an access token is needed: Authorization: Bearer wkt_...
+    error-message: an access token is required; send Authorization: Bearer wkt_...
     request-id: <uuid 1>
     www-authenticate: Bearer realm="knowledge"
     "#);
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn subscription_requires_permission() {
     let org = quiet_org();
     let answer = subscribe(&org.members.viewer.token, &body(org))
         .send()
@@ -138,15 +138,15 @@ async fn forbidden() {
     content-length: 0
     date: <date>
     error-code: forbidden
-    error-message: this needs the action citation_subscription:manage
+    error-message: missing permission citation_subscription:manage
     request-id: <uuid 1>
     ");
     let narrowed_elsewhere = subscribe(&org.tokens.side_only, &body(org)).send().await;
-    insta::assert_snapshot!(narrowed_elsewhere.header("error-message"), @"this credential is narrowed to other workspaces");
+    insta::assert_snapshot!(narrowed_elsewhere.header("error-message"), @"outside the scope of this credential");
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn subscription_requires_known_recall() {
     let org = quiet_org();
     let unknown = json!({ "recall_id": Uuid::max(), "webhook_url": URL });
     let answer = subscribe(&org.members.member.token, &unknown).send().await;

@@ -1,5 +1,6 @@
-//! What all operations have in common: paths, methods, bodies that are too large or of another type, identifiers of
-//! requests.
+//! Behaviour common to all operations.
+//!
+//! Paths, methods, bodies that are too large or of another type, and request identifiers.
 
 use std::collections::HashSet;
 
@@ -8,10 +9,10 @@ use uuid::Uuid;
 
 use crate::support::{Answer, Call, Operation, Show, list_roles, quiet_org};
 
-/// Three times what a body may have.
+/// Length of a body three times above the limit.
 const LARGE_BODY_BYTES: usize = 3 * 1_024 * 1_024;
 
-/// An operation that refuses in its body, and one that refuses in headers.
+/// Returns an operation with errors in its body, and one with errors in headers.
 fn one_of_each_style() -> [Operation; 2] {
     let operations = Operation::all(quiet_org());
     let of_style = |in_headers: bool| {
@@ -24,7 +25,7 @@ fn one_of_each_style() -> [Operation; 2] {
 }
 
 #[tokio::test]
-async fn an_unknown_path() {
+async fn unknown_path_is_not_found() {
     let org = quiet_org();
     let unknown = Call::new(Method::GET, "/v1/nothing").send().await;
     insta::assert_snapshot!(unknown.show(), @r#"
@@ -62,20 +63,20 @@ async fn an_unknown_path() {
 }
 
 #[tokio::test]
-async fn another_method() {
+async fn wrong_method_lists_allowed_methods() {
     let [in_body, in_headers] = one_of_each_style();
     insta::assert_snapshot!(in_body.call.method(Method::POST).send().await.show(), @r#"
     405 Method Not Allowed
     allow: PATCH
     cache-control: no-store
-    content-length: 107
+    content-length: 90
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "method_not_allowed",
-      "message": "this path does not take that method; it takes PATCH",
+      "message": "method not allowed; allowed: PATCH",
       "details": {}
     }
     "#);
@@ -86,7 +87,7 @@ async fn another_method() {
     content-length: 0
     date: <date>
     error-code: method_not_allowed
-    error-message: this path does not take that method; it takes GET, HEAD
+    error-message: method not allowed; allowed: GET, HEAD
     request-id: <uuid 1>
     ");
     for operation in Operation::every(quiet_org()) {
@@ -113,7 +114,7 @@ async fn another_method() {
 }
 
 #[tokio::test]
-async fn head_where_there_is_no_get() {
+async fn head_without_get_is_not_allowed() {
     for operation in Operation::every(quiet_org())
         .into_iter()
         .filter(|operation| !operation.allow.contains("HEAD"))
@@ -129,7 +130,7 @@ async fn head_where_there_is_no_get() {
 }
 
 #[tokio::test]
-async fn a_query_is_no_part_of_the_path() {
+async fn query_is_not_part_of_the_path() {
     let org = quiet_org();
     let plain = list_roles(&org.members.viewer.session, &org.slug)
         .send()
@@ -151,14 +152,14 @@ fn too_large() -> String {
     "x".repeat(LARGE_BODY_BYTES)
 }
 
-/// Whether an answer ends its connection.
+/// Returns true if a response ends its connection.
 fn closes(answer: &Answer) -> bool {
     answer.headers.get("connection") == Some(&HeaderValue::from_static("close"))
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large() {
-    // What becomes of the connection is looked at below.
+async fn body_beyond_limit_is_rejected() {
+    // Another test covers the connection.
     let show = |mut answer: Answer| {
         answer.headers.remove("connection");
         answer.show()
@@ -167,14 +168,14 @@ async fn a_body_that_is_too_large() {
     insta::assert_snapshot!(show(in_body.call.body(too_large()).chunked().send().await), @r#"
     413 Payload Too Large
     cache-control: no-store
-    content-length: 110
+    content-length: 112
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "payload_too_large",
-      "message": "the body has more than 1048576 bytes",
+      "message": "the body must be at most 1048576 bytes",
       "details": {
         "bytes_max": 1048576
       }
@@ -186,12 +187,12 @@ async fn a_body_that_is_too_large() {
     content-length: 0
     date: <date>
     error-code: payload_too_large
-    error-message: the body has more than 1048576 bytes
+    error-message: the body must be at most 1048576 bytes
     request-id: <uuid 1>
     ");
     for operation in Operation::every(quiet_org()) {
         for chunked in [false, true] {
-            // In chunks: see below.
+            // Another test covers chunks.
             if chunked && operation.call.is_safe() {
                 continue;
             }
@@ -204,7 +205,7 @@ async fn a_body_that_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_get_in_chunks_that_are_too_large() {
+async fn get_with_chunks_beyond_limit_is_rejected() {
     for operation in Operation::every(quiet_org())
         .into_iter()
         .filter(|operation| operation.call.is_safe())
@@ -217,7 +218,7 @@ async fn a_get_in_chunks_that_are_too_large() {
 }
 
 #[tokio::test]
-async fn a_connection_ends_with_a_body_that_is_too_large() {
+async fn body_beyond_limit_ends_the_connection() {
     for operation in Operation::every(quiet_org()) {
         let call = operation.call.body(too_large());
         for call in [call.clone(), call.chunked()] {
@@ -227,10 +228,10 @@ async fn a_connection_ends_with_a_body_that_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_body_as_large_as_it_may_be() {
+async fn body_of_limit_length_is_accepted() {
     let org = quiet_org();
     let [in_body, _] = one_of_each_style();
-    // White space counts, and does not matter otherwise.
+    // White space is counted, and otherwise ignored.
     let body = format!("{{{}}}", " ".repeat(1_024 * 1_024 - 2));
     let answer = in_body
         .by(&org.members.member.token)
@@ -247,7 +248,7 @@ async fn a_body_as_large_as_it_may_be() {
 }
 
 #[tokio::test]
-async fn a_body_of_another_type() {
+async fn body_of_other_content_type_is_rejected() {
     let [in_body, in_headers] = one_of_each_style();
     let as_text = |operation: &Operation| {
         let call = operation.call.clone().without("content-type");
@@ -257,14 +258,14 @@ async fn a_body_of_another_type() {
     insta::assert_snapshot!(as_text(&in_body).send().await.show(), @r#"
     415 Unsupported Media Type
     cache-control: no-store
-    content-length: 147
+    content-length: 140
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "unsupported_media_type",
-      "message": "the body must be JSON, sent as content type application/json without a content encoding",
+      "message": "the body must be JSON with content type application/json and no content encoding",
       "details": {}
     }
     "#);
@@ -301,7 +302,7 @@ async fn a_body_of_another_type() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_encoded() {
+async fn body_with_content_encoding_is_rejected() {
     for operation in Operation::every(quiet_org()) {
         for encoding in ["gzip", "br", "identity, gzip"] {
             let call = operation.call.clone().without("content-type");
@@ -313,7 +314,7 @@ async fn a_body_that_is_encoded() {
 }
 
 #[tokio::test]
-async fn json_may_say_its_charset() {
+async fn content_type_may_name_utf_8() {
     let org = quiet_org();
     let [operation, _] = one_of_each_style();
     for content_type in [
@@ -329,14 +330,14 @@ async fn json_may_say_its_charset() {
 }
 
 #[tokio::test]
-async fn every_answer_has_an_identifier_of_its_own() {
+async fn response_has_unique_identifier() {
     let mut seen = HashSet::new();
     for operation in Operation::every(quiet_org()) {
         for call in [
             operation.anonymous(),
             operation.call.clone().method(Method::PUT),
         ] {
-            // One that the client chose is not taken over.
+            // An identifier from the client is ignored.
             let answer = call.header("request-id", "mine").send().await;
             let id = answer.header("request-id").to_owned();
             Uuid::parse_str(&id).expect("a UUID");

@@ -1,4 +1,4 @@
-//! Answers as gzip, for clients that take it.
+//! Responses as gzip, for clients that accept it.
 
 use std::io::Read;
 
@@ -27,7 +27,7 @@ fn is_compressed(answer: &Answer) -> bool {
     answer.headers.contains_key("content-encoding")
 }
 
-/// The JSON of an answer that came as gzip.
+/// Returns the JSON of a compressed response.
 fn unpacked(answer: &Answer) -> Value {
     assert_eq!(answer.header("content-encoding"), "gzip");
     assert_eq!(answer.header("content-type"), "application/json");
@@ -42,7 +42,7 @@ fn unpacked(answer: &Answer) -> Value {
 }
 
 #[tokio::test]
-async fn a_large_answer_is_compressed_for_who_takes_it() {
+async fn large_response_is_compressed_if_accepted() {
     let server = server(1_024).await;
     let org = server.org();
     let body = json!({
@@ -77,7 +77,7 @@ async fn a_large_answer_is_compressed_for_who_takes_it() {
 }
 
 #[tokio::test]
-async fn a_small_answer_stays_as_it_is_unless_that_is_refused() {
+async fn small_response_is_compressed_only_if_identity_is_rejected() {
     let server = server(64 * 1_024).await;
     let org = server.org();
     let call = list_roles(&org.members.owner.session, &org.slug);
@@ -91,7 +91,7 @@ async fn a_small_answer_stays_as_it_is_unless_that_is_refused() {
 }
 
 #[tokio::test]
-async fn a_weak_entity_tag_counts_for_both_forms() {
+async fn weak_etag_is_valid_for_both_encodings() {
     let server = server(1).await;
     let org = server.org();
     let call = taking(dashboard(&org.members.viewer.token, org.main.id), "gzip");
@@ -106,14 +106,14 @@ async fn a_weak_entity_tag_counts_for_both_forms() {
         .await;
     assert_eq!(unchanged.status, StatusCode::NOT_MODIFIED);
     assert_eq!(unchanged.header("etag"), etag);
-    // What the answer would have said without the condition (RFC 9110, 15.4.5).
+    // The header that a response without the condition has (RFC 9110, 15.4.5).
     assert_eq!(unchanged.header("vary"), "accept-encoding");
     assert!(!is_compressed(&unchanged));
     assert!(unchanged.body.is_empty());
 }
 
 #[tokio::test]
-async fn what_has_a_strong_entity_tag_stays_as_it_is() {
+async fn response_with_strong_etag_is_not_compressed() {
     let server = server(1).await;
     let org = server.org();
     let update = |name: &str| {
@@ -128,13 +128,13 @@ async fn what_has_a_strong_entity_tag_stays_as_it_is() {
     };
     let answer = update("First").send_to(&server.base_url).await;
     assert!(!is_compressed(&answer));
-    // And so it can be sent back.
+    // The tag can be sent back.
     let again = update("Second").header("if-match", answer.header("etag"));
     assert_eq!(again.send_to(&server.base_url).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
-async fn what_is_public_has_a_weak_tag_in_its_place() {
+async fn public_response_gets_a_weak_etag_if_compressed() {
     let server = server(1).await;
     let call = Call::new(Method::GET, "/openapi.json");
     let plain = call.clone().send_to(&server.base_url).await;
@@ -156,7 +156,7 @@ async fn what_is_public_has_a_weak_tag_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_secret_that_was_just_made_is_not_compressed() {
+async fn response_with_new_secret_is_not_compressed() {
     let server = server(1).await;
     let mut shown = 0;
     for operation in Operation::all(server.org()) {
@@ -174,7 +174,7 @@ async fn a_secret_that_was_just_made_is_not_compressed() {
 }
 
 #[tokio::test]
-async fn head_says_what_get_would_without_a_length() {
+async fn head_has_headers_of_compressed_get_without_length() {
     let server = server(1).await;
     let org = server.org();
     let call = dashboard(&org.members.viewer.token, org.main.id).method(Method::HEAD);
@@ -189,7 +189,7 @@ async fn head_says_what_get_would_without_a_length() {
 }
 
 #[tokio::test]
-async fn nothing_is_compressed_where_that_is_not_said() {
+async fn responses_are_not_compressed_by_default() {
     let server = InProcess::behind(NetConfig::default()).await;
     let org = server.org();
     let call = dashboard(&org.members.viewer.token, org.main.id);

@@ -1,4 +1,4 @@
-//! That each answer in these tests is checked against the document, and by what.
+//! Tests of the check of responses against the OpenAPI document.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -33,7 +33,7 @@ fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &Value) -
     }
 }
 
-/// A source as it is answered.
+/// Returns a source, as responses contain it.
 fn source() -> Value {
     json!({ "id": ID, "name": "Handbook", "kind": "wiki", "created_at": "2026-01-31T09:30:00.000Z" })
 }
@@ -51,7 +51,7 @@ fn problem(method: Method, path: &str, answer: &Answer) -> String {
 }
 
 #[test]
-fn a_right_answer_passes() {
+fn contract_accepts_a_valid_response() {
     let contract = contract();
     let check = |method, path, answer| contract.check(&method, path, &answer);
     let created = answer(201, &JSON, &source());
@@ -64,7 +64,7 @@ fn a_right_answer_passes() {
 }
 
 #[test]
-fn a_status_that_is_not_described_is_found() {
+fn contract_detects_undescribed_status() {
     let found = problem(Method::POST, "/v1/sources", &answer(200, &JSON, &source()));
     assert_eq!(found, "200 OK is not among its statuses");
     let nowhere = answer(200, &JSON, &source());
@@ -79,7 +79,7 @@ fn a_status_that_is_not_described_is_found() {
 }
 
 #[test]
-fn headers_that_are_missing_wrong_or_not_described_are_found() {
+fn contract_detects_missing_wrong_and_undescribed_headers() {
     let of = |headers: &[(&'static str, &'static str)]| {
         problem(
             Method::POST,
@@ -101,7 +101,7 @@ fn headers_that_are_missing_wrong_or_not_described_are_found() {
 }
 
 #[test]
-fn bodies_that_are_not_what_is_described_are_found() {
+fn contract_detects_bodies_that_violate_their_schema() {
     let changed = |field: &str, value: Option<Value>| {
         let mut body = source();
         match value {
@@ -141,7 +141,7 @@ fn bodies_that_are_not_what_is_described_are_found() {
 }
 
 #[test]
-fn a_refusal_has_a_code_of_its_status() {
+fn contract_requires_error_code_of_the_status() {
     let refusal = |code: &str| json!({ "error": code, "message": "No.", "details": {} });
     let forbidden = answer(403, &JSON, &refusal("forbidden"));
     assert_eq!(contract().check(&Method::DELETE, ROLE, &forbidden), Ok(()));

@@ -1,4 +1,4 @@
-//! What a browser is told: the CORS protocol as pages of other origins meet it.
+//! The CORS protocol, as pages of other origins meet it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const APP: &str = "https://app.example.com";
 const OTHER: &str = "https://other.example.com";
 
 fn these(origins: &[&str]) -> CorsOrigins {
-    CorsOrigins::These(origins.iter().map(ToString::to_string).collect())
+    CorsOrigins::List(origins.iter().map(ToString::to_string).collect())
 }
 
 async fn server(cors: CorsConfig) -> InProcess {
@@ -26,7 +26,7 @@ async fn server(cors: CorsConfig) -> InProcess {
     .await
 }
 
-/// A call as a browser makes it for a page of this origin.
+/// Returns a call as a browser makes it for a page of this origin.
 fn from_page(call: Call, origin: &str) -> Call {
     call.header("origin", origin)
         .header("sec-fetch-site", "cross-site")
@@ -41,13 +41,13 @@ fn preflight(path: &str, origin: &str, method: &str) -> Call {
         )
 }
 
-/// The names in a header that is a list, in lower case.
+/// Returns the names in a list header, in lower case.
 fn list(answer: &Answer, name: &str) -> Vec<String> {
     let names = answer.header(name).split(',');
     names.map(|name| name.trim().to_ascii_lowercase()).collect()
 }
 
-/// Fails where a page of the origin could not read the answer, or a cache could hand it to another.
+/// Panics if a page of the origin could not read the response, or a cache could give it to another.
 fn assert_readable(answer: &Answer, origin: &str) {
     assert_eq!(answer.header("access-control-allow-origin"), origin);
     assert!(
@@ -78,7 +78,7 @@ fn assert_unreadable(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn a_preflight_is_told_what_pages_may_send() {
+async fn preflight_lists_allowed_methods_and_headers() {
     let cors = CorsConfig {
         max_age: Duration::from_secs(600),
         ..CorsConfig::new(these(&[OTHER, APP]))
@@ -116,7 +116,7 @@ async fn a_preflight_is_told_what_pages_may_send() {
 }
 
 #[tokio::test]
-async fn other_origins_are_told_nothing() {
+async fn other_origins_get_no_cors_headers() {
     let server = server(CorsConfig::new(these(&[APP]))).await;
     for origin in [
         OTHER,
@@ -136,7 +136,7 @@ async fn other_origins_are_told_nothing() {
         .await;
     assert_unreadable(&answer);
     assert_eq!(list(&answer, "vary"), ["origin"]);
-    // Who is no page is served as ever, and a cache must not give this answer to a page.
+    // A request without an origin is served, and a cache must not give its response to a page.
     let answer = call.send_to(&server.base_url).await;
     assert_eq!(answer.status, StatusCode::OK);
     assert_unreadable(&answer);
@@ -144,7 +144,7 @@ async fn other_origins_are_told_nothing() {
 }
 
 #[tokio::test]
-async fn answers_and_refusals_can_be_read() {
+async fn responses_and_errors_are_readable_by_pages() {
     let server = server(CorsConfig::new(these(&[APP]))).await;
     for operation in Operation::all(server.org()) {
         let refused = from_page(operation.anonymous(), APP)
@@ -177,7 +177,7 @@ async fn answers_and_refusals_can_be_read() {
 }
 
 #[tokio::test]
-async fn any_origin_may_read_where_that_is_said() {
+async fn cors_may_allow_any_origin() {
     let server = server(CorsConfig::new(CorsOrigins::Any)).await;
     let org = server.org();
     let answer = preflight("/v1/memories/bulk", OTHER, "PATCH")
@@ -196,7 +196,7 @@ async fn any_origin_may_read_where_that_is_said() {
 }
 
 #[tokio::test]
-async fn sessions_are_for_named_origins_with_credentials_alone() {
+async fn sessions_require_named_origins_with_credentials() {
     let rename = json!({ "name": "Renamed" });
     for credentials in [false, true] {
         let server = server(CorsConfig {
@@ -236,7 +236,7 @@ async fn sessions_are_for_named_origins_with_credentials_alone() {
 }
 
 #[tokio::test]
-async fn a_request_for_the_methods_of_a_path_is_no_preflight() {
+async fn options_without_preflight_headers_is_not_a_preflight() {
     let server = server(CorsConfig::new(these(&[APP]))).await;
     let answer = from_page(Call::new(Method::OPTIONS, "/v1/memories/bulk"), APP)
         .send_to(&server.base_url)
@@ -247,7 +247,7 @@ async fn a_request_for_the_methods_of_a_path_is_no_preflight() {
 }
 
 #[tokio::test]
-async fn without_origins_no_page_is_told_anything() {
+async fn cors_is_off_without_origins() {
     let server = InProcess::behind(NetConfig::default()).await;
     let org = server.org();
     let answer = preflight("/v1/memories/bulk", APP, "PATCH")

@@ -1,4 +1,4 @@
-//! Who calls: which credentials are taken, and what those without one learn.
+//! Credentials: accepted ones, and the responses without one.
 
 use http::Method;
 
@@ -8,7 +8,7 @@ const BEARER: &str = "Bearer realm=\"knowledge\"";
 const INVALID_TOKEN: &str = "Bearer realm=\"knowledge\", error=\"invalid_token\"";
 const COOKIE: &str = "Cookie realm=\"knowledge\", cookie-name=\"service_session\"";
 
-/// Every operation refuses the credential, and says what it would take.
+/// Asserts that the operation rejects the credential and states the required scheme.
 async fn refused(operation: &Operation, call: Call, why: &str) {
     let has_token = call.has_token();
     let answer = call.send().await;
@@ -37,14 +37,14 @@ async fn refused(operation: &Operation, call: Call, why: &str) {
 }
 
 #[tokio::test]
-async fn none() {
+async fn missing_credential_is_rejected() {
     for operation in Operation::every(quiet_org()) {
         refused(&operation, operation.anonymous(), "none").await;
     }
 }
 
 #[tokio::test]
-async fn dead_ones_and_those_that_never_lived() {
+async fn invalid_credentials_are_rejected_alike() {
     let org = quiet_org();
     for operation in Operation::every(org) {
         let dead = if operation.takes_session {
@@ -80,7 +80,7 @@ async fn dead_ones_and_those_that_never_lived() {
 }
 
 #[tokio::test]
-async fn those_of_the_other_kind() {
+async fn credentials_of_the_other_kind_are_rejected() {
     let org = quiet_org();
     let owner = &org.members.owner;
     for operation in Operation::every(org) {
@@ -102,7 +102,7 @@ async fn those_of_the_other_kind() {
 }
 
 #[tokio::test]
-async fn how_a_token_is_carried() {
+async fn token_is_accepted_only_as_bearer_header() {
     let org = quiet_org();
     let token = &org.members.viewer.token;
     let dashboard = &Operation::all(org)[1];
@@ -134,7 +134,7 @@ async fn how_a_token_is_carried() {
 }
 
 #[tokio::test]
-async fn a_session_is_found_among_other_cookies() {
+async fn session_is_found_among_other_cookies() {
     let org = quiet_org();
     let list = &Operation::all(org)[4];
     let session = format!("service_session={}", org.members.viewer.session);
@@ -153,9 +153,9 @@ async fn a_session_is_found_among_other_cookies() {
     assert_eq!(two_headers.send().await.status, 200);
 }
 
-/// Nobody who is not recognised learns what exists, what is taken, or how.
+/// An unauthenticated caller learns neither what exists nor which values are valid.
 #[tokio::test]
-async fn who_calls_comes_before_what_is_wrong_with_the_call() {
+async fn authentication_precedes_validation() {
     let org = quiet_org();
     for operation in Operation::every(org) {
         let wrong = operation
@@ -188,7 +188,7 @@ async fn who_calls_comes_before_what_is_wrong_with_the_call() {
 }
 
 #[tokio::test]
-async fn writes_with_a_session_from_another_site() {
+async fn cross_site_write_with_session_is_rejected() {
     let org = quiet_org();
     let operations = Operation::all(org);
     let update = &operations[3].call;
@@ -200,14 +200,14 @@ async fn writes_with_a_session_from_another_site() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 107
+    content-length: 104
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "a page of another site may not do this with a session cookie",
+      "message": "cross-site requests with a session cookie are not allowed",
       "details": {}
     }
     "#);
@@ -239,7 +239,7 @@ async fn writes_with_a_session_from_another_site() {
                 operation.name
             );
         }
-        // Reading changes nothing, and a browser does not show the answer to the other site.
+        // A read changes nothing, and a browser hides its response from the other site.
         assert_eq!(
             status(&operations[4].call, headers).await,
             200,
@@ -269,7 +269,7 @@ async fn writes_with_a_session_from_another_site() {
 }
 
 #[tokio::test]
-async fn every_write_with_a_session_is_refused_to_other_sites() {
+async fn cross_site_writes_of_all_operations_are_rejected() {
     for operation in Operation::every(quiet_org()) {
         if !operation.takes_session || operation.call.is_safe() {
             continue;

@@ -28,7 +28,7 @@ fn assert_not_modified(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn a_workspace_that_has_everything() {
+async fn dashboard_shows_full_workspace() {
     let org = quiet_org();
     let answer = main_dashboard(org).send().await;
     insta::assert_snapshot!(answer.show(), @r#"
@@ -251,7 +251,7 @@ async fn a_workspace_that_has_everything() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_has_nothing() {
+async fn dashboard_shows_empty_workspace() {
     let org = quiet_org();
     let answer = dashboard(&org.members.viewer.token, org.empty.id)
         .send()
@@ -351,7 +351,7 @@ async fn a_workspace_that_has_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_done_shows() {
+async fn dashboard_shows_changes() {
     let org = own_org();
     let step = async |step_id: &str| {
         let summary = main_dashboard(org).send().await.json();
@@ -397,7 +397,7 @@ async fn what_is_done_shows() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_current_is_not_sent_again() {
+async fn dashboard_responds_not_modified_to_current_etag() {
     let org = own_org();
     let first = main_dashboard(org).send().await;
     let etag = first.header("etag").to_owned();
@@ -435,12 +435,12 @@ async fn an_answer_that_is_current_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn the_entity_tag_changes_with_the_answer_and_only_then() {
+async fn dashboard_etag_changes_only_with_its_content() {
     let org = own_org();
     let etag = async || main_dashboard(org).send().await.header("etag").to_owned();
     let before = etag().await;
     assert_eq!(etag().await, before);
-    // Whoever looks, and whatever happens elsewhere.
+    // The tag depends neither on the caller nor on other workspaces.
     let by_owner = dashboard(&org.members.owner.token, org.main.id)
         .send()
         .await;
@@ -471,7 +471,7 @@ async fn the_entity_tag_changes_with_the_answer_and_only_then() {
 }
 
 #[tokio::test]
-async fn head_is_get_without_the_body() {
+async fn dashboard_head_is_get_without_body() {
     let org = quiet_org();
     let get = main_dashboard(org).send().await;
     let head = main_dashboard(org).method(Method::HEAD).send().await;
@@ -489,7 +489,7 @@ async fn head_is_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn dashboard_rejects_unauthenticated_caller() {
     let org = quiet_org();
     let answer = main_dashboard(org).without("authorization").send().await;
     insta::assert_snapshot!(answer.show(), @r#"
@@ -498,14 +498,14 @@ async fn unauthenticated() {
     content-length: 0
     date: <date>
     error-code: unauthenticated
-    error-message: an access token is needed: Authorization: Bearer wkt_...
+    error-message: an access token is required; send Authorization: Bearer wkt_...
     request-id: <uuid 1>
     www-authenticate: Bearer realm="knowledge"
     "#);
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn dashboard_requires_permission() {
     let org = quiet_org();
     let narrowed_elsewhere = dashboard(&org.tokens.side_only, org.main.id).send().await;
     insta::assert_snapshot!(narrowed_elsewhere.show(), @"
@@ -514,7 +514,7 @@ async fn forbidden() {
     content-length: 0
     date: <date>
     error-code: forbidden
-    error-message: this credential is narrowed to other workspaces
+    error-message: outside the scope of this credential
     request-id: <uuid 1>
     ");
     let without_the_action = dashboard(&org.tokens.mcp_key, org.main.id).send().await;
@@ -524,7 +524,7 @@ async fn forbidden() {
     content-length: 0
     date: <date>
     error-code: forbidden
-    error-message: this needs the action dashboard:read
+    error-message: missing permission dashboard:read
     request-id: <uuid 1>
     ");
     for token in [&org.tokens.reading_only, &org.members.guest.token] {
@@ -533,7 +533,7 @@ async fn forbidden() {
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn dashboard_of_unknown_workspace_is_not_found() {
     let org = quiet_org();
     let path = |id: &str| format!("/v1/workspaces/{id}/dashboard-summary");
     let get = async |id: &str| {
@@ -559,7 +559,7 @@ async fn not_found() {
 }
 
 #[tokio::test]
-async fn a_segment_of_dots_is_an_identifier_as_any_other() {
+async fn dashboard_treats_dot_segment_as_identifier() {
     let get = async |id: &str| {
         let path = format!("/v1/workspaces/{id}/dashboard-summary");
         let call = Call::new(Method::GET, path).bearer(&quiet_org().members.viewer.token);

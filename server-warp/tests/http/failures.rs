@@ -1,24 +1,24 @@
-//! What the operations answer when the store fails: the server's library over a store that fails on purpose.
+//! Responses when the store fails: the server's library over a fault-injecting store.
 
 use std::sync::Arc;
 
-use knowledge_core::model::RoleId;
 use knowledge_core::internals::keys;
+use knowledge_core::model::RoleId;
 use knowledge_core::store::{Commit, Key, MemoryStore, Store};
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_testing::fixture::OrgFixture;
 
 use crate::support::{InProcess, Operation, Show, bulk_with_key, new_key};
 
-/// A server whose store fails as `plan` says, once told to.
+/// Starts a server whose store fails as `plan` says, once told to.
 async fn failing(plan: FaultPlan) -> (InProcess, Arc<FaultStore>) {
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
-    store.heal();
+    store.disable_faults();
     let server = InProcess::start(store.clone()).await;
     (server, store)
 }
 
-/// Every commit meets another one.
+/// Returns a plan in which each commit conflicts.
 fn contention() -> FaultPlan {
     let rates = FaultRates {
         conflict: 1.0,
@@ -27,7 +27,7 @@ fn contention() -> FaultPlan {
     FaultPlan::seeded(1, rates)
 }
 
-/// The operations on an organisation, each with a request that commits, but for those that read.
+/// Returns the operations on an organisation; the requests of all that write commit.
 fn operations(org: &OrgFixture) -> Vec<Operation> {
     let mut operations = Operation::all(org);
     let rename = serde_json::json!({ "name": "Renamed" });
@@ -40,10 +40,10 @@ fn operations(org: &OrgFixture) -> Vec<Operation> {
 }
 
 #[tokio::test]
-async fn contention_is_a_conflict_where_that_is_documented() {
+async fn contention_yields_documented_conflict() {
     let (server, store) = failing(contention()).await;
     let org = &server.fixture.orgs[0];
-    store.relapse();
+    store.enable_faults();
     for operation in operations(org) {
         let answer = operation.call.clone().send_to(&server.base_url).await;
         let expected = match operation.name {
@@ -61,14 +61,14 @@ async fn contention_is_a_conflict_where_that_is_documented() {
     insta::assert_snapshot!(calls[0].call.clone().send_to(&server.base_url).await.show(), @r#"
     409 Conflict
     cache-control: no-store
-    content-length: 113
+    content-length: 101
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "conflict",
-      "message": "others are changing the same things; nothing was changed, try again",
+      "message": "concurrent modification; nothing was changed, try again",
       "details": {}
     }
     "#);
@@ -78,14 +78,14 @@ async fn contention_is_a_conflict_where_that_is_documented() {
     content-length: 0
     date: <date>
     error-code: unavailable
-    error-message: the service cannot answer now; try again in 1 s
+    error-message: the service is unavailable; try again in 1 s
     request-id: <uuid 1>
     retry-after: 1
     ");
 }
 
 #[tokio::test]
-async fn nothing_of_a_conflict_is_kept() {
+async fn conflict_leaves_nothing_behind() {
     let (server, store) = failing(contention()).await;
     let org = &server.fixture.orgs[0];
     let body = serde_json::json!({
@@ -94,17 +94,17 @@ async fn nothing_of_a_conflict_is_kept() {
     });
     let key = new_key();
     let send = || bulk_with_key(&org.members.member.token, &key, &body).send_to(&server.base_url);
-    store.relapse();
+    store.enable_faults();
     assert_eq!(send().await.status, 409);
-    store.heal();
+    store.disable_faults();
     assert_eq!(send().await.json()["replayed"], false);
-    store.relapse();
-    // A replay needs no commit.
+    store.enable_faults();
+    // A replay requires no commit.
     assert_eq!(send().await.json()["replayed"], true);
 }
 
 #[tokio::test]
-async fn unavailable() {
+async fn unavailable_store_yields_503() {
     let (server, store) = failing(FaultPlan::none()).await;
     let org = &server.fixture.orgs[0];
     store.close();
@@ -123,7 +123,7 @@ async fn unavailable() {
     insta::assert_snapshot!(calls[0].call.clone().send_to(&server.base_url).await.show(), @r#"
     503 Service Unavailable
     cache-control: no-store
-    content-length: 119
+    content-length: 116
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -131,7 +131,7 @@ async fn unavailable() {
 
     {
       "error": "unavailable",
-      "message": "the service cannot answer now; try again in 1 s",
+      "message": "the service is unavailable; try again in 1 s",
       "details": {
         "retry_after_seconds": 1
       }
@@ -143,21 +143,21 @@ async fn unavailable() {
     content-length: 0
     date: <date>
     error-code: unavailable
-    error-message: the service cannot answer now; try again in 1 s
+    error-message: the service is unavailable; try again in 1 s
     request-id: <uuid 1>
     retry-after: 1
     ");
 }
 
 #[tokio::test]
-async fn unavailable_in_the_middle_of_a_request() {
+async fn store_failure_in_the_middle_of_a_request_yields_503() {
     let rates = FaultRates {
         unavailable: 1.0,
         ..FaultRates::default()
     };
     let (server, store) = failing(FaultPlan::seeded(1, rates)).await;
     let org = &server.fixture.orgs[0];
-    store.relapse();
+    store.enable_faults();
     for operation in operations(org) {
         let answer = operation.call.clone().send_to(&server.base_url).await;
         let expected = if matches!(operation.name, "dashboard" | "list roles") {
@@ -167,14 +167,14 @@ async fn unavailable_in_the_middle_of_a_request() {
         };
         assert_eq!(answer.status, expected, "{}", operation.name);
     }
-    store.heal();
+    store.disable_faults();
     for operation in operations(org) {
         let answer = operation.call.clone().send_to(&server.base_url).await;
         assert!(answer.status.is_success(), "{}: {answer:?}", operation.name);
     }
 }
 
-/// The record that the operation cannot do without, by the name of the operation.
+/// Returns the key of a record that the operation requires.
 fn record_behind(operation: &str, org: &OrgFixture) -> Key {
     let role = |role: RoleId| keys::role(org.id, role);
     match operation {
@@ -188,10 +188,10 @@ fn record_behind(operation: &str, org: &OrgFixture) -> Key {
 }
 
 #[tokio::test]
-async fn internal() {
+async fn corrupt_record_yields_500() {
     let (server, store) = failing(FaultPlan::none()).await;
     for (index, operation) in operations(&server.fixture.orgs[0]).iter().enumerate() {
-        // Each operation meets its damage in an organisation of its own.
+        // Each operation gets its corrupt record in its own organisation.
         let org = &server.fixture.orgs[index];
         let operation = operations(org)
             .into_iter()
@@ -205,22 +205,19 @@ async fn internal() {
         let answer = operation.call.clone().send_to(&server.base_url).await;
         assert_eq!(answer.status, 500, "{}", operation.name);
         let (code, message) = operation.refusal(&answer);
-        assert_eq!(
-            (&*code, &*message),
-            ("internal", "something went wrong on our side")
-        );
+        assert_eq!((&*code, &*message), ("internal", "internal error"));
         match operation.name {
             "bulk update" => insta::assert_snapshot!(answer.show(), @r#"
             500 Internal Server Error
             cache-control: no-store
-            content-length: 78
+            content-length: 60
             content-type: application/json
             date: <date>
             request-id: <uuid 1>
 
             {
               "error": "internal",
-              "message": "something went wrong on our side",
+              "message": "internal error",
               "details": {}
             }
             "#),
@@ -230,7 +227,7 @@ async fn internal() {
             content-length: 0
             date: <date>
             error-code: internal
-            error-message: something went wrong on our side
+            error-message: internal error
             request-id: <uuid 1>
             "),
             _ => {}

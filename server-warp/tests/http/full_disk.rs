@@ -1,5 +1,7 @@
-//! A disk that fills up under the server, and has room again: over the store on the disk, whose reading of the free
-//! space the test writes. In a process of its own, because there is one log in a process.
+//! A disk that fills up and is freed again, under the store on disk.
+//!
+//! The test writes the store's reading of the free space. It runs in a child process, since a
+//! process has only one log.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -12,16 +14,21 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Call, InProcess, bulk_with_key, dashboard, list_roles, update_role};
 
-/// Tells the ignored test that it was started on purpose.
+/// Variable that marks a deliberate run of the ignored test.
 const CHILD: &str = "KNOWLEDGE_TEST_FULL_DISK";
 const FREE_BYTES_MIN: u64 = 64 * 1_024 * 1_024;
 
 #[test]
-fn a_full_disk_stops_changes_alone_and_for_as_long_as_it_lasts() {
+fn full_disk_stops_only_changes_and_only_while_it_lasts() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("data");
     let output = Command::new(std::env::current_exe().expect("this binary"))
-        .args(["--exact", "full_disk::child", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "full_disk::child_fills_the_disk",
+            "--ignored",
+            "--nocapture",
+        ])
         .env(CHILD, &path)
         .output()
         .expect("run the child");
@@ -42,15 +49,12 @@ fn a_full_disk_stops_changes_alone_and_for_as_long_as_it_lasts() {
         assert_eq!(found.len(), 1, "{message}: {log}");
         found[0].clone()
     };
-    // However many changes were refused, each turn of events is told once.
-    let full = of(
-        "ERROR",
-        "the disk is full: commits are refused until there is room",
-    );
+    // Each change of state is logged once, however many commits are rejected.
+    let full = of("ERROR", "disk full; rejecting commits");
     assert_eq!(full["path"], path.to_str().expect("a path in UTF-8"));
     assert_eq!(full["free_bytes"], FREE_BYTES_MIN - 1);
     assert_eq!(full["free_bytes_min"], FREE_BYTES_MIN);
-    let room = of("INFO", "there is room on the disk again: commits are taken");
+    let room = of("INFO", "disk space available again; accepting commits");
     assert_eq!(room["path"], full["path"]);
 }
 
@@ -59,13 +63,13 @@ fn assert_refused(answer: &Answer) {
     assert_eq!(answer.header("retry-after"), "1");
     let body = answer.json();
     assert_eq!(body["error"], "unavailable");
-    // The operator is told of the disk, in the log; clients are not.
+    // The log names the disk; responses do not.
     assert!(!body.to_string().contains("disk"), "{body}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run by a_full_disk_stops_changes_alone_and_for_as_long_as_it_lasts in a process of its own"]
-async fn child() {
+#[ignore = "run by full_disk_stops_only_changes_and_only_while_it_lasts in a process of its own"]
+async fn child_fills_the_disk() {
     let Some(path) = std::env::var_os(CHILD) else {
         return;
     };
@@ -108,7 +112,7 @@ async fn child() {
     );
     assert_refused(&send(rename.clone()).await);
 
-    // What was acknowledged is there, and what was refused is not.
+    // Acknowledged changes are stored, and rejected ones are not.
     assert_eq!(
         send(dashboard(token, org.main.id)).await.status,
         StatusCode::OK
@@ -123,9 +127,9 @@ async fn child() {
         send(Call::new(Method::GET, "/readyz")).await.status,
         StatusCode::OK
     );
-    assert_eq!(store.closed_because(), None);
+    assert_eq!(store.close_reason(), None);
 
-    // Room again: the same requests, with the same keys, are carried out, and nothing was started anew.
+    // With free space again, the same requests with the same keys succeed without a restart.
     free.store(FREE_BYTES_MIN, Ordering::SeqCst);
     let after = send(relabel("during", "team:during")).await;
     assert_eq!(after.status, StatusCode::OK);

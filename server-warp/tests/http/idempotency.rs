@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a bulk update changes data once, however often and however concurrently it is sent.
+//! `Idempotency-Key`: a bulk update changes data once, however often and concurrently it is sent.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::support::{
     target,
 };
 
-/// How many calls are under way at once with one key.
+/// Number of concurrent calls with one key.
 const CONCURRENT_CALLS: usize = 64;
 
 fn approve(org: &OrgFixture) -> Value {
     json!({ "memoryIds": org.main.memories.internal[..2], "reviewStatus": "approved" })
 }
 
-/// The answer but for what tells a replay.
+/// Returns the response without its replay marker.
 fn without_replayed(answer: &Answer) -> Value {
     let mut body = answer.json();
     body.as_object_mut().expect("an object").remove("replayed");
@@ -40,7 +40,7 @@ fn is_replay(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn a_replay_is_the_stored_result() {
+async fn replay_returns_stored_result() {
     let org = own_org();
     let unknown = uuid::Uuid::max();
     let body = json!({
@@ -49,7 +49,7 @@ async fn a_replay_is_the_stored_result() {
     });
     let (token, key) = (&org.members.member.token, new_key());
     let first = bulk_with_key(token, &key, &body).send().await;
-    // What is stored is what was true then.
+    // The stored result keeps the values of its time.
     let later = json!({
         "memoryIds": [org.main.memories.internal[0]],
         "sensitivityLabel": "restricted",
@@ -103,7 +103,7 @@ async fn a_replay_is_the_stored_result() {
 }
 
 #[tokio::test]
-async fn the_body_is_compared_as_it_was_understood() {
+async fn replay_compares_parsed_bodies() {
     let org = own_org();
     let (token, key) = (&org.members.member.token, new_key());
     let memory = org.main.memories.internal[0];
@@ -125,7 +125,7 @@ async fn the_body_is_compared_as_it_was_understood() {
 }
 
 #[tokio::test]
-async fn a_key_stands_for_one_request() {
+async fn idempotency_key_is_bound_to_one_request() {
     let org = own_org();
     let (token, key) = (&org.members.member.token, new_key());
     assert!(!is_replay(
@@ -139,18 +139,18 @@ async fn a_key_stands_for_one_request() {
     insta::assert_snapshot!(answer.show(), @r#"
     422 Unprocessable Entity
     cache-control: no-store
-    content-length: 127
+    content-length: 131
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "idempotency_key_reused",
-      "message": "this Idempotency-Key was used for another request; choose a new one",
+      "message": "this Idempotency-Key was used for a different request; choose a new one",
       "details": {}
     }
     "#);
-    // The order of the memories is part of the request: the results stand in it.
+    // The order of the memories is part of the request, as the results follow it.
     let reversed: Vec<_> = org.main.memories.internal[..2].iter().rev().collect();
     let reversed = json!({ "memoryIds": reversed, "reviewStatus": "approved" });
     assert_eq!(
@@ -163,7 +163,7 @@ async fn a_key_stands_for_one_request() {
 }
 
 #[tokio::test]
-async fn a_key_is_one_key_bare_and_quoted() {
+async fn idempotency_key_is_equal_bare_and_quoted() {
     let org = own_org();
     let token = &org.members.member.token;
     let key = new_key();
@@ -186,7 +186,7 @@ async fn a_key_is_one_key_bare_and_quoted() {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_the_member_behind_the_credential() {
+async fn idempotency_key_belongs_to_the_member() {
     let org = own_org();
     let (member, key) = (&org.members.member, new_key());
     assert!(!is_replay(
@@ -207,14 +207,14 @@ async fn a_key_belongs_to_the_member_behind_the_credential() {
 }
 
 #[tokio::test]
-async fn a_caller_that_may_not_is_refused_before_anything_is_replayed() {
+async fn replay_requires_permission() {
     let org = own_org();
     let key = new_key();
     let first = bulk_with_key(&org.members.admin.token, &key, &approve(org))
         .send()
         .await;
     assert!(!is_replay(&first));
-    // The same member, with a token that may not.
+    // The same member, with a token of smaller scope.
     let answer = bulk_with_key(&org.tokens.reading_only, &key, &approve(org))
         .send()
         .await;
@@ -222,7 +222,7 @@ async fn a_caller_that_may_not_is_refused_before_anything_is_replayed() {
 }
 
 #[tokio::test]
-async fn only_a_success_is_kept() {
+async fn replay_stores_only_successes() {
     let org = own_org();
     let key = new_key();
     let token = &org.members.admin.token;
@@ -249,27 +249,27 @@ async fn only_a_success_is_kept() {
 }
 
 #[tokio::test]
-async fn a_key_is_required() {
+async fn idempotency_key_is_required() {
     let org = quiet_org();
     let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
     insta::assert_snapshot!(call.send().await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 164
+    content-length: 161
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "idempotency_key_required",
-      "message": "the header Idempotency-Key is required: 1 to 255 visible ASCII characters, chosen anew for each update",
+      "message": "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, new for each update",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn a_key_has_a_form() {
+async fn idempotency_key_must_be_well_formed() {
     let org = own_org();
     let send = async |key: &[u8]| {
         let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
@@ -321,15 +321,17 @@ async fn a_key_has_a_form() {
 }
 
 #[tokio::test]
-async fn a_key_stands_in_one_header() {
+async fn idempotency_key_header_must_not_be_repeated() {
     let org = quiet_org();
     let call = bulk(&org.members.member.token, &approve(org));
     let answer = call.header("idempotency-key", "another").send().await;
-    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"invalid_value","message":"must be sent once","path":"Idempotency-Key"}]}"#);
+    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"invalid_value","message":"must not be repeated","path":"Idempotency-Key"}]}"#);
     assert_eq!(answer.status, 400);
 }
 
-/// Sends one request many times at once; one of them has to do it and all to say the same. Returns its operation.
+/// Sends one request many times at once, and returns its operation.
+///
+/// One call has to execute it, and all have to return the same.
 async fn send_at_once(base_url: &str, org: &OrgFixture) -> String {
     let key = new_key();
     let body = json!({
@@ -351,13 +353,13 @@ async fn send_at_once(base_url: &str, org: &OrgFixture) -> String {
     let summary = dashboard(&org.members.member.token, org.main.id)
         .send_to(base_url)
         .await;
-    // Eighty waited for review.
+    // Eighty memories were pending review.
     assert_eq!(summary.json()["review_backlog_count"], 40);
     expected["operationId"].as_str().expect("an id").to_owned()
 }
 
 #[tokio::test]
-async fn of_many_calls_at_once_one_changes_data() {
+async fn concurrent_calls_with_one_key_change_data_once() {
     let org = own_org();
     let operation = send_at_once(target().base_url(), org).await;
     let log = get("/v1/audit-log?action=memory.bulk_update&limit=200");
@@ -367,12 +369,12 @@ async fn of_many_calls_at_once_one_changes_data() {
         .filter(|entry| entry["actor_id"] == json!(org.members.member.id))
         .map(|entry| &entry["operation_id"])
         .collect();
-    // One for each memory, and none of a second time.
+    // One entry for each memory.
     assert_eq!(operations, [&json!(operation); 40]);
 }
 
 #[tokio::test]
-async fn of_many_calls_at_once_one_is_in_the_audit_log() {
+async fn concurrent_calls_with_one_key_are_audited_once() {
     let store = Arc::new(MemoryStore::new());
     let server = InProcess::start(store.clone()).await;
     let org = &server.fixture.orgs[0];

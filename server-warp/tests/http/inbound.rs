@@ -11,7 +11,7 @@ fn body() -> Value {
 }
 
 #[tokio::test]
-async fn created() {
+async fn inbound_webhook_is_created() {
     let org = own_org();
     let admin = &org.members.admin;
     let answer = create_inbound_webhook(&admin.token, org.main.id, &body())
@@ -63,7 +63,7 @@ async fn created() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_a_bounded_number_of_inbound_webhooks() {
+async fn inbound_webhooks_per_workspace_are_limited() {
     let org = own_org();
     let send = || create_inbound_webhook(&org.members.admin.token, org.side.id, &body()).send();
     for _ in 0..50 {
@@ -75,13 +75,13 @@ async fn a_workspace_has_a_bounded_number_of_inbound_webhooks() {
     content-length: 0
     date: <date>
     error-code: invalid_request
-    error-message: the workspace has 50 inbound webhooks, as many as it may have
+    error-message: the workspace already has 50 inbound webhooks, the maximum
     request-id: <uuid 1>
     ");
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn inbound_webhook_rejects_invalid_request() {
     let org = quiet_org();
     let send = async |body: Value| {
         create_inbound_webhook(&org.members.admin.token, org.main.id, &body)
@@ -106,14 +106,14 @@ async fn invalid_request() {
         );
         answer.header("error-message").to_owned()
     };
-    insta::assert_snapshot!(message(json!("")).await, @"name must have 1 to 128 characters, not white space alone and no control characters");
-    insta::assert_snapshot!(message(json!("n".repeat(129))).await, @"name must have 1 to 128 characters, not white space alone and no control characters");
+    insta::assert_snapshot!(message(json!("")).await, @"name must have 1 to 128 characters, not only white space, and no control characters");
+    insta::assert_snapshot!(message(json!("n".repeat(129))).await, @"name must have 1 to 128 characters, not only white space, and no control characters");
     insta::assert_snapshot!(message(json!(null)).await, @"name must be a string, not null");
     insta::assert_snapshot!(message(json!({ "en": "Tickets" })).await, @"name must be a string, not an object");
 }
 
 #[tokio::test]
-async fn names_are_counted_in_characters_and_kept_as_they_are() {
+async fn inbound_webhook_name_is_counted_in_characters() {
     let org = own_org();
     for name in [
         "n".repeat(128),
@@ -127,7 +127,7 @@ async fn names_are_counted_in_characters_and_kept_as_they_are() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn inbound_webhook_rejects_unauthenticated_caller() {
     let org = quiet_org();
     let call = create_inbound_webhook("", org.main.id, &body()).without("authorization");
     insta::assert_snapshot!(call.send().await.show(), @r#"
@@ -136,14 +136,14 @@ async fn unauthenticated() {
     content-length: 0
     date: <date>
     error-code: unauthenticated
-    error-message: an access token is needed: Authorization: Bearer wkt_...
+    error-message: an access token is required; send Authorization: Bearer wkt_...
     request-id: <uuid 1>
     www-authenticate: Bearer realm="knowledge"
     "#);
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn inbound_webhook_requires_permission() {
     let org = quiet_org();
     let call = create_inbound_webhook(&org.members.member.token, org.main.id, &body());
     insta::assert_snapshot!(call.send().await.show(), @"
@@ -152,13 +152,13 @@ async fn forbidden() {
     content-length: 0
     date: <date>
     error-code: forbidden
-    error-message: this needs the action inbound_webhook:manage
+    error-message: missing permission inbound_webhook:manage
     request-id: <uuid 1>
     ");
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn inbound_webhook_requires_known_workspace() {
     let org = quiet_org();
     let send = async |id: &str| {
         Call::new(

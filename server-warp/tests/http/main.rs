@@ -1,13 +1,17 @@
-//! The whole HTTP interface, from outside: every operation, every status that it documents, in full.
+//! Tests of the whole HTTP interface, from outside: all operations with all documented statuses.
 //!
-//! The tests ask a service over TCP, and know nothing of it but what a [fixture](knowledge_testing::fixture)
-//! says. Without more they seed a directory and run the real binary on it; `KNOWLEDGE_TEST_TARGET` names a fixture of
-//! a service that is up already, which may be another front end over another store. What can only be shown where the
-//! store misbehaves (`failures`, `full_disk`, and a part of `idempotency`), and what the server does only when told to
-//! (`compression`, `cors`, `rate_limits`, `reference`), runs the server's library in this process; so does what becomes of
-//! deliveries, unless the service that is named attempts them when it is told to.
+//! The tests call a service over TCP, and only know its
+//! [fixture](knowledge_testing::fixture). By default they seed a directory and run the real
+//! binary on it. `KNOWLEDGE_TEST_TARGET` names the fixture of a running service instead, which may
+//! be another front end over another store.
 //!
-//! A test that changes something has an organisation of its own, so that the order of the tests does not matter.
+//! Some tests run the server's library in this process: those that need a failing store
+//! (`failures`, `full_disk`, and a part of `idempotency`), those of optional features
+//! (`compression`, `cors`, `rate_limits`, `reference`), and those of deliveries, unless the named
+//! service attempts deliveries on demand.
+//!
+//! A test that changes data has its own organisation, so that the order of the tests does not
+//! matter.
 
 mod additions;
 mod bad_input;

@@ -1,4 +1,5 @@
-//! Rate limits, as callers meet them. Where nothing else is said the quota fills so slowly that no test sees it.
+//! Rate limits, as callers meet them. Unless stated, the limit refills too slowly for a test to
+//! notice.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::support::{
     Answer, Call, InProcess, Operation, bulk, dashboard, list_roles, update_role,
 };
 
-/// A request becomes free every 20 minutes.
+/// A window in which one request becomes free every 20 minutes.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
 async fn server(requests: u32, window: Duration) -> InProcess {
@@ -24,7 +25,7 @@ async fn server(requests: u32, window: Duration) -> InProcess {
     .await
 }
 
-/// The status, and what the answer says of the quota.
+/// Returns the status and the rate limit headers.
 fn told(answer: &Answer) -> (u16, &str, &str) {
     (
         answer.status.as_u16(),
@@ -34,14 +35,14 @@ fn told(answer: &Answer) -> (u16, &str, &str) {
 }
 
 #[tokio::test]
-async fn every_answer_says_what_is_left() {
+async fn response_states_remaining_requests() {
     let server = server(3, WINDOW).await;
     let org = server.org();
     let policy = "\"default\";q=3;w=3600";
     let call = dashboard(&org.members.viewer.token, org.main.id);
     let answer = call.clone().send_to(&server.base_url).await;
     assert_eq!(told(&answer), (200, policy, "\"default\";r=2;t=1200"));
-    // Refusals count too.
+    // Errors count too.
     let unknown = dashboard(&org.members.viewer.token, uuid::Uuid::nil().into());
     let answer = unknown.send_to(&server.base_url).await;
     assert_eq!(told(&answer), (404, policy, "\"default\";r=1;t=2400"));
@@ -56,7 +57,7 @@ async fn every_answer_says_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_the_shape_of_its_operation() {
+async fn rate_limit_error_has_the_shape_of_its_operation() {
     let server = server(1, WINDOW).await;
     let org = server.org();
     let first = dashboard(&org.members.owner.token, org.main.id);
@@ -83,7 +84,7 @@ async fn a_refusal_has_the_shape_of_its_operation() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_done() {
+async fn rate_limited_request_has_no_effect() {
     let server = server(2, WINDOW).await;
     let org = server.org();
     let memory = org.main.memories.internal[0];
@@ -108,7 +109,7 @@ async fn what_is_refused_is_not_done() {
 }
 
 #[tokio::test]
-async fn all_credentials_of_a_principal_share_its_quota_and_others_have_their_own() {
+async fn rate_limit_is_shared_by_credentials_of_a_principal() {
     let server = server(3, WINDOW).await;
     let org = server.org();
     let (owner, admin) = (&org.members.owner, &org.members.admin);
@@ -130,7 +131,7 @@ async fn all_credentials_of_a_principal_share_its_quota_and_others_have_their_ow
 }
 
 #[tokio::test]
-async fn who_is_not_recognised_is_counted_by_address() {
+async fn unauthenticated_requests_are_limited_by_address() {
     let server = server(3, WINDOW).await;
     let org = server.org();
     let revoked = &org.tokens.dead.revoked;
@@ -143,7 +144,7 @@ async fn who_is_not_recognised_is_counted_by_address() {
         .await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.header("error-code"), "rate_limited");
-    // Who is recognised has a quota of its own, wherever it calls from.
+    // An authenticated caller has its own limit, independent of its address.
     assert_eq!(
         status(dashboard(&org.members.viewer.token, org.main.id)).await,
         200
@@ -151,12 +152,12 @@ async fn who_is_not_recognised_is_counted_by_address() {
 }
 
 #[tokio::test]
-async fn a_quota_fills_up_again() {
+async fn rate_limit_refills() {
     let server = server(1, Duration::from_secs(1)).await;
     let org = server.org();
     let call = dashboard(&org.members.viewer.token, org.main.id);
     let (mut answered, mut refused) = (0, 0);
-    // On a machine that stands still for a second between two requests neither is refused: go on until both were seen.
+    // A machine may pause for a second between two requests, so repeat until both cases occurred.
     while answered < 3 || refused == 0 {
         match call.clone().send_to(&server.base_url).await.status {
             StatusCode::OK => answered += 1,
@@ -167,7 +168,7 @@ async fn a_quota_fills_up_again() {
 }
 
 #[tokio::test]
-async fn probes_are_not_counted() {
+async fn health_checks_are_not_rate_limited() {
     let server = server(1, WINDOW).await;
     for _ in 0..3 {
         for path in ["/healthz", "/readyz"] {
@@ -185,7 +186,7 @@ async fn probes_are_not_counted() {
 }
 
 #[tokio::test]
-async fn without_a_limit_nothing_is_said_of_one() {
+async fn rate_limit_headers_are_absent_without_a_limit() {
     let server = InProcess::behind(NetConfig::default()).await;
     let org = server.org();
     let call = dashboard(&org.members.viewer.token, org.main.id);

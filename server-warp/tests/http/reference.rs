@@ -1,4 +1,4 @@
-//! `/openapi.json` and `/docs`: what the server says of its own interface.
+//! `/openapi.json` and `/docs`, the server's description of its interface.
 
 use http::Method;
 use knowledge_core::api::{OPERATIONS, openapi};
@@ -16,7 +16,7 @@ async fn server() -> InProcess {
 }
 
 #[tokio::test]
-async fn the_document_is_answered_to_everybody() {
+async fn openapi_document_requires_no_credential() {
     let server = server().await;
     let answer = get(&server, "/openapi.json").await;
     assert_eq!(answer.status, 200);
@@ -27,7 +27,7 @@ async fn the_document_is_answered_to_everybody() {
 }
 
 #[tokio::test]
-async fn the_page_describes_every_operation() {
+async fn reference_page_describes_every_operation() {
     let server = server().await;
     let answer = get(&server, "/docs").await;
     assert_eq!(answer.status, 200);
@@ -48,7 +48,7 @@ async fn the_page_describes_every_operation() {
 }
 
 #[tokio::test]
-async fn the_page_is_whole_in_itself() {
+async fn reference_page_is_self_contained() {
     let server = server().await;
     let answer = get(&server, "/docs").await;
     let policy = answer.header("content-security-policy");
@@ -66,7 +66,7 @@ async fn the_page_is_whole_in_itself() {
 }
 
 #[tokio::test]
-async fn both_are_asked_for_again_and_not_sent_again() {
+async fn reference_is_revalidated_by_etag() {
     let server = server().await;
     for path in ["/openapi.json", "/docs"] {
         let first = get(&server, path).await;
@@ -89,7 +89,7 @@ async fn both_are_asked_for_again_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn both_are_only_read() {
+async fn reference_is_read_only() {
     let server = server().await;
     for path in ["/openapi.json", "/docs"] {
         let length = get(&server, path).await.body.len();

@@ -1,4 +1,4 @@
-//! Nothing of another organisation can be told from what does not exist.
+//! Resources of another organisation are indistinguishable from non-existent ones.
 
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, DeliveryId, MemberId, MemoryId, RecallId, RoleId, SourceId,
@@ -17,7 +17,7 @@ use crate::support::{
 /// The slug of no organisation, as long as those of the fixture.
 const UNKNOWN_SLUG: &str = "org-__";
 
-/// Everything of an organisation that a request can name.
+/// All identifiers of an organisation that a request can contain.
 struct Names {
     slug: String,
     workspace: WorkspaceId,
@@ -35,7 +35,7 @@ struct Names {
 }
 
 impl Names {
-    /// Everything of the fixture, and nothing beside.
+    /// Returns those of the fixture only.
     fn of(org: &OrgFixture) -> Self {
         Self {
             webhook: WebhookId(Uuid::nil()),
@@ -54,7 +54,7 @@ impl Names {
         }
     }
 
-    /// The same with endpoints and a delivery, which are made for it.
+    /// Returns those of the fixture, and of new endpoints and a new delivery.
     async fn with_endpoints_of(org: &OrgFixture) -> Self {
         let (token, url) = (&org.members.owner.token, "https://hooks.invalid/");
         let webhook = json!({ "event_type": "chunk.created", "url": url });
@@ -73,7 +73,7 @@ impl Names {
         }
     }
 
-    /// Names of nothing, in the form of those that exist.
+    /// Returns identifiers of nothing, in the form of existing ones.
     fn of_nothing() -> Self {
         let id = || knowledge_server::system::system_env().uuid();
         Self {
@@ -94,7 +94,7 @@ impl Names {
     }
 }
 
-/// Every operation with every name of `theirs` in every place, by a member of `own`.
+/// Returns all operations with each identifier of `theirs` in each place, by a member of `own`.
 fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static str, Call)> {
     let (token, session) = (&caller.token, &caller.session);
     let url = "https://example.com/hook";
@@ -161,7 +161,7 @@ fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static 
     ]
 }
 
-/// The same for the operations beside the eight.
+/// Returns the same for the operations besides the eight.
 fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static str, Call)> {
     let mut probes = Vec::new();
     for slug in [&own.slug, &theirs.slug] {
@@ -202,7 +202,7 @@ fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'st
     probes
 }
 
-/// Memories and recalls of `theirs`, by their own identifiers.
+/// Returns requests for memories and recalls of `theirs` by identifier.
 fn by_identifier(own: &Names, theirs: &Names) -> Vec<(&'static str, Call)> {
     let memory = format!("/v1/memories/{}", theirs.memory);
     let here = format!("/v1/workspaces/{}", own.workspace);
@@ -254,7 +254,7 @@ fn by_identifier(own: &Names, theirs: &Names) -> Vec<(&'static str, Call)> {
     calls
 }
 
-/// The deliveries to an endpoint of `theirs`, or to one's own by names of `theirs`.
+/// Returns requests for deliveries to an endpoint, with identifiers of `theirs`.
 fn of_endpoint(endpoint: &str, theirs: &Names) -> Vec<(&'static str, Call)> {
     let deliveries = format!("{endpoint}/deliveries");
     let delivery = format!("{deliveries}/{}", theirs.delivery);
@@ -270,7 +270,7 @@ fn of_endpoint(endpoint: &str, theirs: &Names) -> Vec<(&'static str, Call)> {
     ]
 }
 
-/// What a workspace has, with names of `theirs`.
+/// Returns requests for resources of a workspace, with identifiers of `theirs`.
 fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Call)> {
     let path = format!("/v1/workspaces/{workspace}");
     let connector = format!("{path}/connectors/{}", theirs.connector);
@@ -327,7 +327,7 @@ fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Ca
     calls
 }
 
-/// The answer without what differs between any two: the identifier of the request and the time.
+/// Returns the response without its request identifier and time.
 fn without_volatile(mut answer: Answer) -> Answer {
     for name in ["request-id", "date"] {
         answer.headers.remove(name).expect("every answer has it");
@@ -336,7 +336,7 @@ fn without_volatile(mut answer: Answer) -> Answer {
 }
 
 #[tokio::test]
-async fn every_operation_answers_as_if_it_did_not_exist() {
+async fn resources_of_another_org_appear_nonexistent() {
     let (own, foreign) = (quiet_org(), own_org());
     let foreign_names = Names::with_endpoints_of(foreign).await;
     let (own_names, nothing) = (Names::of(own), Names::of_nothing());
@@ -360,7 +360,7 @@ async fn every_operation_answers_as_if_it_did_not_exist() {
             let (foreign, nothing) = (foreign.send().await, nothing.send().await);
             assert!(!foreign.status.is_server_error(), "{probe}: {foreign:?}");
             if foreign.status == 200 {
-                // A bulk update repeats the memories that it was asked for, and has identifiers of its own.
+                // A bulk update repeats the requested memories, and has its own identifiers.
                 assert_eq!(foreign.show(), nothing.show(), "{probe}");
                 let shown = foreign.json();
                 match shown["results"].as_array() {
@@ -378,7 +378,7 @@ async fn every_operation_answers_as_if_it_did_not_exist() {
     assert_eq!(everything_of(foreign, &foreign_names).await, before);
 }
 
-/// What the owner of an organisation can see of it.
+/// Returns all data of an organisation that its owner can see.
 async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
     let owner = &org.members.owner;
     let mut seen = Vec::new();
@@ -411,14 +411,14 @@ async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
         let list = get(format!("{endpoint}/deliveries")).bearer(&owner.token);
         let listed = list.send().await.json();
         let listed = listed["data"].as_array().expect("a list").iter();
-        // What becomes of them is not a stranger's doing.
+        // The deliveries' states change without any stranger.
         seen.extend(listed.map(|delivery| delivery["id"].to_string()));
     }
     seen
 }
 
 #[tokio::test]
-async fn the_owner_learns_what_a_stranger_learns() {
+async fn owner_gets_same_errors_for_another_org_as_others() {
     let (own, foreign) = (quiet_org(), foreign_org());
     let probe = dashboard(&own.members.owner.token, foreign.main.id)
         .send()
@@ -486,7 +486,7 @@ async fn the_owner_learns_what_a_stranger_learns() {
 }
 
 #[tokio::test]
-async fn a_label_that_names_another_organisation_is_a_label() {
+async fn audience_label_may_name_another_org() {
     let (own, foreign) = (own_org(), foreign_org());
     for name in [foreign.slug.as_str(), UNKNOWN_SLUG] {
         let body = json!({

@@ -13,7 +13,7 @@ fn body() -> Value {
 }
 
 #[tokio::test]
-async fn created() {
+async fn webhook_is_created() {
     let org = own_org();
     let answer = create_webhook(&org.members.admin.token, org.main.id, &body())
         .send()
@@ -59,7 +59,7 @@ async fn created() {
 }
 
 #[tokio::test]
-async fn every_event_type_is_taken() {
+async fn webhook_accepts_every_event_type() {
     let org = own_org();
     let event_types = [
         "chunk.created",
@@ -82,7 +82,7 @@ async fn every_event_type_is_taken() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_a_bounded_number_of_webhooks() {
+async fn webhooks_per_workspace_are_limited() {
     let org = own_org();
     for _ in 0..50 {
         let answer = create_webhook(&org.members.admin.token, org.side.id, &body())
@@ -99,7 +99,7 @@ async fn a_workspace_has_a_bounded_number_of_webhooks() {
     content-length: 0
     date: <date>
     error-code: invalid_request
-    error-message: the workspace has 50 webhooks, as many as it may have
+    error-message: the workspace already has 50 webhooks, the maximum
     request-id: <uuid 1>
     ");
     let elsewhere = create_webhook(&org.members.admin.token, org.main.id, &body())
@@ -109,7 +109,7 @@ async fn a_workspace_has_a_bounded_number_of_webhooks() {
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn webhook_rejects_invalid_request() {
     let org = quiet_org();
     let send = async |body: Value| {
         create_webhook(&org.members.admin.token, org.main.id, &body)
@@ -138,14 +138,14 @@ async fn invalid_request() {
     insta::assert_snapshot!(message(json!("chunk.created"), json!("http://example.com")).await, @"url must begin with https:// (the operator can allow http)");
     insta::assert_snapshot!(message(json!(["chunk.created"]), json!(null)).await, @"event_type must be a string, not a list; url must be a string, not null");
     let unknown = json!({ "event_type": "chunk.created", "url": URL, "secret": "mine" });
-    insta::assert_snapshot!(send(unknown).await.header("error-message"), @"a field of the body is not known here; known are event_type, url");
+    insta::assert_snapshot!(send(unknown).await.header("error-message"), @"a field of the body is unknown; known fields: event_type, url");
 }
 
-/// Deliveries could not go there, in whatever notation the address is written.
+/// Deliveries to such an address are impossible, in whatever notation it is written.
 #[tokio::test]
-async fn an_address_that_is_not_public() {
+async fn webhook_to_non_public_address_is_rejected() {
     let org = quiet_org();
-    let address = "must not name an address that is not public (the operator can allow it): ";
+    let address = "must not name a non-public address (the operator can allow it): ";
     for (host, what) in [
         ("127.0.0.1", "loopback (RFC 1122)"),
         ("2130706433", "loopback (RFC 1122)"),
@@ -189,7 +189,7 @@ async fn an_address_that_is_not_public() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn webhook_rejects_unauthenticated_caller() {
     let org = quiet_org();
     let answer = create_webhook("", org.main.id, &body())
         .without("authorization")
@@ -201,14 +201,14 @@ async fn unauthenticated() {
     content-length: 0
     date: <date>
     error-code: unauthenticated
-    error-message: an access token is needed: Authorization: Bearer wkt_...
+    error-message: an access token is required; send Authorization: Bearer wkt_...
     request-id: <uuid 1>
     www-authenticate: Bearer realm="knowledge"
     "#);
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn webhook_requires_permission() {
     let org = quiet_org();
     for token in [&org.members.member.token, &org.members.viewer.token] {
         let answer = create_webhook(token, org.main.id, &body()).send().await;
@@ -223,13 +223,13 @@ async fn forbidden() {
     content-length: 0
     date: <date>
     error-code: forbidden
-    error-message: this needs the action webhook:manage
+    error-message: missing permission webhook:manage
     request-id: <uuid 1>
     ");
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn webhook_requires_known_workspace() {
     let org = quiet_org();
     let send = async |id: &str| {
         Call::new(Method::POST, format!("/v1/workspaces/{id}/webhooks"))

@@ -1,5 +1,7 @@
-//! Signatures in both directions, by three libraries that were not written here: `standardwebhooks` from the registries
-//! of Rust, npm and Python. Each sends memories in, and receives what follows from them, over TCP.
+//! Tests of signatures in both directions with three foreign libraries.
+//!
+//! These are `standardwebhooks` from the registries of Rust, npm and Python. Each sends memories
+//! in, and receives the events that follow from them, over TCP.
 
 #[path = "../cli/support/mod.rs"]
 #[allow(
@@ -73,7 +75,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
-/// From a message that comes in to the events that follow from its approval.
+/// Follows a message from its arrival to the events of its approval.
 fn comes_in_and_goes_out(mut receiver: Receiver) {
     let service = Service::start();
     let workspaces = service.get("/v1/workspaces");
@@ -84,7 +86,7 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
     let backlog = || service.get(&at("dashboard-summary"))["review_backlog_count"].clone();
     assert_eq!(backlog(), 0);
 
-    // A message comes in, signed by the library.
+    // A message arrives, signed by the library.
     let inbound = service.post(&at("inbound-webhooks"), &json!({ "name": "Tickets" }));
     let url = format!("{}{}", service.url, text(&inbound["url"]));
     let body =
@@ -92,14 +94,14 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
     let (secret, body) = (text(&inbound["signing_secret"]), body.to_string());
     assert_eq!(receiver.post(&url, secret, "msg_1", &body), 204);
     assert_eq!(backlog(), 1);
-    // The same one again has no effect, another secret none either.
+    // A repetition has no effect, and another secret is rejected.
     assert_eq!(receiver.post(&url, secret, "msg_1", &body), 204);
     assert_eq!(backlog(), 1);
     let other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     assert_eq!(receiver.post(&url, other, "msg_2", &body), 401);
     assert_eq!(backlog(), 1);
 
-    // It waits for review; an answer cites it, and somebody wants to hear of that.
+    // The memory is pending review; a recall cites it, and has a subscription.
     let pending = service.get(&at("memories?reviewStatus=pending"));
     let memory = text(&pending["data"][0]["id"]).to_owned();
     let recall = json!({ "query": "May I refund 600 euros?", "memory_ids": [memory] });
@@ -112,7 +114,7 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
     let webhook = service.post(&at("webhooks"), &webhook);
     receiver.verify_with("/memories", text(&webhook["signing_secret"]));
 
-    // What its approval leads to arrives, and the library takes the signatures.
+    // The events of its approval arrive, and the library verifies the signatures.
     let approval = json!({ "memoryIds": [memory], "reviewStatus": "approved" });
     service.call("PATCH", "/v1/memories/bulk", &approval);
     assert_eq!(backlog(), 0);
@@ -131,16 +133,16 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
 }
 
 #[test]
-fn the_library_for_rust_takes_and_makes_signatures() {
+fn rust_library_exchanges_signatures() {
     comes_in_and_goes_out(Receiver::rust());
 }
 
 #[test]
-fn the_library_for_node_takes_and_makes_signatures() {
+fn node_library_exchanges_signatures() {
     comes_in_and_goes_out(Receiver::node());
 }
 
 #[test]
-fn the_library_for_python_takes_and_makes_signatures() {
+fn python_library_exchanges_signatures() {
     comes_in_and_goes_out(Receiver::python());
 }

@@ -1,4 +1,4 @@
-//! Receivers: one in this process, and programs in other languages. Each verifies what it receives and signs what it sends.
+//! Receivers that verify deliveries and sign messages, in this process and in other languages.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,11 +14,11 @@ use standardwebhooks::Webhook;
 
 use crate::support::{Request, send};
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(60);
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libraries");
 
-/// Receives deliveries on a port of this machine, and posts messages.
+/// A receiver of deliveries on a port of this machine, which also posts messages.
 pub(crate) struct Receiver {
     port: u64,
     said: mpsc::Receiver<Value>,
@@ -26,14 +26,14 @@ pub(crate) struct Receiver {
 }
 
 enum Side {
-    /// A thread of this process; the secrets by path.
+    /// A thread of this process, with the secrets by path.
     Here(Arc<Mutex<HashMap<String, String>>>),
-    /// A program that is told what to do, a line at a time. It is ended when dropped.
+    /// A program that reads one order per line, and ends when dropped.
     There(Child, ChildStdin),
 }
 
 impl Receiver {
-    /// By the library from the Rust registry.
+    /// Starts a receiver with the library from the Rust registry.
     pub(crate) fn rust() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -53,13 +53,13 @@ impl Receiver {
         }
     }
 
-    /// By the library from npm.
+    /// Starts a receiver with the library from npm.
     pub(crate) fn node() -> Self {
         installed("TEST_NODE_PACKAGES");
         Self::program(Command::new("node").arg(format!("{FILES}/node/receiver.mjs")))
     }
 
-    /// By the library from the Python registry.
+    /// Starts a receiver with the library from the Python registry.
     pub(crate) fn python() -> Self {
         let python = installed("TEST_PYTHON");
         Self::program(Command::new(python).arg(format!("{FILES}/python/receiver.py")))
@@ -91,12 +91,12 @@ impl Receiver {
         receiver
     }
 
-    /// Where it receives.
+    /// Returns the URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Verifies with this secret from now on what comes to the path.
+    /// Sets the secret that verifies requests to this path.
     pub(crate) fn verify_with(&mut self, path: &str, secret: &str) {
         match &mut self.side {
             Side::Here(secrets) => {
@@ -107,13 +107,13 @@ impl Receiver {
         }
     }
 
-    /// What it says next.
+    /// Returns the next report.
     pub(crate) fn next(&mut self) -> Value {
         let said = self.said.recv_timeout(GUARD);
         said.unwrap_or_else(|error| panic!("the receiver says nothing: {error}"))
     }
 
-    /// Posts a body, signed with this secret. The status of the answer.
+    /// Posts a body, signed with this secret, and returns the status.
     pub(crate) fn post(&mut self, url: &str, secret: &str, id: &str, body: &str) -> u64 {
         let Side::There(_, input) = &mut self.side else {
             return post(url, secret, id, body);
@@ -134,7 +134,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Where a library is, as the command that installs it says.
+/// Returns the directory of a library, as the command that installs it reports it.
 fn installed(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!(
@@ -147,7 +147,7 @@ fn tell(input: &mut ChildStdin, order: &Value) {
     writeln!(input, "{order}").expect("tell the receiver");
 }
 
-/// Signs as the library for Rust does.
+/// Signs and posts with the library for Rust.
 fn post(url: &str, secret: &str, id: &str, body: &str) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = i64::try_from(now.expect("after 1970").as_secs()).expect("a time");
@@ -168,7 +168,7 @@ fn post(url: &str, secret: &str, id: &str, body: &str) -> u64 {
     answer.status.into()
 }
 
-/// Takes one delivery, verifies it, and says so.
+/// Receives one delivery, verifies it and reports the result.
 fn serve(mut stream: TcpStream, secrets: &Mutex<HashMap<String, String>>, says: &Sender<Value>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
     let mut line = String::new();
@@ -197,7 +197,7 @@ fn serve(mut stream: TcpStream, secrets: &Mutex<HashMap<String, String>>, says: 
     stream.write_all(answer.as_bytes()).expect("answer");
     let payload: Value = serde_json::from_slice(&body).expect("JSON");
     let id = headers["webhook-id"].to_str().expect("an identifier");
-    // Nobody listens any more where the test has ended.
+    // After the end of the test, no one listens any more.
     let _ = says.send(json!({
         "path": path, "id": id, "verified": error.is_none(), "payload": payload, "error": error,
     }));

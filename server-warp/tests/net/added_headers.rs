@@ -1,4 +1,4 @@
-//! What the server adds to answers, those included that no responder gives.
+//! Tests of the headers that the server adds to each response, including those without a responder.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{Answer, Running, SHORT, config, get, post};
 const APP: &str = "https://app.example.com";
 
 fn cors() -> CorsConfig {
-    CorsConfig::new(CorsOrigins::These(vec![APP.to_owned()]))
+    CorsConfig::new(CorsOrigins::List(vec![APP.to_owned()]))
 }
 
 fn limit(requests: u32) -> RateLimitConfig {
@@ -31,7 +31,7 @@ fn remaining(answer: &Answer) -> &str {
 }
 
 #[tokio::test]
-async fn pages_can_read_what_the_server_refuses_by_itself() {
+async fn cors_headers_are_on_errors_of_the_server_itself() {
     let server = Running::start(NetConfig {
         cors: Some(cors()),
         rate_limit: Some(limit(100)),
@@ -54,7 +54,7 @@ async fn pages_can_read_what_the_server_refuses_by_itself() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_refused_is_counted() {
+async fn rejected_body_counts_against_the_rate_limit() {
     let server = Running::start(NetConfig {
         rate_limit: Some(limit(100)),
         body_bytes_max: 10,
@@ -68,7 +68,7 @@ async fn a_body_that_is_refused_is_counted() {
 }
 
 #[tokio::test]
-async fn a_connection_outlives_a_request_that_is_one_too_many() {
+async fn connection_outlives_a_rate_limited_request() {
     let server = Running::start(NetConfig {
         rate_limit: Some(limit(1)),
         ..config()
@@ -92,7 +92,7 @@ async fn a_connection_outlives_a_request_that_is_one_too_many() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused() {
+fn config_rejects_invalid_cors_and_rate_limits() {
     let refusal = |net: NetConfig| net.validate().expect_err("refused").to_string();
     let with_cors = |origins, credentials| NetConfig {
         cors: Some(CorsConfig {
@@ -103,9 +103,9 @@ fn what_cannot_be_kept_is_refused() {
     };
     assert_eq!(
         refusal(with_cors(CorsOrigins::Any, true)),
-        "cors.credentials must be off where every origin may call: name the origins"
+        "cors.credentials must be false if every origin is allowed; list the origins"
     );
-    let path = CorsOrigins::These(vec![APP.to_owned(), format!("{APP}/")]);
+    let path = CorsOrigins::List(vec![APP.to_owned(), format!("{APP}/")]);
     assert!(refusal(with_cors(path, false)).starts_with("cors.origins must be a list of origins"));
     let with_window = |window| NetConfig {
         rate_limit: Some(RateLimitConfig { window, ..limit(1) }),

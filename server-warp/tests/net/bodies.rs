@@ -1,4 +1,4 @@
-//! Bodies: whole, too long, broken.
+//! Tests of request bodies: complete, too large and broken.
 
 use knowledge_server::net::{BODY_BYTES_UNCOUNTED, NetConfig};
 
@@ -29,7 +29,7 @@ fn assert_too_large(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn a_body_in_many_chunks_arrives_whole() {
+async fn body_in_many_chunks_arrives_complete() {
     let server = server().await;
     let mut client = server.connect().await;
     client.send(start_chunked("/echo")).await;
@@ -48,7 +48,7 @@ async fn a_body_in_many_chunks_arrives_whole() {
 }
 
 #[tokio::test]
-async fn a_body_as_long_as_the_limit_is_taken() {
+async fn body_of_limit_length_is_accepted() {
     let server = server().await;
     let body = "x".repeat(LIMIT_BYTES);
     let answer = server.ask(post("/echo", &body)).await;
@@ -59,7 +59,7 @@ async fn a_body_as_long_as_the_limit_is_taken() {
 }
 
 #[tokio::test]
-async fn an_empty_body_is_a_body() {
+async fn empty_body_is_accepted() {
     let server = server().await;
     let answer = server.ask(post("/echo", "")).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, ""));
@@ -68,14 +68,14 @@ async fn an_empty_body_is_a_body() {
 }
 
 #[tokio::test]
-async fn a_chunked_body_beyond_the_limit_is_refused_before_its_end() {
+async fn chunked_body_beyond_limit_is_rejected_before_its_end() {
     let server = server().await;
     let mut client = server.connect().await;
     client.send(start_chunked("/echo")).await;
     client.send(chunk(&"x".repeat(LIMIT_BYTES))).await;
     client.send(chunk("x")).await;
     assert_too_large(&client.answer().await);
-    // The rest is read and thrown away, and what follows it is not taken for a request.
+    // The server discards the rest, and does not parse what follows as a request.
     client.send(chunk(&"x".repeat(LIMIT_BYTES))).await;
     client
         .send("0\r\n\r\n".to_owned() + &get("/smuggled"))
@@ -84,7 +84,7 @@ async fn a_chunked_body_beyond_the_limit_is_refused_before_its_end() {
 }
 
 #[tokio::test]
-async fn an_announced_length_beyond_the_limit_is_refused_before_the_body() {
+async fn content_length_beyond_limit_is_rejected_before_the_body() {
     let server = server().await;
     let mut client = server.connect().await;
     client
@@ -96,9 +96,9 @@ async fn an_announced_length_beyond_the_limit_is_refused_before_the_body() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_everything_before_it_reads_gets_the_refusal() {
+async fn client_that_sends_all_before_reading_gets_the_error() {
     let server = server().await;
-    // Many times what the buffers of both ends hold.
+    // Far more than the buffers of both ends hold.
     let body = "x".repeat(32 * 1_024 * 1_024);
     let mut client = server.connect().await;
     client.send(post("/echo", &body)).await;
@@ -113,7 +113,7 @@ async fn a_client_that_sends_everything_before_it_reads_gets_the_refusal() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_permission_to_send_gets_the_refusal_instead() {
+async fn client_that_expects_continue_gets_the_error() {
     let server = server().await;
     let expect = |length: usize| {
         format!(
@@ -133,7 +133,7 @@ async fn a_client_that_waits_for_permission_to_send_gets_the_refusal_instead() {
 }
 
 #[tokio::test]
-async fn a_broken_chunk_is_refused() {
+async fn malformed_chunk_is_rejected() {
     let server = server().await;
     let mut client = server.connect().await;
     client.send(start_chunked("/echo") + "no length\r\n").await;
@@ -146,14 +146,14 @@ async fn a_broken_chunk_is_refused() {
 }
 
 #[tokio::test]
-async fn bodies_beyond_the_room_are_refused_while_small_ones_are_served() {
+async fn bodies_beyond_memory_budget_are_rejected_small_ones_served() {
     let server = Running::start(NetConfig {
         body_bytes_max: LIMIT_BYTES,
         body_bytes_held_max: LIMIT_BYTES,
         ..config()
     })
     .await;
-    // Each takes what is counted of a body that has almost arrived: two of them use the room up.
+    // Each reserves the counted part of a nearly complete body; two of them use up the budget.
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut client = server.connect().await;
@@ -172,14 +172,16 @@ async fn bodies_beyond_the_room_are_refused_while_small_ones_are_served() {
     let small = "x".repeat(BODY_BYTES_UNCOUNTED);
     assert_eq!(server.ask(post("/echo", &small)).await.body, small);
 
-    // A body that has arrived gives its room back, and so does one whose client goes.
+    // A complete body releases its reservation, and so does a client that goes.
     held[0].send("0\r\n\r\n").await;
     assert_eq!(held[0].answer().await.status, 200);
     held.pop();
     wait_for_status(&server, &large, 200).await;
 }
 
-/// Asks until the answer has this status: the server may not yet have read what another client sent.
+/// Repeats the request until it gets this status.
+///
+/// The server may not have read another client's data yet.
 async fn wait_for_status(server: &Running, request: &str, status: u16) -> Answer {
     crate::support::guarded("the status", async {
         loop {

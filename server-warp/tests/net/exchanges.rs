@@ -1,11 +1,11 @@
-//! What every request and answer has.
+//! Tests of properties that all requests and responses share.
 
 use std::collections::HashSet;
 
 use crate::support::{Running, config, get, post};
 
 #[tokio::test]
-async fn a_request_is_handed_on_as_it_came() {
+async fn request_is_passed_on_unchanged() {
     let server = Running::start(config()).await;
     let answer = server
         .ask("PATCH /v1/a%20b/../c?x=%31&y HTTP/1.1\r\nHost: test\r\nTest: value\r\nContent-Length: 3\r\n\r\nabc")
@@ -19,7 +19,7 @@ async fn a_request_is_handed_on_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again() {
+async fn connection_is_reused() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     for number in 0..50 {
@@ -30,7 +30,7 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn pipelined_requests_are_answered_in_order() {
+async fn pipelined_requests_get_responses_in_order() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     let requests: String = (0..50)
@@ -43,7 +43,7 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_it_is_closed() {
+async fn connection_is_closed_on_request() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     client
@@ -59,7 +59,7 @@ async fn a_client_that_asks_for_it_is_closed() {
 }
 
 #[tokio::test]
-async fn head_has_the_length_and_no_body() {
+async fn head_response_has_length_and_no_body() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     client
@@ -75,7 +75,7 @@ async fn head_has_the_length_and_no_body() {
 }
 
 #[tokio::test]
-async fn a_panic_is_answered_and_the_connection_goes_on() {
+async fn panic_yields_a_response_and_keeps_the_connection() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     for _ in 0..3 {
@@ -91,7 +91,7 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn every_answer_has_an_identifier_of_its_own() {
+async fn response_has_unique_identifier() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     let mut identifiers = HashSet::new();
@@ -106,7 +106,7 @@ async fn every_answer_has_an_identifier_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_refused_and_closed() {
+async fn invalid_http_is_rejected_and_closed() {
     let server = Running::start(config()).await;
     let long = "x".repeat(33 * 1_024);
     for (request, status) in [

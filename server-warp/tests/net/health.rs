@@ -1,9 +1,9 @@
-//! The health checks.
+//! Tests of the health checks.
 
 use crate::support::{Running, config, get, post};
 
 #[tokio::test]
-async fn health_is_answered_by_the_server_itself() {
+async fn health_check_is_handled_by_the_server_itself() {
     let server = Running::start(config()).await;
     server.stub.set_ready(false);
     let answer = server.ask(get("/healthz?from=probe")).await;
@@ -16,7 +16,7 @@ async fn health_is_answered_by_the_server_itself() {
 }
 
 #[tokio::test]
-async fn readiness_is_the_responders() {
+async fn readiness_check_reports_the_responder() {
     let server = Running::start(config()).await;
     let answer = server.ask(get("/readyz")).await;
     assert_eq!(
@@ -34,7 +34,7 @@ async fn readiness_is_the_responders() {
 }
 
 #[tokio::test]
-async fn head_is_answered_as_get_without_the_body() {
+async fn health_check_answers_head_like_get_without_body() {
     let server = Running::start(config()).await;
     let mut client = server.connect().await;
     client
@@ -54,7 +54,7 @@ async fn head_is_answered_as_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn other_methods_and_other_paths_are_no_health_checks() {
+async fn health_check_requires_its_method_and_path() {
     let server = Running::start(config()).await;
     let answer = server.ask(post("/healthz", "{}")).await;
     assert_eq!(

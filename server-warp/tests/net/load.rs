@@ -1,4 +1,4 @@
-//! More than the server takes on.
+//! Tests of overload.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn server_with_two_permits() -> Running {
     .await
 }
 
-/// A server whose permits are taken, and the clients that took them.
+/// Starts a server whose permits are taken, and returns the clients that hold them.
 async fn busy_server() -> (Running, [Client; 2]) {
     let server = server_with_two_permits().await;
     let mut clients = [server.connect().await, server.connect().await];
@@ -32,7 +32,7 @@ async fn busy_server() -> (Running, [Client; 2]) {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_cap_are_refused_and_those_in_work_complete() {
+async fn requests_beyond_cap_are_rejected_and_earlier_ones_complete() {
     let (server, clients) = busy_server().await;
     let mut refused = server.connect().await;
     for _ in 0..3 {
@@ -52,7 +52,7 @@ async fn requests_beyond_the_cap_are_refused_and_those_in_work_complete() {
 }
 
 #[tokio::test]
-async fn health_is_answered_at_the_cap() {
+async fn health_check_succeeds_at_the_cap() {
     let (server, _clients) = busy_server().await;
     assert_eq!(server.ask(get("/one-more")).await.status, 503);
     assert_eq!(server.ask(get("/healthz")).await.status, 200);
@@ -60,7 +60,7 @@ async fn health_is_answered_at_the_cap() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_gives_its_permit_back() {
+async fn client_that_goes_releases_its_permit() {
     let (server, clients) = busy_server().await;
     drop(clients);
     guarded("a permit", async {
@@ -71,7 +71,7 @@ async fn a_client_that_goes_gives_its_permit_back() {
 }
 
 #[tokio::test]
-async fn a_panic_gives_its_permit_back() {
+async fn panic_releases_its_permit() {
     let server = server_with_two_permits().await;
     for _ in 0..10 {
         assert_eq!(server.ask(get("/panic")).await.status, 500);
@@ -80,7 +80,7 @@ async fn a_panic_gives_its_permit_back() {
 }
 
 #[tokio::test]
-async fn stalled_bodies_take_no_permits() {
+async fn stalled_bodies_hold_no_permits() {
     let server = server_with_two_permits().await;
     let mut stalled = Vec::new();
     for _ in 0..50 {
@@ -126,7 +126,7 @@ async fn connections_beyond_the_cap_wait_until_one_closes() {
 }
 
 #[tokio::test]
-async fn connections_are_fewer_where_files_are() {
+async fn connection_limit_respects_open_files_limit() {
     const RESERVED: usize = 1_000;
     let server = Server::bind(
         NetConfig {
@@ -147,7 +147,7 @@ async fn connections_are_fewer_where_files_are() {
 }
 
 #[test]
-fn running_out_of_files_is_survived() {
+fn server_survives_running_out_of_files() {
     let mut child = Child::start("load::child_without_files");
     let address: SocketAddr = child.line_with("address ").parse().expect("an address");
     let client = std::thread::spawn(move || {
@@ -160,8 +160,8 @@ fn running_out_of_files_is_survived() {
             client.answer().await.status
         })
     });
-    child.line_with("cannot accept connections");
-    // Long enough for a server that does not rest to fail many thousands of times.
+    child.line_with("accepting connections failed");
+    // Long enough for a busy loop to fail many thousands of times.
     std::thread::sleep(SHORT * 3);
     child.tell("give the files back");
     assert_eq!(client.join().expect("an answer"), 200);
@@ -175,7 +175,7 @@ fn running_out_of_files_is_survived() {
 }
 
 #[tokio::test]
-#[ignore = "run by running_out_of_files_is_survived in a process of its own"]
+#[ignore = "run by server_survives_running_out_of_files in a process of its own"]
 async fn child_without_files() {
     if !Child::is_this() {
         return;
@@ -193,7 +193,7 @@ async fn child_without_files() {
 
     let metrics = Metrics::new();
     let server = Server::bind(config(), Stub::default()).await.expect("bind");
-    let server = server.measured_by(metrics.http().clone());
+    let server = server.with_metrics(metrics.http().clone());
     assert_eq!(server.connections_max(), 32);
     let mut files = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {

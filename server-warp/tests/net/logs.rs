@@ -1,4 +1,4 @@
-//! What the log says, in a process of its own: there is one log in a process.
+//! Tests of the log, in a child process, since a process has only one log.
 
 use knowledge_server::logging::{self, LogConfig, LogError, LogFormat};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::{Child, Running, config, get, post};
 
 #[test]
-fn every_request_and_every_panic_is_one_line_of_json() {
+fn log_has_one_json_line_per_request_and_panic() {
     let errors = Child::start("logs::child_that_logs").finish();
     let lines: Vec<Value> = errors
         .lines()
@@ -41,14 +41,14 @@ fn every_request_and_every_panic_is_one_line_of_json() {
     assert_eq!(panic["panic"], "as the test wanted");
     let answered = lines
         .iter()
-        .find(|line| line["message"] == "answering a request panicked")
+        .find(|line| line["message"] == "request handler panicked")
         .expect("the server's line");
     assert_eq!(answered["request_id"], access[1]["request_id"]);
-    // Whatever else is said on behalf of a request names it too.
+    // Other lines on behalf of a request name it too.
     assert_eq!(panic["span"]["request_id"], access[1]["request_id"]);
     assert_eq!(panic["span"]["name"], "request");
 
-    assert_eq!(access[2]["message"], "request dropped unanswered");
+    assert_eq!(access[2]["message"], "request dropped without a response");
     assert_eq!(access[2]["path"], "/never");
     assert!(access[2]["request_id"].is_string());
     assert!(
@@ -58,7 +58,7 @@ fn every_request_and_every_panic_is_one_line_of_json() {
 }
 
 #[tokio::test]
-#[ignore = "run by every_request_and_every_panic_is_one_line_of_json in a process of its own"]
+#[ignore = "run by log_has_one_json_line_per_request_and_panic in a process of its own"]
 async fn child_that_logs() {
     if !Child::is_this() {
         return;

@@ -1,4 +1,4 @@
-//! Each number of the network moves when its cause happens, and by as much.
+//! Tests of the network's metrics: each changes with its cause, by the right amount.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const REFUSED: &str = "knowledge_http_requests_refused_total";
 const CLOSED: &str = "knowledge_http_connections_closed_total";
 const BODY_BYTES_MAX: usize = 64 * 1_024;
 
-/// A server whose time-outs come soon.
+/// Returns a configuration with short time-outs.
 fn hasty() -> NetConfig {
     NetConfig {
         header_read_timeout: SHORT,
@@ -36,7 +36,7 @@ impl Running {
         self.numbers().value(name, labels)
     }
 
-    /// Waits until a number is this: the server learns of some things after its client.
+    /// Waits until a metric has this value; the server notices some events later than its client.
     async fn number_becomes(&self, name: &str, labels: &[(&str, &str)], value: f64) {
         guarded(&format!("{name} {labels:?} to be {value}"), async {
             while self.number(name, labels) != value {
@@ -46,14 +46,14 @@ impl Running {
         .await;
     }
 
-    /// The refusals, by reason.
+    /// Returns the number of rejected requests, by reason.
     fn refused(&self, reason: &str) -> f64 {
         self.number(REFUSED, &[("reason", reason)])
     }
 }
 
 #[tokio::test]
-async fn answers_are_counted_with_their_time_and_their_bytes() {
+async fn responses_are_counted_with_time_and_bytes() {
     let server = Running::start(config()).await;
     server.ask(post("/echo", "hello")).await;
     server.ask(get("/healthz")).await;
@@ -82,7 +82,7 @@ async fn answers_are_counted_with_their_time_and_their_bytes() {
 }
 
 #[tokio::test]
-async fn paths_and_methods_that_clients_invent_make_no_series() {
+async fn invented_paths_and_methods_create_no_series() {
     let server = Running::start(config()).await;
     server.ask(get("/one")).await;
     server.ask("FLY /one HTTP/1.1\r\nHost: test\r\n\r\n").await;
@@ -102,7 +102,7 @@ async fn paths_and_methods_that_clients_invent_make_no_series() {
 }
 
 #[tokio::test]
-async fn requests_in_work_are_those_that_wait_for_their_answers() {
+async fn requests_in_flight_are_those_without_a_response() {
     let server = Running::start(NetConfig {
         requests_in_work_max: 2,
         ..config()
@@ -124,7 +124,7 @@ async fn requests_in_work_are_those_that_wait_for_their_answers() {
     assert_eq!(server.ask(get("/one-more")).await.status, 503);
     assert_eq!(server.refused("in_work_full"), 1.0);
 
-    // One client goes, one is answered.
+    // One client goes, the other gets its response.
     let [mut answered, gone] = clients;
     drop(gone);
     server
@@ -139,7 +139,7 @@ async fn requests_in_work_are_those_that_wait_for_their_answers() {
 }
 
 #[tokio::test]
-async fn refusals_are_counted_by_reason() {
+async fn rejected_requests_are_counted_by_reason() {
     let server = Running::start(hasty()).await;
     let large = "x".repeat(BODY_BYTES_MAX + 1);
     let mut client = server.connect().await;
@@ -165,8 +165,8 @@ async fn refusals_are_counted_by_reason() {
 }
 
 #[tokio::test]
-async fn bodies_that_find_no_room_are_counted() {
-    // What two bodies of half the size take of it uses the room up.
+async fn bodies_beyond_memory_budget_are_counted() {
+    // The budget holds two bodies of half the size.
     let room_bytes = 2 * BODY_BYTES_UNCOUNTED;
     let server = Running::start(NetConfig {
         body_bytes_max: room_bytes,
@@ -192,7 +192,7 @@ async fn bodies_that_find_no_room_are_counted() {
 }
 
 #[tokio::test]
-async fn connections_are_counted_from_their_opening_to_their_end() {
+async fn open_connections_are_counted() {
     let server = Running::start(NetConfig {
         connections_max: 7,
         ..config()
@@ -217,7 +217,7 @@ async fn connections_are_counted_from_their_opening_to_their_end() {
 }
 
 #[tokio::test]
-async fn connections_tell_why_they_ended() {
+async fn closed_connections_are_counted_by_reason() {
     let server = Running::start(hasty()).await;
     let finished = "GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     let causes = [
@@ -236,14 +236,14 @@ async fn connections_tell_why_they_ended() {
         assert_eq!(server.number(CLOSED, &labels), 0.0, "{reason}");
         let mut client = server.connect().await;
         client.send(sent).await;
-        // One who stays waits for what the server does.
+        // A client that stays waits for the server to close.
         let _stays = (!goes).then_some(client);
         server.number_becomes(CLOSED, &labels, 1.0).await;
     }
 }
 
 #[tokio::test]
-async fn a_shutdown_closes_what_is_idle_and_kills_what_is_not_done() {
+async fn shutdown_closes_idle_connections_and_kills_unfinished_ones() {
     let mut server = Running::start(NetConfig {
         shutdown_timeout: SHORT,
         ..config()
@@ -266,7 +266,7 @@ async fn a_shutdown_closes_what_is_idle_and_kills_what_is_not_done() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_quota_are_counted() {
+async fn rate_limited_requests_are_counted() {
     let limit = RateLimitConfig {
         requests: NonZeroU32::MIN,
         window: Duration::from_secs(3_600),
@@ -285,7 +285,7 @@ async fn requests_beyond_the_quota_are_counted() {
 }
 
 #[tokio::test]
-async fn handshakes_that_fail_are_counted() {
+async fn failed_handshakes_are_counted() {
     let directory = tempfile::tempdir().expect("a directory");
     let (certificate, key) = (
         directory.path().join("server.pem"),
@@ -304,7 +304,7 @@ async fn handshakes_that_fail_are_counted() {
     .await;
     let labels = [("reason", "handshake")];
     assert_eq!(server.number(CLOSED, &labels), 0.0);
-    // One says what is no TLS, the other nothing.
+    // One client sends something other than TLS, the other nothing.
     let mut noise = server.connect().await;
     noise.send([0x16, 0xff, 0xff, 0xff, 0xff, 0xff]).await;
     server.number_becomes(CLOSED, &labels, 1.0).await;

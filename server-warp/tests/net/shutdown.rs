@@ -1,4 +1,4 @@
-//! Stopping, with everything open that a client can leave open.
+//! Tests of the shutdown, with connections in any state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{GUARD, Running, SHORT, Stub, config, get, guarded};
 
-/// A server whose shutdown takes at most this long.
+/// Starts a server with this shutdown time-out.
 async fn server(shutdown_timeout: Duration) -> Running {
     Running::start(NetConfig {
         shutdown_timeout,
@@ -17,7 +17,7 @@ async fn server(shutdown_timeout: Duration) -> Running {
     .await
 }
 
-/// Waits until the server accepts no more: the first thing that a shutdown does.
+/// Waits until the server accepts no more connections, the first step of a shutdown.
 async fn refuses_connections(server: &Running) {
     guarded("connections to be refused", async {
         while TcpStream::connect(server.address).await.is_ok() {
@@ -28,7 +28,7 @@ async fn refuses_connections(server: &Running) {
 }
 
 #[tokio::test]
-async fn a_request_in_work_is_finished() {
+async fn request_in_flight_completes_on_shutdown() {
     let mut server = server(GUARD).await;
     let mut client = server.connect().await;
     client.send(get("/wait")).await;
@@ -45,8 +45,8 @@ async fn a_request_in_work_is_finished() {
 }
 
 #[tokio::test]
-async fn idle_and_silent_connections_are_closed_at_once() {
-    // Both time-outs lie beyond the guard: waiting for one would fail the test.
+async fn shutdown_closes_idle_and_silent_connections_at_once() {
+    // Both time-outs exceed the guard, so that waiting for one would fail the test.
     let mut server = Running::start(NetConfig {
         header_read_timeout: GUARD * 10,
         shutdown_timeout: GUARD * 10,
@@ -64,7 +64,7 @@ async fn idle_and_silent_connections_are_closed_at_once() {
 }
 
 #[tokio::test]
-async fn half_a_header_is_killed_at_the_deadline() {
+async fn shutdown_kills_partial_header_at_the_deadline() {
     let mut server = server(SHORT).await;
     let mut half = server.connect().await;
     half.send("GET / HTTP/1.1\r\nHo").await;
@@ -79,7 +79,7 @@ async fn half_a_header_is_killed_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_stalled_body_is_killed_at_the_deadline() {
+async fn shutdown_kills_stalled_body_at_the_deadline() {
     let mut server = server(SHORT).await;
     let mut client = server.connect().await;
     client
@@ -93,7 +93,7 @@ async fn a_stalled_body_is_killed_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_handler_that_never_ends_is_killed_at_the_deadline() {
+async fn shutdown_kills_endless_handler_at_the_deadline() {
     let mut server = server(SHORT).await;
     let mut client = server.connect().await;
     client.send(get("/never")).await;
@@ -106,7 +106,7 @@ async fn a_handler_that_never_ends_is_killed_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_server_that_shuts_down_is_not_ready() {
+async fn server_is_not_ready_during_shutdown() {
     let mut server = server(GUARD).await;
     let mut client = server.connect().await;
     client.send(get("/wait")).await;
@@ -127,14 +127,15 @@ async fn a_server_that_shuts_down_is_not_ready() {
     assert_eq!(server.stopped().await.connections_killed, 0);
 }
 
-/// Waits until the server has read what was sent before: it accepts and polls connections in order, so that an exchange
-/// on a later connection ends after.
+/// Waits until the server has read all data sent before.
+///
+/// It accepts and polls connections in order, so that an exchange on a later connection ends later.
 async fn half_is_read(server: &Running) {
     assert_eq!(server.ask(get("/")).await.status, 200);
 }
 
 #[tokio::test]
-async fn dropping_the_server_closes_everything() {
+async fn dropped_server_closes_everything() {
     let server = server(GUARD * 10).await;
     let mut client = server.connect().await;
     client.send(get("/never")).await;
@@ -144,7 +145,7 @@ async fn dropping_the_server_closes_everything() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_bound_is_an_error() {
+async fn address_in_use_is_an_error() {
     let server = server(GUARD).await;
     let taken = NetConfig {
         address: server.address,

@@ -1,4 +1,4 @@
-//! Clients that stop half-way.
+//! Tests of clients that stop half-way.
 
 use knowledge_server::net::NetConfig;
 
@@ -19,7 +19,7 @@ async fn assert_still_serving(server: &Running) {
 }
 
 #[tokio::test]
-async fn half_a_header_is_closed() {
+async fn partial_header_is_closed() {
     let server = server_with_short_headers().await;
     let mut client = server.connect().await;
     client.send("GET / HTTP/1.1\r\nHost: te").await;
@@ -28,7 +28,7 @@ async fn half_a_header_is_closed() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_closed() {
+async fn silent_connection_is_closed() {
     let server = server_with_short_headers().await;
     let mut client = server.connect().await;
     assert!(client.closed_silently().await);
@@ -36,7 +36,7 @@ async fn a_silent_connection_is_closed() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_after_its_answer() {
+async fn idle_connection_is_closed_after_its_response() {
     let server = server_with_short_headers().await;
     let mut client = server.connect().await;
     client.send(get("/first")).await;
@@ -45,11 +45,11 @@ async fn an_idle_connection_is_closed_after_its_answer() {
 }
 
 #[tokio::test]
-async fn a_header_that_drips_is_closed() {
+async fn dripping_header_is_closed() {
     let server = server_with_short_headers().await;
     let mut client = server.connect().await;
     client.send("GET / HTTP/1.1\r\n").await;
-    // A byte now and then does not extend the time-out. The writes fail once the server has closed.
+    // An occasional byte does not extend the time-out; writes fail once the server has closed.
     let dripping = async {
         while client.stream.try_write(b"x").is_ok() {
             tokio::time::sleep(SHORT / 10).await;
@@ -59,7 +59,7 @@ async fn a_header_that_drips_is_closed() {
 }
 
 #[tokio::test]
-async fn a_handler_is_not_bound_by_the_time_out_of_the_header() {
+async fn handler_is_not_bound_by_header_timeout() {
     let server = server_with_short_headers().await;
     let mut client = server.connect().await;
     client.send(get("/wait")).await;
@@ -88,7 +88,7 @@ async fn assert_stalled_body_is_refused(mut client: Client) {
 }
 
 #[tokio::test]
-async fn a_stalled_body_is_refused_and_closed() {
+async fn stalled_body_is_rejected_and_closed() {
     let server = server_with_short_bodies().await;
     let mut client = server.connect().await;
     client
@@ -99,7 +99,7 @@ async fn a_stalled_body_is_refused_and_closed() {
 }
 
 #[tokio::test]
-async fn a_stalled_chunked_body_is_refused_and_closed() {
+async fn stalled_chunked_body_is_rejected_and_closed() {
     let server = server_with_short_bodies().await;
     let mut client = server.connect().await;
     client.send(start_chunked("/echo") + "4\r\nhalf\r\n").await;
@@ -107,7 +107,7 @@ async fn a_stalled_chunked_body_is_refused_and_closed() {
 }
 
 #[tokio::test]
-async fn a_request_that_takes_too_long_is_refused_and_its_work_dropped() {
+async fn slow_request_is_rejected_and_its_work_dropped() {
     let server = Running::start(NetConfig {
         request_timeout: SHORT,
         ..config()
@@ -121,13 +121,13 @@ async fn a_request_that_takes_too_long_is_refused_and_its_work_dropped() {
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(server.stub.dropped(), 1);
 
-    // The body had arrived, so that the connection can be used again.
+    // The body was complete, so that the connection can be reused.
     client.send(get("/again")).await;
     assert_eq!(client.answer().await.status, 200);
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_closed() {
+async fn client_that_reads_nothing_is_closed() {
     let mut server = Running::start(NetConfig {
         write_stall_timeout: SHORT,
         ..config()
@@ -138,7 +138,8 @@ async fn a_client_that_reads_nothing_is_closed() {
     guarded("the answer to begin", client.stream.readable())
         .await
         .expect("the answer begins");
-    // The client keeps its end open and reads nothing: only the time-out can end this before the deadline.
+    // The client keeps its end open and reads nothing, so that only the time-out can end this in
+    // time.
     server.stop();
     assert_eq!(server.stopped().await.connections_killed, 0);
     drop(client);

@@ -1,4 +1,4 @@
-//! TLS, with certificates made for each test.
+//! Tests of TLS, with certificates generated for each test.
 
 use std::fs;
 use std::io;
@@ -23,12 +23,12 @@ use tokio_rustls::rustls::{
 
 use crate::support::{Client, GUARD, Running, SHORT, Stub, config, get, guarded};
 
-/// The files of a server's certificate.
+/// The certificate files of a server.
 struct Files {
     directory: TempDir,
 }
 
-/// A certificate as clients know it, and as it stands in files.
+/// A certificate, for clients and as files.
 struct Made {
     certificate: CertificateDer<'static>,
     certificate_pem: String,
@@ -45,7 +45,7 @@ fn make() -> Made {
 }
 
 impl Files {
-    /// The files of a new certificate.
+    /// Creates the files of a new certificate.
     fn new() -> (Self, Made) {
         let directory = tempfile::tempdir().expect("a directory");
         let files = Self { directory };
@@ -62,7 +62,7 @@ impl Files {
         self.directory.path().join("server.key")
     }
 
-    /// Puts another certificate in place.
+    /// Replaces the files by another certificate.
     fn put(&self, made: &Made) {
         fs::write(self.certificate(), &made.certificate_pem).expect("write the certificate");
         private_file::replace(&self.key(), &made.key_pem).expect("write the key");
@@ -72,7 +72,7 @@ impl Files {
         TlsConfig::new(self.certificate(), self.key())
     }
 
-    /// A server with these files that looks at them when it is told to, and not before the test is over.
+    /// Starts a server that reloads these files only on demand.
     async fn serve(&self) -> (Running, Arc<Certificates>) {
         let tls = TlsConfig {
             reload_interval: GUARD * 10,
@@ -85,7 +85,7 @@ impl Files {
         Running::start_with_certificates(net).await
     }
 
-    /// Why a server with these files does not start.
+    /// Returns the error of a server that does not start with these files.
     async fn refusal(&self) -> String {
         let net = NetConfig {
             tls: Some(self.tls()),
@@ -123,7 +123,7 @@ async fn shake_hands(
     guarded("a handshake", connector.connect(name, stream)).await
 }
 
-/// A connection to a server that shows this certificate.
+/// Connects to a server with this certificate.
 async fn connect(server: &Running, trusted: &Made) -> Secure {
     let stream = shake_hands(server.address, trusted, &[&TLS13, &TLS12], &[b"http/1.1"]).await;
     Client::over(stream.expect("the server shows the certificate"))
@@ -135,7 +135,7 @@ async fn ask(client: &mut Secure) -> String {
 }
 
 #[tokio::test]
-async fn requests_are_answered_over_both_versions() {
+async fn requests_succeed_over_both_tls_versions() {
     let (files, made) = Files::new();
     let (server, _) = files.serve().await;
     for (version, expected) in [
@@ -154,7 +154,7 @@ async fn requests_are_answered_over_both_versions() {
 }
 
 #[tokio::test]
-async fn a_client_that_wants_another_protocol_is_refused() {
+async fn client_with_other_alpn_protocol_is_rejected() {
     let (files, made) = Files::new();
     let (server, _) = files.serve().await;
     let error = shake_hands(server.address, &made, &[&TLS13], &[b"h2"])
@@ -167,7 +167,7 @@ async fn a_client_that_wants_another_protocol_is_refused() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_shown_to_new_connections_and_open_ones_go_on() {
+async fn new_certificate_applies_to_new_connections_only() {
     let (files, old) = Files::new();
     let (server, certificates) = files.serve().await;
     let mut open = connect(&server, &old).await;
@@ -187,7 +187,7 @@ async fn a_new_certificate_is_shown_to_new_connections_and_open_ones_go_on() {
 }
 
 #[tokio::test]
-async fn files_are_looked_at_by_themselves() {
+async fn certificate_files_are_polled() {
     let (files, _) = Files::new();
     let tls = TlsConfig {
         reload_interval: SHORT / 10,
@@ -212,11 +212,11 @@ async fn files_are_looked_at_by_themselves() {
 }
 
 #[tokio::test]
-async fn a_broken_pair_leaves_the_old_one_in_force() {
+async fn invalid_pair_keeps_the_old_certificate() {
     let (files, old) = Files::new();
     let (server, certificates) = files.serve().await;
 
-    // A certificate whose key has not followed yet.
+    // The certificate is new, its key is still the old one.
     let new = make();
     fs::write(files.certificate(), &new.certificate_pem).expect("write");
     let error = certificates.reload().expect_err("of two pairs");
@@ -247,7 +247,7 @@ async fn a_broken_pair_leaves_the_old_one_in_force() {
 }
 
 #[tokio::test]
-async fn a_broken_pair_does_not_start() {
+async fn server_does_not_start_with_invalid_pair() {
     let (files, made) = Files::new();
     let (certificate, key) = (files.certificate(), files.key());
     let (shown_certificate, shown_key) = (certificate.display(), key.display());
@@ -256,13 +256,13 @@ async fn a_broken_pair_does_not_start() {
     assert_eq!(
         files.refusal().await,
         format!(
-            "the private key {shown_key} and the certificate {shown_certificate}: they do not belong together"
+            "the private key {shown_key} and the certificate {shown_certificate}: do not match"
         )
     );
     fs::write(&certificate, "nothing").expect("write");
     assert_eq!(
         files.refusal().await,
-        format!("the certificate {shown_certificate}: no PEM with BEGIN CERTIFICATE in it")
+        format!("the certificate {shown_certificate}: no BEGIN CERTIFICATE section")
     );
     fs::remove_file(&certificate).expect("remove");
     assert_eq!(
@@ -274,18 +274,18 @@ async fn a_broken_pair_does_not_start() {
     private_file::replace(&key, &made.certificate_pem).expect("write");
     assert_eq!(
         files.refusal().await,
-        format!("the private key {shown_key}: no PEM with BEGIN PRIVATE KEY in it")
+        format!("the private key {shown_key}: no BEGIN PRIVATE KEY section")
     );
     fs::remove_file(&key).expect("remove");
     assert_eq!(
         files.refusal().await,
-        format!("the private key {shown_key}: there is no such file")
+        format!("the private key {shown_key}: no such file")
     );
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_key_that_others_may_read_does_not_start() {
+async fn server_does_not_start_with_key_readable_by_others() {
     use std::os::unix::fs::PermissionsExt;
 
     let (files, _) = Files::new();
@@ -295,19 +295,19 @@ async fn a_key_that_others_may_read_does_not_start() {
     assert_eq!(
         files.refusal().await,
         format!(
-            "the private key {key} may be read by others than its owner (mode 0644): chmod 600 {key}"
+            "the private key {key} may be read by other users than its owner (mode 0644); run chmod 600 {key}"
         )
     );
 }
 
 #[tokio::test]
-async fn half_a_handshake_is_closed() {
+async fn partial_handshake_is_closed() {
     let (files, made) = Files::new();
     let tls = TlsConfig {
         handshake_timeout: SHORT,
         ..files.tls()
     };
-    // A single connection: what does not end would keep the next client out for ever.
+    // With a single connection, an unfinished handshake would block the next client for ever.
     let server = Running::start(NetConfig {
         tls: Some(tls),
         connections_max: 1,
@@ -324,7 +324,7 @@ async fn half_a_handshake_is_closed() {
 }
 
 #[tokio::test]
-async fn plain_http_is_told_so_and_other_noise_is_closed() {
+async fn plain_http_gets_an_error_and_other_noise_is_closed() {
     let (files, made) = Files::new();
     let (server, _) = files.serve().await;
     let mut plain = server.connect().await;
@@ -334,30 +334,30 @@ async fn plain_http_is_told_so_and_other_noise_is_closed() {
         (answer.status, answer.body.as_str()),
         (400, "This port speaks HTTPS.\n")
     );
-    // The server waits for the client to close first, so that the answer is not overtaken by a reset.
+    // The server waits for the client to close first, so that no reset overtakes the response.
     drop(plain);
 
     let mut noise = server.connect().await;
     noise.send([0x16, 0xff, 0xff, 0xff, 0xff, 0xff]).await;
-    // An alert may come before the end.
+    // An alert may precede the end.
     noise.closed_silently().await;
     let mut client = connect(&server, &made).await;
     assert_eq!(ask(&mut client).await, "GET / test= body=0");
 }
 
 #[tokio::test]
-async fn a_shutdown_finishes_what_is_in_work_and_ends_tls_in_order() {
+async fn shutdown_completes_requests_and_closes_tls_cleanly() {
     let (files, made) = Files::new();
     let (mut server, _) = files.serve().await;
     let mut idle = connect(&server, &made).await;
     assert_eq!(ask(&mut idle).await, "GET / test= body=0");
-    // Has not shaken hands: owed nothing, and not waited for.
+    // Before its handshake, a client is not waited for.
     let mut silent = server.connect().await;
     let mut working = connect(&server, &made).await;
     working.send(get("/wait")).await;
     server.stub.entered(1).await;
     server.stop();
-    // rustls tells an end that was announced (close_notify) from one that is not, which is an error.
+    // rustls reports an end without close_notify as an error.
     assert_eq!(idle.read_end().await.expect("an announced end"), 0);
     assert!(silent.closed_silently().await);
     server.stub.release(1);
@@ -367,7 +367,7 @@ async fn a_shutdown_finishes_what_is_in_work_and_ends_tls_in_order() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_closed() {
+async fn tls_client_that_reads_nothing_is_closed() {
     let (files, made) = Files::new();
     let mut server = Running::start(NetConfig {
         tls: Some(files.tls()),

@@ -1,4 +1,4 @@
-//! The real binary: its settings, its log, and its end.
+//! Tests of the real binary: settings, log and end.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::receiver::{Receiver, attribute};
 use crate::support::{Call, Exposition, GUARD};
 
-/// A running `knowledge serve` that logs JSON.
+/// A running `knowledge serve` with a JSON log.
 pub(crate) struct Serving {
     process: Child,
     lines: mpsc::Receiver<Value>,
@@ -42,7 +42,7 @@ impl Serving {
         }
     }
 
-    /// What follows this in a message of the log.
+    /// Returns the rest of a log message with this beginning.
     pub(crate) fn message(&mut self, beginning: &str) -> String {
         let rest = |line: &Value| {
             let message = line["message"].as_str()?;
@@ -66,11 +66,11 @@ impl Serving {
         rustix::process::kill_process(id, signal).expect("a signal");
     }
 
-    /// SIGTERM; the exit code and all lines of the log.
+    /// Sends SIGTERM; returns the exit code and all lines of the log.
     pub(crate) fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
         self.signal(rustix::process::Signal::TERM);
         let mut lines = std::mem::take(&mut self.read);
-        // Until the process closes its standard error.
+        // Reads until the process closes its standard error.
         while let Ok(line) = self.lines.recv_timeout(GUARD) {
             lines.push(line);
         }
@@ -87,7 +87,7 @@ impl Drop for Serving {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
+async fn settings_enable_metrics_traces_and_identifiers_in_log() {
     let receiver = Receiver::start().await;
     let endpoint = receiver.url().expect("a URL").to_string();
     let directory = tempfile::tempdir().expect("a directory");
@@ -130,7 +130,7 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
         .await
         .expect("it ends");
     assert_eq!(code, Some(0));
-    // The last spans went out with the process.
+    // The process exported the last spans before it ended.
     let spans = receiver.spans();
     assert_eq!(spans[0].name, "GET /v1/orgs/{orgSlug}/custom-roles");
     let access: Vec<&Value> = lines
@@ -144,7 +144,7 @@ async fn its_settings_bring_metrics_traces_and_identifiers_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_to_deliver_nothing_says_so() {
+async fn server_logs_that_deliveries_are_off() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let data_dir = data_dir.to_str().expect("a path in UTF-8");
@@ -156,7 +156,7 @@ async fn a_server_that_is_to_deliver_nothing_says_so() {
             ("KNOWLEDGE_WEBHOOKS__DELIVER", "false"),
         ],
     );
-    serving.message("webhooks.deliver is off");
+    serving.message("webhook delivery is disabled");
     let metrics_url = serving.message("metrics on ");
     serving.message("listening on ");
     let metrics = Call::new(http::Method::GET, "/metrics");
@@ -168,7 +168,7 @@ async fn a_server_that_is_to_deliver_nothing_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_level_of_the_log_changes_while_it_runs() {
+async fn log_level_changes_at_run_time() {
     use rustix::process::Signal;
 
     let directory = tempfile::tempdir().expect("a directory");
@@ -197,11 +197,11 @@ async fn the_level_of_the_log_changes_while_it_runs() {
 
     put("no=such=level");
     serving.signal(Signal::HUP);
-    serving.message("SIGHUP: the log goes on as it is");
+    serving.message("SIGHUP: invalid configuration; log level unchanged");
     ask("/two").await;
     put("info");
     serving.signal(Signal::HUP);
-    serving.message("SIGHUP: the level of the log is read again");
+    serving.message("SIGHUP: log level reloaded");
     ask("/three").await;
 
     let (_, lines) = tokio::task::spawn_blocking(|| serving.terminate())
@@ -219,7 +219,7 @@ async fn the_level_of_the_log_changes_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_variables_of_opentelemetry_are_heard() {
+async fn opentelemetry_variables_apply() {
     let receiver = Receiver::start().await;
     let endpoint = receiver.url().expect("a URL").to_string();
     let directory = tempfile::tempdir().expect("a directory");
@@ -247,7 +247,7 @@ async fn the_variables_of_opentelemetry_are_heard() {
             .await
             .expect("it ends");
         assert_eq!(code, Some(0));
-        // Of the first one alone, also after the second.
+        // Only the first server exports spans.
         assert_eq!(receiver.spans().len(), 1, "disabled: {disabled}");
     }
     let export = &receiver.exports()[0];
@@ -259,7 +259,7 @@ async fn the_variables_of_opentelemetry_are_heard() {
 }
 
 #[test]
-fn a_variable_with_a_password_is_refused_without_its_words() {
+fn variable_with_password_is_rejected_without_revealing_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let data_dir = data_dir.to_str().expect("a path in UTF-8");

@@ -1,4 +1,4 @@
-//! The files that deploy the server say nothing that it does not know.
+//! Tests of the deployment files: they use only settings and commands that exist.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ const UNIT: &str = include_str!("../../../deploy/knowledge.service");
 const DOCKERIGNORE: &str = include_str!("../../../.dockerignore");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 
-/// The values of a key of the unit.
+/// Returns the values of a key of the unit.
 fn of_unit(key: &str) -> Vec<&'static str> {
     let values = UNIT.lines().filter_map(|line| line.split_once('='));
     values
@@ -26,7 +26,7 @@ fn of_unit(key: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// `KNOWLEDGE_…=value`, wherever it stands in a file.
+/// Returns each `KNOWLEDGE_…=value` in a file.
 fn variables(text: &'static str) -> Vec<(&'static str, &'static str)> {
     text.split_ascii_whitespace()
         .map(|word| word.trim_start_matches("Environment="))
@@ -35,7 +35,7 @@ fn variables(text: &'static str) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// The instructions of the image, each on one line.
+/// Returns the instructions of the image with this name, each on one line.
 fn instructions(name: &str) -> Vec<String> {
     let whole = DOCKERFILE.replace("\\\n", " ");
     let lines = whole.lines().filter_map(|line| line.split_once(' '));
@@ -58,7 +58,7 @@ fn assert_known(variables: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_image_sets_what_is_there_to_be_set() {
+fn image_sets_only_existing_settings() {
     let variables = variables(DOCKERFILE);
     assert_eq!(variables.len(), 4, "{variables:?}");
     assert_known(&variables);
@@ -75,7 +75,7 @@ fn the_image_sets_what_is_there_to_be_set() {
 }
 
 #[test]
-fn the_image_runs_commands_that_there_are() {
+fn image_runs_only_existing_commands() {
     let health = instructions("HEALTHCHECK").concat();
     assert!(
         health.ends_with(r#"CMD ["knowledge", "healthcheck"]"#),
@@ -98,7 +98,7 @@ fn the_image_runs_commands_that_there_are() {
 }
 
 #[test]
-fn the_image_is_built_from_all_that_the_workspace_names() {
+fn image_is_built_from_all_workspace_members() {
     let quoted = |line: &str| -> Vec<String> {
         let parts = line.split('"').skip(1).step_by(2);
         parts.map(str::to_owned).collect()
@@ -121,10 +121,10 @@ fn the_image_is_built_from_all_that_the_workspace_names() {
 }
 
 #[test]
-fn the_unit_sets_what_is_there_to_be_set() {
+fn unit_sets_only_existing_settings() {
     let named = variables(UNIT);
     assert_eq!(named.len(), of_unit("Environment").len());
-    // The file is there on the machine where the unit is.
+    // The file exists only on a machine with the unit.
     let variables: Vec<_> = named
         .into_iter()
         .filter(|(name, _)| *name != "KNOWLEDGE_CONFIG")
@@ -133,7 +133,7 @@ fn the_unit_sets_what_is_there_to_be_set() {
 }
 
 #[test]
-fn the_unit_leaves_the_server_its_time_and_its_files() {
+fn unit_allows_the_server_its_time_and_files() {
     let number = |key: &str| -> u64 { of_unit(key).concat().parse().expect("a number") };
     let needed = SHUTDOWN_TIMEOUT_DEFAULT + FLUSH_TIMEOUT_DEFAULT;
     assert!(number("TimeoutStopSec") > needed.as_secs());
@@ -142,9 +142,9 @@ fn the_unit_leaves_the_server_its_time_and_its_files() {
     assert!(number("LimitNOFILE") >= files as u64);
 }
 
-/// With what the unit says, at the places that systemd would give it.
+/// The server gets the unit's settings and systemd's directories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_starts_as_the_unit_says_and_is_found_in_health() {
+async fn server_starts_with_unit_settings_and_is_healthy() {
     let directory = tempfile::tempdir().expect("a directory");
     let root = directory.path().to_str().expect("a path in UTF-8");
     let config = directory.path().join("knowledge.toml");

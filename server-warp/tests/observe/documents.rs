@@ -1,6 +1,6 @@
-//! The operations manual says what the server does.
+//! Tests of the operations manual.
 //!
-//! `UPDATE_REFERENCE=1 cargo test -p knowledge-server --test observe documents` writes its table anew.
+//! `UPDATE_REFERENCE=1 cargo test -p knowledge-server --test observe documents` rewrites its table.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn table() -> String {
 }
 
 #[test]
-fn every_metric_is_listed() {
+fn manual_lists_every_metric() {
     let manual = manual();
     let (before, rest) = manual.split_once(BEGIN).expect("a table");
     let (_, after) = rest.split_once(END).expect("the end of the table");
@@ -52,7 +52,7 @@ fn every_metric_is_listed() {
 }
 
 #[test]
-fn every_metric_that_is_named_exists() {
+fn manual_names_only_existing_metrics() {
     let manual = manual();
     let names = Regex::new(r"\b(knowledge|process)_[a-z_]+\b").expect("a pattern");
     let mut found = 0;
@@ -75,7 +75,7 @@ fn every_metric_that_is_named_exists() {
 }
 
 #[test]
-fn every_setting_that_is_named_exists() {
+fn manual_names_only_existing_settings() {
     let shown = Command::new(env!("CARGO_BIN_EXE_knowledge"))
         .args(["config", "show", "--output", "toml"])
         .output()

@@ -1,4 +1,4 @@
-//! The statistics of the embedded stores.
+//! Tests of the statistics of the embedded stores.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::support::Observed;
 const GROUPS: &str = "knowledge_store_group_commits_count";
 const SYNCS: &str = "knowledge_store_sync_duration_seconds_count";
 
-/// Options of a store whose syncs fail once the switch is on.
+/// Returns options of a store whose syncs fail once the switch is on.
 fn failing<S: Default>(fails: &Arc<AtomicBool>) -> StoreOptions<S> {
     let fails = Arc::clone(fails);
     StoreOptions::default()
@@ -25,7 +25,7 @@ fn failing<S: Default>(fails: &Arc<AtomicBool>) -> StoreOptions<S> {
         })
 }
 
-/// A server over each engine, with the switch that makes its syncs fail.
+/// Starts a server over each engine, with the switch that makes its syncs fail.
 async fn over_each(directory: &tempfile::TempDir) -> Vec<(Observed, Arc<AtomicBool>)> {
     let path = |name| directory.path().join(name);
     let switches = [Arc::default(), Arc::default()];
@@ -35,14 +35,14 @@ async fn over_each(directory: &tempfile::TempDir) -> Vec<(Observed, Arc<AtomicBo
     let mut servers = Vec::new();
     for (store, fails) in stores.into_iter().zip(switches) {
         let metrics = Metrics::new();
-        metrics.show_embedded(&store);
+        metrics.register_embedded(&store);
         servers.push((Observed::start_with(store, &metrics, None).await, fails));
     }
     servers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_groups_and_syncs_are_counted() {
+async fn store_commits_groups_and_syncs_are_counted() {
     let directory = tempfile::tempdir().expect("a directory");
     for (server, _) in over_each(&directory).await {
         assert_counted(server).await;
@@ -84,7 +84,7 @@ async fn assert_counted(server: Observed) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_sync_shows() {
+async fn failed_sync_is_counted() {
     let directory = tempfile::tempdir().expect("a directory");
     for (server, fails) in over_each(&directory).await {
         assert_shown(server, &fails).await;

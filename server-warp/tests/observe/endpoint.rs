@@ -1,15 +1,15 @@
-//! The address at which the metrics are.
+//! Tests of the metrics endpoint.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::Method;
 use knowledge_core::store::MemoryStore;
-use knowledge_store::faults::{FaultPlan, FaultStore};
 use knowledge_server::metrics::{CATALOGUE, Metrics};
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig};
 use knowledge_storage_embedded::Embedded;
 use knowledge_storage_sled::{SledOptions, SledStore};
+use knowledge_store::faults::{FaultPlan, FaultStore};
 
 use crate::support::{Call, Observed};
 
@@ -18,7 +18,7 @@ async fn observed() -> Observed {
 }
 
 #[tokio::test]
-async fn it_answers_as_scrapers_expect() {
+async fn metrics_endpoint_responds_as_scrapers_expect() {
     let server = observed().await;
     let url = server.metrics_url();
     let got = Call::new(Method::GET, "/metrics").send_to(&url).await;
@@ -48,7 +48,7 @@ async fn it_answers_as_scrapers_expect() {
 }
 
 #[tokio::test]
-async fn its_readiness_is_that_of_the_service() {
+async fn metrics_endpoint_reports_readiness_of_the_service() {
     let store = FaultStore::new(Arc::new(MemoryStore::new()), FaultPlan::none());
     let store = Arc::new(store);
     let server = Observed::start(store.clone()).await;
@@ -60,7 +60,7 @@ async fn its_readiness_is_that_of_the_service() {
 }
 
 #[tokio::test]
-async fn the_service_does_not_show_them() {
+async fn public_api_does_not_serve_metrics() {
     let server = observed().await;
     let answer = Call::new(Method::GET, "/metrics")
         .send_to(&server.base_url)
@@ -69,7 +69,7 @@ async fn the_service_does_not_show_them() {
 }
 
 #[tokio::test]
-async fn scrapes_are_not_among_the_requests() {
+async fn scrapes_are_not_counted_as_requests() {
     let server = observed().await;
     let before = server.scrape().await;
     let after = server.scrape().await;
@@ -79,14 +79,14 @@ async fn scrapes_are_not_among_the_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_catalogue_lists_is_there() {
+async fn metrics_of_the_catalogue_are_all_exposed() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = SledOptions::default().cache_bytes(16 << 20);
     let store = SledStore::open(directory.path().join("data"), options).expect("open");
     let store: Arc<dyn Embedded> = Arc::new(store);
     let metrics = Metrics::new();
-    metrics.show_embedded(&store);
-    // Nobody is there to take them: the batches are counted as failed.
+    metrics.register_embedded(&store);
+    // There is no collector, so the batches are counted as failed.
     let config = TelemetryConfig {
         otlp_endpoint: knowledge_server::config::BaseUrl::parse("http://127.0.0.1:1"),
         ..TelemetryConfig::default()
@@ -98,7 +98,7 @@ async fn whatever_the_catalogue_lists_is_there() {
     let found: BTreeSet<String> = server.scrape().await.families.into_keys().collect();
     let mut listed = BTreeSet::new();
     for metric in CATALOGUE {
-        // Elsewhere there is nothing to read them from.
+        // Other systems have no source for these.
         if cfg!(target_os = "linux") || !metric.name.starts_with("process_") {
             listed.insert(metric.name.to_owned());
         }
@@ -108,7 +108,7 @@ async fn whatever_the_catalogue_lists_is_there() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn the_process_is_described() {
+async fn process_metrics_are_exposed() {
     let server = observed().await;
     let numbers = server.scrape().await;
     let value = |name: &str| numbers.value(name, &[]);

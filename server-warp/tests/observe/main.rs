@@ -1,4 +1,4 @@
-//! What an operator sees of a server: its metrics, its traces, its log, and the files that deploy it.
+//! Tests of a server as its operator sees it: metrics, traces, log and deployment files.
 
 #[cfg(unix)]
 mod binary;

@@ -1,4 +1,4 @@
-//! A small OpenTelemetry collector: it takes what is exported to it and keeps it for the test.
+//! A small OpenTelemetry collector, which stores all exports for the test.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// One export, as it came.
+/// One export.
 #[derive(Clone, Debug)]
 pub(crate) struct Export {
     pub(crate) headers: HeaderMap,
     pub(crate) batch: ExportTraceServiceRequest,
 }
 
-/// A running collector. It ends when dropped.
+/// A running collector, which dropping ends.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     scheme: &'static str,
@@ -42,7 +42,7 @@ impl Receiver {
         Self::start_with(None).await
     }
 
-    /// One that is talked to over TLS, where there is an acceptor.
+    /// Starts a collector, over TLS if there is an acceptor.
     pub(crate) async fn start_with(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("an address");
@@ -72,7 +72,7 @@ impl Receiver {
         }
     }
 
-    /// One that takes connections, and never answers.
+    /// Starts a collector that accepts connections and never responds.
     pub(crate) async fn hanging() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("an address");
@@ -101,7 +101,7 @@ impl Receiver {
         self.exports.lock().expect("no test panics in here").clone()
     }
 
-    /// All spans that have come.
+    /// Returns all spans so far.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let exports = self.exports().into_iter();
         let resources = exports.flat_map(|export| export.batch.resource_spans);
@@ -122,7 +122,7 @@ where
 {
     let service = service_fn(move |request| take(request, Arc::clone(&exports)));
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // A client that goes without a word has had its answer.
+    // A client that closes early has had its response.
     let _ = connection.await;
 }
 
@@ -146,7 +146,7 @@ async fn take(
     Ok(Response::new(Full::default()))
 }
 
-/// The value of an attribute as text.
+/// Returns the value of an attribute as text.
 pub(crate) fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     Some(match found.value.as_ref()?.value.as_ref()? {

@@ -1,11 +1,11 @@
-//! The numbers of the service: its routes, its store and its maintenance.
+//! Tests of the service's metrics: routes, store and maintenance.
 
 use std::sync::Arc;
 
 use http::Method;
 use knowledge_core::store::MemoryStore;
-use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_server::metrics::Metrics;
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
 use crate::support::{BULK, Call, Observed};
 
@@ -21,18 +21,18 @@ async fn observed() -> Observed {
     Observed::start(Arc::new(MemoryStore::new())).await
 }
 
-/// A server whose store fails at these rates, once told to.
+/// Starts a server whose store fails at these rates, once told to.
 async fn failing(rates: FaultRates) -> (Observed, Arc<FaultStore>) {
     let plan = FaultPlan::seeded(1, rates);
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
-    store.heal();
+    store.disable_faults();
     let server = Observed::start(store.clone()).await;
-    // Whoever maintains would meet the faults too, and more often than is expected here.
+    // Maintenance would cause faults too, more than the test expects.
     (server, store)
 }
 
 #[tokio::test]
-async fn requests_are_counted_under_the_path_of_their_operation() {
+async fn requests_are_counted_by_path_of_their_operation() {
     let server = observed().await;
     let slug = &server.fixture.orgs[0].slug;
     let calls = [
@@ -72,7 +72,7 @@ async fn requests_are_counted_under_the_path_of_their_operation() {
 }
 
 #[tokio::test]
-async fn identifiers_in_paths_make_no_series() {
+async fn identifiers_in_paths_create_no_series() {
     let server = observed().await;
     server.dashboard().send_to(&server.base_url).await;
     let before = server.scrape().await.series(ANSWERED);
@@ -86,7 +86,7 @@ async fn identifiers_in_paths_make_no_series() {
 }
 
 #[tokio::test]
-async fn replays_are_counted() {
+async fn idempotent_replays_are_counted() {
     let server = observed().await;
     for (sent, replays) in [(1, 0.0), (2, 1.0), (3, 2.0)] {
         let answer = server
@@ -99,7 +99,7 @@ async fn replays_are_counted() {
 }
 
 #[tokio::test]
-async fn calls_of_the_store_are_counted_by_method() {
+async fn store_calls_are_counted_by_method() {
     let server = observed().await;
     let before = server.scrape().await;
     server
@@ -127,22 +127,22 @@ async fn conflicts_and_retries_are_counted() {
     let (server, store) = failing(rates).await;
     let before = server.scrape().await;
     assert_eq!(before.value(RETRIES, &[]), 0.0);
-    store.relapse();
+    store.enable_faults();
     let answer = server
         .bulk("key", "approved")
         .send_to(&server.base_url)
         .await;
     assert_eq!(answer.status, 409);
-    store.heal();
+    store.disable_faults();
     let after = server.scrape().await;
-    // Each attempt but none after the last.
+    // Each attempt except the last is followed by a retry.
     let attempts = f64::from(knowledge_core::store::RETRIES_MAX);
     assert!(after.value(CONFLICTS, &[]) >= attempts);
     assert!(after.value(RETRIES, &[]) >= attempts - 1.0);
 }
 
 #[tokio::test]
-async fn failures_of_the_store_are_counted_by_kind() {
+async fn store_failures_are_counted_by_kind() {
     for (kind, rates) in [
         (
             "full",
@@ -162,7 +162,7 @@ async fn failures_of_the_store_are_counted_by_kind() {
         let (server, store) = failing(rates).await;
         let labels = [("method", "commit"), ("kind", kind)];
         assert_eq!(server.number(ERRORS, &labels).await, 0.0);
-        store.relapse();
+        store.enable_faults();
         let answer = server
             .bulk("key", "approved")
             .send_to(&server.base_url)
@@ -173,7 +173,7 @@ async fn failures_of_the_store_are_counted_by_kind() {
 }
 
 #[tokio::test]
-async fn maintenance_tells_of_its_turns() {
+async fn maintenance_runs_are_counted() {
     let store = Arc::new(FaultStore::new(
         Arc::new(MemoryStore::new()),
         FaultPlan::none(),
@@ -188,7 +188,7 @@ async fn maintenance_tells_of_its_turns() {
         server.number(last, &[]).await > 1.6e9,
         "a time of this century"
     );
-    // What the seed left behind has expired.
+    // Records of the fixture have expired.
     server
         .number_becomes("knowledge_maintenance_swept_total", &[], |swept| {
             swept >= 1.0
@@ -201,7 +201,7 @@ async fn maintenance_tells_of_its_turns() {
 }
 
 #[tokio::test]
-async fn two_servers_in_one_process_count_apart() {
+async fn servers_in_one_process_count_separately() {
     let (one, other) = (observed().await, observed().await);
     one.dashboard().send_to(&one.base_url).await;
     let labels = [("route", DASHBOARD), ("method", "GET"), ("status", "200")];

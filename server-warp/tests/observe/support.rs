@@ -1,4 +1,4 @@
-//! A whole server whose numbers are served beside it.
+//! A whole server with its metrics endpoint.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use http::Method;
 use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
-use knowledge_testing::fixture::{self, Fixture};
 use knowledge_server::app::App;
 use knowledge_server::metrics::{self, Endpoint, Metrics};
 use knowledge_server::net::NetConfig;
 use knowledge_server::system::{OsRandomness, SystemClock, system_env};
 use knowledge_server::telemetry::Telemetry;
+use knowledge_testing::fixture::{self, Fixture};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -30,10 +30,10 @@ mod exposition;
 pub(crate) use self::client::{Call, GUARD};
 pub(crate) use self::exposition::Exposition;
 
-/// The template of the bulk update.
+/// The path template of the bulk update.
 pub(crate) const BULK: &str = "/v1/memories/bulk";
 
-/// Waits until something holds.
+/// Waits until a condition is true.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let waited = tokio::time::timeout(GUARD, async {
         while !holds().await {
@@ -45,7 +45,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl 
         .unwrap_or_else(|_| panic!("waited too long for {what}"));
 }
 
-/// A running server over a store that the test has in its hands.
+/// A running server over a store that the test controls.
 pub(crate) struct Observed {
     pub(crate) base_url: String,
     pub(crate) fixture: Fixture,
@@ -59,7 +59,7 @@ impl Observed {
         Self::start_with(store, &Metrics::new(), None).await
     }
 
-    /// Seeds one organisation, then serves, with these metrics and traces.
+    /// Creates one organisation, then serves, with these metrics and traces.
     pub(crate) async fn start_with(
         store: Arc<dyn Store>,
         metrics: &Arc<Metrics>,
@@ -85,12 +85,12 @@ impl Observed {
             address: "127.0.0.1:0".parse().expect("an address"),
             ..NetConfig::default()
         };
-        let mut app = App::bind_measured(service, net, Arc::clone(metrics))
+        let mut app = App::bind_with_metrics(service, net, Arc::clone(metrics))
             .await
             .expect("bind")
             .maintain_every(Duration::from_millis(20));
         if let Some(telemetry) = telemetry {
-            app = app.traced_by(telemetry.requests());
+            app = app.with_tracer(telemetry.requests());
         }
         let address = "127.0.0.1:0".parse().expect("an address");
         let endpoint = metrics::serve(address, Arc::clone(metrics), app.service().clone())
@@ -117,12 +117,12 @@ impl Observed {
         (&mut self.task).await.expect("the server does not panic");
     }
 
-    /// The address at which the metrics are.
+    /// Returns the URL of the metrics endpoint.
     pub(crate) fn metrics_url(&self) -> String {
         format!("http://{}", self.endpoint.local_addr())
     }
 
-    /// Everything, as a scraper gets it.
+    /// Returns all metrics, as a scraper gets them.
     pub(crate) async fn scrape(&self) -> Exposition {
         let call = Call::new(Method::GET, "/metrics");
         let answer = call.send_to(&self.metrics_url()).await;
@@ -143,7 +143,7 @@ impl Observed {
         until(name, async || is_so(self.number(name, labels).await)).await;
     }
 
-    /// A bulk update of one memory that its caller may make.
+    /// Returns a bulk update of one memory that its caller may change.
     pub(crate) fn bulk(&self, key: &str, status: &str) -> Call {
         let org = &self.fixture.orgs[0];
         let body = json!({
@@ -156,7 +156,7 @@ impl Observed {
             .json(&body)
     }
 
-    /// The dashboard of the workspace that has everything.
+    /// Returns a request for the dashboard of the main workspace.
     pub(crate) fn dashboard(&self) -> Call {
         let org = &self.fixture.orgs[0];
         let path = format!("/v1/workspaces/{}/dashboard-summary", org.main.id);

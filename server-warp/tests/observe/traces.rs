@@ -1,4 +1,4 @@
-//! What a collector gets, and what becomes of it where the collector does not answer.
+//! Tests of exported traces, and of collectors that do not respond.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,12 +8,10 @@ use http::Method;
 use knowledge_core::access::Credential;
 use knowledge_core::model::{DeliveryStatus, EventType, NewWebhook};
 use knowledge_core::service::{
-    Attempt, DeliveryAnswer, DeliveryRequest, DeliverySender, Endpoint, KnowledgeService, Options,
-    SealingKey,
+    Attempt, DeliveryRequest, DeliveryResponse, DeliverySender, Endpoint, KnowledgeService,
+    Options, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
-use knowledge_testing::fixture;
 use knowledge_server::app::App;
 use knowledge_server::deliveries::Deliveries;
 use knowledge_server::metrics::Metrics;
@@ -21,6 +19,8 @@ use knowledge_server::net::NetConfig;
 use knowledge_server::private_file;
 use knowledge_server::system::system_env;
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig, TelemetryError};
+use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
+use knowledge_testing::fixture;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
@@ -36,13 +36,13 @@ const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
 const EXPORTS: &str = "knowledge_trace_exports_total";
 
-/// Longer than any test may take: what waits for it hangs.
+/// A time beyond the end of any test.
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 
 fn config(receiver: &Receiver) -> TelemetryConfig {
     TelemetryConfig {
         otlp_endpoint: receiver.url(),
-        // The shutdown sends what there is.
+        // Only the shutdown exports.
         export_interval: FOR_EVER,
         ..TelemetryConfig::default()
     }
@@ -77,14 +77,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The spans of requests, which are those of a server.
+/// Returns the spans of requests, whose kind is server.
 fn requests(spans: &[Span]) -> Vec<&Span> {
     let is_request = |span: &&Span| span.kind == SpanKind::Server as i32;
     spans.iter().filter(is_request).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_and_what_the_store_did_for_it_are_spans_of_the_callers_trace() {
+async fn request_and_its_store_calls_are_spans_of_the_callers_trace() {
     let receiver = Receiver::start().await;
     let traced = Traced::over_memory(&config(&receiver)).await;
     let base_url = traced.server.base_url.clone();
@@ -146,7 +146,7 @@ async fn a_request_and_what_the_store_did_for_it_are_spans_of_the_callers_trace(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queries_are_left_out_and_unknown_paths_have_no_route() {
+async fn spans_omit_queries_and_unknown_paths_have_no_route() {
     let receiver = Receiver::start().await;
     let traced = Traced::over_memory(&config(&receiver)).await;
     let base_url = traced.server.base_url.clone();
@@ -171,17 +171,17 @@ async fn queries_are_left_out_and_unknown_paths_have_no_route() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fails_is_marked() {
+async fn failed_spans_are_marked() {
     let rates = FaultRates {
         unavailable: 1.0,
         ..FaultRates::default()
     };
     let plan = FaultPlan::seeded(1, rates);
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan));
-    store.heal();
+    store.disable_faults();
     let receiver = Receiver::start().await;
     let traced = Traced::start(&config(&receiver), store.clone()).await;
-    store.relapse();
+    store.enable_faults();
     let call = traced.server.bulk("key", "approved");
     assert_eq!(call.send_to(&traced.server.base_url).await.status, 503);
     traced.stop().await;
@@ -200,7 +200,7 @@ async fn what_fails_is_marked() {
     assert!(is_marked("store.commit", "unavailable"), "{spans:#?}");
 }
 
-/// Answers every delivery with this status.
+/// A sender that responds to each delivery with this status.
 struct Answering(u16);
 
 #[async_trait::async_trait]
@@ -208,7 +208,7 @@ impl DeliverySender for Answering {
     async fn send(&self, _: &DeliveryRequest) -> Attempt {
         Attempt {
             duration: Duration::from_millis(1),
-            outcome: Ok(DeliveryAnswer {
+            outcome: Ok(DeliveryResponse {
                 status: self.0,
                 retry_after: None,
             }),
@@ -216,7 +216,7 @@ impl DeliverySender for Answering {
     }
 }
 
-/// Has one delivery made to an endpoint that answers so, and returns its identifier.
+/// Makes one delivery to an endpoint with this response, and returns its identifier.
 async fn deliver(telemetry: &Telemetry, status: u16) -> String {
     let store = telemetry.trace_store(Arc::new(MemoryStore::new()));
     let options = Options::new(SealingKey::new([7; 32]));
@@ -246,7 +246,7 @@ async fn deliver(telemetry: &Telemetry, status: u16) -> String {
     let app = App::bind(service.clone(), net)
         .await
         .expect("bind")
-        .deliver_with(deliveries.traced_by(telemetry.deliveries()));
+        .deliver_with(deliveries.with_tracer(telemetry.deliveries()));
     app.run(until("the ping to be made", async || {
         let ping = service.delivery(&owner, endpoint, ping.id).await;
         ping.expect("the ping").status != DeliveryStatus::Pending
@@ -256,7 +256,7 @@ async fn deliver(telemetry: &Telemetry, status: u16) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delivery_is_a_trace_without_the_path_of_its_endpoint() {
+async fn delivery_is_a_trace_without_the_path_of_its_endpoint() {
     for (status, error) in [(204, None), (302, Some("302"))] {
         let receiver = Receiver::start().await;
         let telemetry = Telemetry::start(&config(&receiver), &Metrics::new())
@@ -291,7 +291,7 @@ async fn a_delivery_is_a_trace_without_the_path_of_its_endpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_sampled_is_not_sent() {
+async fn unsampled_spans_are_not_exported() {
     let receiver = Receiver::start().await;
     let none = TelemetryConfig {
         sample_ratio: 0.0,
@@ -306,7 +306,7 @@ async fn what_is_not_sampled_is_not_sent() {
     traced.stop().await;
     assert_eq!(receiver.spans().len(), 0);
 
-    // The caller has decided it, whatever the share.
+    // The caller's decision overrides the sampling ratio.
     for (config, flag, expected) in [(&none, "01", 1), (&config(&receiver), "00", 1)] {
         let traced = Traced::over_memory(config).await;
         let parent = format!("00-{TRACE_ID}-{PARENT_ID}-{flag}");
@@ -318,7 +318,7 @@ async fn what_is_not_sampled_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_that_hangs_delays_neither_requests_nor_the_shutdown() {
+async fn hanging_collector_delays_neither_requests_nor_shutdown() {
     let receiver = Receiver::hanging().await;
     let traced = Traced::over_memory(&TelemetryConfig {
         queue_spans_max: 8,
@@ -328,7 +328,7 @@ async fn a_collector_that_hangs_delays_neither_requests_nor_the_shutdown() {
         ..config(&receiver)
     })
     .await;
-    // Many times what the queue holds.
+    // Far more than the queue holds.
     for _ in 0..50 {
         let answer = traced
             .server
@@ -341,7 +341,7 @@ async fn a_collector_that_hangs_delays_neither_requests_nor_the_shutdown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn batches_are_counted_by_what_became_of_them() {
+async fn exported_batches_are_counted_by_outcome() {
     let receiver = Receiver::start().await;
     let address = receiver.url();
     let often = TelemetryConfig {
@@ -381,7 +381,7 @@ async fn batches_are_counted_by_what_became_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_is_talked_to_over_tls_and_with_the_headers_of_a_file() {
+async fn collector_is_reached_over_tls_with_headers_of_a_file() {
     let signed =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).expect("a key");
@@ -422,7 +422,7 @@ async fn a_collector_is_talked_to_over_tls_and_with_the_headers_of_a_file() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_an_error() {
+async fn unusable_telemetry_settings_are_errors() {
     let metrics = Metrics::new();
     let directory = tempfile::tempdir().expect("a directory");
     let empty = directory.path().join("empty.pem");

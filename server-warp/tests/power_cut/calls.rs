@@ -24,14 +24,14 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Those of a memory that was just added.
+    /// The labels of a newly added memory.
     pub(crate) const NEW: Self = Self {
         audience: "workspace:main",
         sensitivity: "internal",
         review: "pending",
     };
 
-    /// Any but these.
+    /// Returns labels other than these.
     pub(crate) fn other_than(before: Self, rng: &mut fastrand::Rng) -> Self {
         let mut pick = |names: &[&'static str]| *rng.choice(names).expect("not empty");
         loop {
@@ -46,7 +46,7 @@ impl Labels {
         }
     }
 
-    /// Those of a memory in an answer.
+    /// Reads the labels of a memory in a response.
     pub(crate) fn read(memory: &Value) -> Self {
         let name = |field: &str, names: &[&'static str]| {
             let found = memory[field].as_str();
@@ -61,7 +61,7 @@ impl Labels {
     }
 }
 
-/// A memory to add. Its content follows from its title, which no other has.
+/// A memory to add, whose content follows from its unique title.
 #[derive(Clone, Debug)]
 pub(crate) struct Added {
     pub(crate) title: String,
@@ -69,7 +69,7 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    /// Text that does not compress.
+    /// Returns text that does not compress.
     pub(crate) fn content(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.title.hash(&mut hasher);
@@ -83,11 +83,11 @@ impl Added {
 /// A call that changes something.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// A bulk update. At least one of its memories had other labels.
+    /// A bulk update that changes the labels of at least one memory.
     Relabel(Relabel),
-    /// One memory.
+    /// The creation of one memory.
     Create(Added),
-    /// A batch of memories.
+    /// The ingestion of a batch of memories.
     Ingest(Vec<Added>),
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Relabel {
     pub(crate) labels: Labels,
 }
 
-/// An organisation, as its owner calls the server that serves it.
+/// An organisation, as its owner calls its server.
 #[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) token: String,
@@ -108,7 +108,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// The owner with this token. Adds a source.
+    /// Creates the owner with this token, and adds a source.
     pub(crate) async fn enter(base_url: &str, token: String) -> Self {
         let mut owner = Self {
             token,
@@ -125,11 +125,13 @@ impl Owner {
         owner
     }
 
-    /// Makes the change. Returns the answer, or nothing if there was none or if the server failed: the outcome of the
-    /// call is unknown then.
+    /// Makes the change.
+    ///
+    /// Returns the response, or `None` if there was none or the server failed, so that the outcome
+    /// is unknown.
     ///
     /// # Panics
-    /// The call is refused, or something in it is.
+    /// The call or a part of it is rejected.
     pub(crate) async fn make(&self, base_url: &str, change: &Change) -> Option<Answer> {
         let place = |name: &str| format!("/v1/workspaces/{}/{name}", self.workspace);
         let call = match change {
@@ -174,19 +176,19 @@ impl Owner {
     /// Makes a bulk update.
     ///
     /// # Panics
-    /// It is not done.
+    /// The update fails.
     pub(crate) async fn relabel(&self, base_url: &str, relabel: &Relabel) -> Answer {
         let change = Change::Relabel(relabel.clone());
         let answer = self.make(base_url, &change).await;
         answer.unwrap_or_else(|| panic!("the server fails: {relabel:?}"))
     }
 
-    /// One memory, with its content.
+    /// Returns one memory, with its content.
     pub(crate) async fn memory(&self, base_url: &str, id: &str) -> Value {
         self.read(base_url, &format!("/v1/memories/{id}")).await
     }
 
-    /// All memories, by their identifiers.
+    /// Returns all memories, by their identifiers.
     pub(crate) async fn memories(&self, base_url: &str) -> BTreeMap<String, Value> {
         let list = format!(
             "/v1/workspaces/{}/memories?limit={PAGE_ITEMS}",
@@ -218,7 +220,7 @@ impl Owner {
     }
 }
 
-/// A text in an answer.
+/// Returns a string of a response.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }

@@ -1,4 +1,4 @@
-//! A file system in a file, whose power can be cut.
+//! A file system in a file, with a power switch.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Size of the file system. The file is sparse: it takes what is written to it.
+/// Size of the file system. The file is sparse, so it occupies only the written part.
 const SIZE_BYTES: u64 = 512 * 1024 * 1024;
 /// Time that an unmount may wait for a process that was just killed.
 const BUSY_MAX: Duration = Duration::from_secs(10);
@@ -17,8 +17,11 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 /// The directories of programs that a search path may lack.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
-/// Cuts the power: the request `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`, after which nothing that was not
-/// synced reaches the image. Every Debian has Perl, and this workspace forbids the `unsafe` that an ioctl is in Rust.
+/// The program that cuts the power.
+///
+/// The request `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` keeps all unsynced data off
+/// the image. Every Debian has Perl, and this workspace forbids the `unsafe` that an ioctl is in
+/// Rust.
 const CUT: &str = r#"
     open(my $root, "<", $ARGV[0]) or die "cannot open $ARGV[0]: $!\n";
     $| = 1;
@@ -35,10 +38,10 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Makes and mounts the file system.
+    /// Creates and mounts the file system.
     ///
     /// # Errors
-    /// Names the program that failed, and repeats its words.
+    /// Names the program that failed, and repeats its output.
     pub(crate) fn new() -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let disk = Self { directory };
@@ -54,7 +57,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The directory under which it is mounted.
+    /// Returns the directory of the mount.
     pub(crate) fn root(&self) -> PathBuf {
         self.directory.path().join("root")
     }
@@ -90,7 +93,7 @@ impl Disk {
         self.mount()
     }
 
-    /// Prepares a power cut, so that nothing delays it at its moment.
+    /// Prepares a power cut, so that nothing delays it.
     ///
     /// # Errors
     /// The program that cuts cannot be started, or cannot open the file system.
@@ -101,7 +104,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // After a failure something may still have it open: it is then unmounted as soon as that ends.
+        // After a failure the file system may still be in use; it is then unmounted once that ends.
         if self.is_mounted() && self.unmount().is_err() {
             let _ = run(program("umount").arg("--lazy").arg(self.root()));
         }
@@ -145,7 +148,7 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Cuts the power. From here on the disk refuses everything, and what was not synced is lost.
+    /// Cuts the power: from here on the disk fails, and unsynced data is lost.
     ///
     /// # Errors
     /// The file system cannot be shut down.
@@ -172,7 +175,7 @@ impl Drop for Switch {
     }
 }
 
-/// A command of a system program.
+/// Returns a command that runs a system program.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -184,7 +187,7 @@ pub(crate) fn program(name: &str) -> Command {
 /// Runs a command to its end.
 ///
 /// # Errors
-/// It cannot be started, or does not succeed.
+/// It cannot be started, or fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output();

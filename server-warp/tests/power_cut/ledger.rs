@@ -1,4 +1,4 @@
-//! The state expected after a power cut, compared with the one found.
+//! Comparison of the state after a power cut with the acknowledged calls.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use serde_json::Value;
 use crate::calls::{Added, Change, Labels, Owner, Relabel, text};
 use crate::client::Answer;
 
-/// Calls under way at once while a server is asked what it has.
+/// Maximum number of concurrent calls during a comparison.
 const CHECKS_AT_ONCE: usize = 8;
-/// Memories of earlier rounds whose content is read again after each cut. Opening compares every entry with its
-/// checksum anyway.
+/// Number of memories of earlier rounds whose content is read again after each cut.
+///
+/// Opening compares each entry with its checksum anyway.
 const EARLIER_READ: usize = 100;
 
-/// A memory that has to be there.
+/// A memory that must exist.
 struct Known {
     added: Added,
     labels: Labels,
@@ -24,16 +25,16 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct Ledger {
     memories: BTreeMap<String, Known>,
-    /// Every acknowledged bulk update, with its answer.
+    /// All acknowledged bulk updates, with their responses.
     relabels: Vec<(Relabel, Value)>,
-    /// Memories whose content was not read since they were acknowledged.
+    /// Memories whose content has not been read since they were acknowledged.
     unread: Vec<String>,
-    /// Calls that may have been carried out or not.
+    /// Calls of unknown outcome.
     unanswered: Vec<Change>,
 }
 
 impl Ledger {
-    /// The memories with their labels, in disjoint parts of the same size for so many clients.
+    /// Splits the memories with their labels into disjoint parts of the same size, one per client.
     pub(crate) fn parts(&self, clients: usize) -> Vec<Vec<(String, Labels)>> {
         let labels: Vec<_> = self
             .memories
@@ -48,7 +49,7 @@ impl Ledger {
             .collect()
     }
 
-    /// Notes a call that was answered.
+    /// Records a call with its response.
     pub(crate) fn note_answered(&mut self, change: Change, answer: &Answer) {
         let body = answer.json();
         match change {
@@ -64,7 +65,7 @@ impl Ledger {
         }
     }
 
-    /// Notes a call whose answer was lost.
+    /// Records a call without a response.
     pub(crate) fn note_unanswered(&mut self, change: Change) {
         self.unanswered.push(change);
     }
@@ -84,11 +85,12 @@ impl Ledger {
         assert!(earlier.is_none(), "an identifier was given twice");
     }
 
-    /// Asks a server for everything that was acknowledged, and finds out what became of the calls without an answer.
-    /// Returns what was found, for the report.
+    /// Compares a server with the acknowledged calls, and resolves those of unknown outcome.
+    ///
+    /// Returns the findings, for the report.
     ///
     /// # Panics
-    /// Something is missing, half there, or there without having been asked for.
+    /// Something is missing, stored in part, or stored without a call.
     pub(crate) async fn compare(
         &mut self,
         owner: &Owner,
@@ -126,7 +128,7 @@ impl Ledger {
         )
     }
 
-    /// Looks for the labels of a bulk update whose answer was lost: all of its memories have them, or none.
+    /// Resolves a bulk update of unknown outcome: all of its memories have its labels, or none.
     fn settle_relabel(&mut self, relabel: &Relabel, found: &BTreeMap<String, Value>) -> bool {
         let labels = |id: &String| found.get(id).map(Labels::read);
         let is_there = relabel
@@ -138,7 +140,7 @@ impl Ledger {
                 self.known(id).labels = relabel.labels;
             }
         }
-        // Otherwise nothing of it may be there: the comparison of the lists shows that.
+        // If none has them, the comparison of the lists detects any other difference.
         is_there
     }
 
@@ -147,7 +149,7 @@ impl Ledger {
         known.expect("only what is known is relabelled")
     }
 
-    /// Looks for memories whose acknowledgement was lost: all of them are there, or none.
+    /// Resolves added memories of unknown outcome: all of them exist, or none.
     fn settle_added(&mut self, batch: Vec<Added>, found: &BTreeMap<String, Value>) -> bool {
         let title = |memory: &Value| memory["title"].as_str().map(str::to_owned);
         let by_title: BTreeMap<_, _> = found
@@ -186,7 +188,7 @@ impl Ledger {
         }
     }
 
-    /// Sends every acknowledged bulk update again.
+    /// Sends each acknowledged bulk update again.
     async fn replay(&self, owner: &Owner, base_url: &str) {
         let replays = self.relabels.iter().map(async |(relabel, answer)| {
             let replay = owner.relabel(base_url, relabel).await;
@@ -201,7 +203,7 @@ impl Ledger {
             .await;
     }
 
-    /// Reads what was added since the last time, and some of what was there before.
+    /// Reads the memories added since the last time, and some earlier ones.
     async fn read_contents(&mut self, owner: &Owner, base_url: &str, rng: &mut fastrand::Rng) {
         let mut wanted = std::mem::take(&mut self.unread);
         let earlier = rng.choose_multiple(self.memories.keys(), EARLIER_READ);
@@ -222,7 +224,7 @@ impl Ledger {
     }
 }
 
-/// True if the answer is a stored one, by its header and its body.
+/// Returns true if the response is a replay, by its header and its body.
 fn is_replay(answer: &Answer) -> bool {
     let is_replay = answer.headers.contains_key("idempotent-replayed");
     if is_replay {

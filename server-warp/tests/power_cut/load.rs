@@ -1,4 +1,4 @@
-//! Clients that make one call after the other, until the server fails or they are told to stop.
+//! Clients that make one call after another, until the server fails or they are told to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,17 +12,17 @@ use crate::ledger::Ledger;
 
 /// Content of a small memory, in bytes.
 pub(crate) const SMALL: usize = 200;
-/// The largest content there may be.
+/// Content of the largest possible memory, in bytes.
 const LARGE: usize = 32 * 1024;
 
 /// The calls of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// Bulk updates of so many memories.
+    /// Bulk updates of this many memories.
     Relabel(usize),
     /// Single memories with the largest content.
     CreateLarge,
-    /// Batches of so many memories with contents of so many bytes.
+    /// Batches of this many memories, with contents of this many bytes.
     Ingest(usize, usize),
 }
 
@@ -30,7 +30,7 @@ impl Traffic {
     pub(crate) const INGEST_LARGE: Self = Self::Ingest(25, LARGE);
     pub(crate) const INGEST_SMALL: Self = Self::Ingest(100, SMALL);
 
-    /// Clients at once.
+    /// Returns the number of concurrent clients.
     fn clients(self) -> usize {
         match self {
             Self::Relabel(1_000..) | Self::INGEST_LARGE => 2,
@@ -38,7 +38,7 @@ impl Traffic {
         }
     }
 
-    /// The fewest and the most calls that are acknowledged before the power is cut.
+    /// Returns the bounds of the number of acknowledged calls before a cut.
     fn acknowledged(self) -> (usize, usize) {
         match self {
             Self::Relabel(1_000..) | Self::Ingest(..) => (2, 10),
@@ -47,21 +47,21 @@ impl Traffic {
         }
     }
 
-    /// A random number of acknowledged calls to wait for.
+    /// Draws the number of acknowledged calls to wait for.
     pub(crate) fn pick_acknowledged(self, rng: &mut fastrand::Rng) -> usize {
         let (min, max) = self.acknowledged();
         rng.usize(min..=max)
     }
 }
 
-/// Clients at work.
+/// The running clients.
 pub(crate) struct Load {
     acknowledged: Arc<Semaphore>,
     is_over: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Outcome>>,
 }
 
-/// The answers that a client saw.
+/// The responses that a client got.
 struct Outcome {
     answered: Vec<(Change, Answer)>,
     unanswered: Option<Change>,
@@ -95,14 +95,14 @@ impl Load {
         }
     }
 
-    /// Waits until so many calls are acknowledged. The clients go on meanwhile.
+    /// Waits until this many calls are acknowledged; the clients continue meanwhile.
     pub(crate) async fn acknowledged(&self, count: usize) {
         let count = u32::try_from(count).expect("not many");
         let waited = tokio::time::timeout(GUARD, self.acknowledged.acquire_many(count)).await;
         drop(waited.expect("the server answers"));
     }
 
-    /// Lets every client finish its call, and notes all calls. Returns the number of acknowledged ones.
+    /// Lets each client finish its call, records all calls and returns the number acknowledged.
     pub(crate) async fn end(self, ledger: &mut Ledger) -> usize {
         self.is_over.store(true, Ordering::Relaxed);
         let mut acknowledged = 0;
@@ -179,7 +179,7 @@ impl Client {
     }
 }
 
-/// Memories to add.
+/// Returns memories to add.
 pub(crate) fn new_memories(
     count: usize,
     content_bytes: usize,

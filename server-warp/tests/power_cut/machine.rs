@@ -1,24 +1,27 @@
-//! The machine: whether a power cut is possible on it, and a part of it that cleans itself up.
+//! The machine: a check that it allows power cuts, and a mount namespace that cleans itself up.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use crate::disk::{Disk, program, run};
 
-/// Set to 1, it skips the test.
+/// Variable that, set to 1, skips the test.
 pub(crate) const SKIP: &str = "KNOWLEDGE_POWER_CUT_SKIP";
-/// Set inside the mount namespace.
+/// Variable that is set inside the mount namespace.
 const INSIDE: &str = "KNOWLEDGE_POWER_CUT_INSIDE";
-/// Before a command: it is killed when the thread that started it ends. A process that lives on keeps its mounts.
+/// Prefix of a command that kills it together with the thread that started it.
+///
+/// A process that lives on keeps its mounts.
 pub(crate) const BOUND: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
 /// Requirements of the test.
 const NEEDED: &str = "root, loop devices, mkfs.ext4, mount, unshare, setpriv and perl";
 
-/// Runs the test of this name in a mount namespace of its own: what it mounts disappears with it, however it ends. The
-/// test calls this first, and goes on if it returns true.
+/// Runs the test of this name in its own mount namespace, which removes all mounts at its end.
+///
+/// The test calls this first, and continues if it returns true.
 ///
 /// # Panics
-/// The test fails, or cannot run although `CI` is set and nothing allows to skip it.
+/// The test fails, or cannot run although `CI` is set and the skip variable is not.
 pub(crate) fn enter_namespace(test: &str, rounds: usize) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -42,13 +45,13 @@ pub(crate) fn enter_namespace(test: &str, rounds: usize) -> bool {
     false
 }
 
-/// Says so past the test harness, which shows the output of failed tests only.
+/// Reports past the test harness, which shows the output of failed tests only.
 fn skip(test: &str, rounds: usize, reason: &str) {
     let line = format!("\nskipped: 1 test, {test} ({rounds} power cuts): {reason}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Tries a power cut.
+/// Attempts a power cut.
 fn obstacle() -> Result<(), String> {
     run(program("unshare")
         .args(["--mount", "--"])
@@ -89,7 +92,7 @@ fn show(lines: impl Read) {
     }
 }
 
-/// A variable of the environment as a number.
+/// Returns a variable of the environment as a number.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
     let number = value.parse();

@@ -1,8 +1,9 @@
 //! Acknowledged calls survive power cuts under the real server.
 //!
-//! The server works on an ext4 file system in an image file, which is shut down without flushing its log: what was not
-//! synced is lost, as when the power fails. Then the server process is killed, the image mounted again and the server
-//! started again. Each round is one cut. A store goes through several: the second finds what the first left half synced.
+//! The server works on an ext4 file system in an image file, which is shut down without flushing
+//! its log: unsynced data is lost, as when the power fails. Then the server process is killed, the
+//! image mounted again and the server started again. Each round is one cut. A store goes through
+//! several, so that each finds the half-synced data of the previous one.
 //!
 //! | variable | meaning |
 //! | --- | --- |
@@ -32,7 +33,7 @@ use self::load::Traffic;
 use self::program::{Engine, argument};
 use self::site::{Site, Workload};
 
-/// Every engine that the server embeds.
+/// All engines that the server embeds.
 const ENGINES: &[Engine] = &[
     Engine {
         name: "sled",
@@ -45,12 +46,13 @@ const ENGINES: &[Engine] = &[
 ];
 
 const ROUNDS: usize = 40;
-/// Series of rounds at once, at least; each engine has one or more.
+/// Minimum number of concurrent series of rounds; each engine has at least one.
 const SERIES_MIN: usize = 2;
-/// Power cuts that a store goes through. No divisor of the number of workloads, so that each comes first, second and last.
+/// Power cuts that a store goes through. No divisor of the number of workloads, so that each comes
+/// first, second and last.
 const CUTS_PER_STORE: usize = 5;
 
-/// The rounds of a series take turns.
+/// The workloads, in the order of the rounds.
 const WORKLOADS: &[Workload] = &[
     Workload::Calls(Traffic::Relabel(20)),
     Workload::Calls(Traffic::CreateLarge),
@@ -92,7 +94,7 @@ fn acknowledged_calls_survive_power_cuts() {
     assert_eq!(failed, 0, "rounds that failed, of {rounds}; seed {seed}");
 }
 
-/// Rounds one after the other, of one engine.
+/// Consecutive rounds of one engine.
 struct Series {
     number: usize,
     engine: &'static Engine,
@@ -109,7 +111,7 @@ impl Series {
             .expect("a runtime");
         let (mut store, mut cuts, mut failed) = (None, 0, 0);
         for round in 0..self.rounds {
-            // The time that a round takes must not decide what the next one draws.
+            // The duration of a round must not influence the draws of the next.
             let mut rng = self.rng.fork();
             let offset = self.number * WORKLOADS.len() / SERIES_MIN;
             let workload = WORKLOADS[(round + offset) % WORKLOADS.len()];
@@ -140,7 +142,7 @@ impl Series {
                     let message = message.map_or("see above", String::as_str);
                     println!("{line}: FAILED: {message}; {ms} ms");
                     failed += 1;
-                    // What was lost once would be missing in every further round.
+                    // Data that was lost once would be missing in each further round.
                     (store, cuts) = (None, 0);
                 }
             }

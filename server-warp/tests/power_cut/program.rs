@@ -1,4 +1,4 @@
-//! The real binary over one store: as a server, and as the commands beside it.
+//! The real binary over one store: the server and the other commands.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -14,13 +14,13 @@ use crate::machine::BOUND;
 
 /// A storage engine under test.
 pub(crate) struct Engine {
-    /// Its name in the report.
+    /// Name in the report.
     pub(crate) name: &'static str,
-    /// The argument that names a store of this engine in a directory.
+    /// Returns the argument that names a store of this engine in a directory.
     pub(crate) store_argument: fn(&Path) -> OsString,
 }
 
-/// `prefix` and the directory as one argument.
+/// Joins `prefix` and the directory into one argument.
 pub(crate) fn argument(prefix: &str, directory: &Path) -> OsString {
     let mut argument = OsString::from(prefix);
     argument.push(directory);
@@ -44,7 +44,7 @@ impl Store {
         command
     }
 
-    /// Runs a command over the store to its end, which must be a success. Returns its standard output.
+    /// Runs a command over the store, which must succeed, and returns its standard output.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("start the binary");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -66,7 +66,7 @@ impl Store {
         Process(command.spawn().expect("start the binary"))
     }
 
-    /// Starts a server on a free port. It delivers nothing and limits nobody.
+    /// Starts a server on a free port, without deliveries and rate limits.
     pub(crate) fn serve(&self) -> Starting {
         let mut process = self
             .command(&["serve", "--listen", "127.0.0.1:0"])
@@ -79,7 +79,7 @@ impl Store {
             .expect("start the binary");
         let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
         let (sender, lines) = mpsc::channel();
-        // To the end: a process whose log nobody reads stops.
+        // Reads to the end, since a process whose log is not read blocks.
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 let _ = sender.send(line);
@@ -92,11 +92,11 @@ impl Store {
     }
 }
 
-/// A process that dropping kills.
+/// A process, which dropping kills.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// True once it has ended by itself; it must have succeeded.
+    /// Returns true once it has ended by itself; it must have succeeded.
     pub(crate) fn has_succeeded(&mut self) -> bool {
         let ended = self.0.try_wait().expect("wait");
         ended.is_some_and(|status| {
@@ -123,7 +123,7 @@ impl Starting {
     /// Waits until it listens.
     ///
     /// # Panics
-    /// It does not; its log says why.
+    /// It ends instead; the panic contains its log.
     pub(crate) fn listening(self) -> Server {
         let mut log = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(GUARD) {
@@ -139,14 +139,14 @@ impl Starting {
     }
 }
 
-/// A server that listens. Dropping it is SIGKILL.
+/// A server that listens, which dropping kills by SIGKILL.
 pub(crate) struct Server {
     process: Process,
     pub(crate) base_url: String,
 }
 
 impl Server {
-    /// SIGTERM, after which it must end well.
+    /// Sends SIGTERM, after which it must succeed.
     pub(crate) fn terminate(mut self) {
         let pid = Pid::from_child(&self.process.0);
         kill_process(pid, Signal::TERM).expect("a signal");

@@ -1,4 +1,4 @@
-//! One store on one disk, through one power cut after another.
+//! One store on one disk, through several power cuts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,23 +12,23 @@ use crate::ledger::Ledger;
 use crate::load::{Load, SMALL, Traffic, new_memories};
 use crate::program::{Engine, Process, Server, Store};
 
-/// Batches of memories that a store begins with.
+/// Number of batches of memories in a new store.
 const BATCHES: usize = 20;
 const BATCH_MEMORIES: usize = 100;
 /// Acknowledged calls before a compaction.
 const RELABELLED_BEFORE_COMPACTION: usize = 30;
-/// The directory entries beside the store change about this often during a compaction.
+/// Approximate number of changes of the directory entries beside the store during a compaction.
 const COMPACTION_CHANGES: usize = 6;
 
-/// Longest times from a moment that can be observed to the power cut, in milliseconds.
+/// Longest times from an observable moment to the power cut, in milliseconds.
 const AFTER_ACKNOWLEDGED_MS: u64 = 50;
 const AFTER_START_MS: u64 = 500;
 const AFTER_LISTENING_MS: u64 = 200;
 const AFTER_CHANGE_MS: u64 = 100;
-/// The longest time that the server goes on without a disk, in milliseconds.
+/// Longest time that the server runs without a disk, in milliseconds.
 const WITHOUT_DISK_MS: u64 = 300;
 
-/// The activity in which the power is cut.
+/// The activity that the power cut interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
     /// Calls of clients.
@@ -40,7 +40,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    /// Its name in the report.
+    /// Returns its name in the report.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Calls(Traffic::Relabel(count)) => format!("bulk updates of {count}"),
@@ -53,9 +53,9 @@ impl Workload {
     }
 }
 
-/// A store with an organisation in it.
+/// A store with an organisation.
 pub(crate) struct Site {
-    // Before the disk, which cannot be unmounted while the server has it.
+    // Dropped before the disk, which cannot be unmounted while the server uses it.
     server: Option<Server>,
     store: Store,
     owner: Owner,
@@ -64,10 +64,11 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A new store with its first memories, on a new disk. What the commands made that came first survives a power cut.
+    /// Creates a store with its first memories, on a new disk. The results of the earlier commands
+    /// survive a power cut.
     pub(crate) async fn new(engine: &'static Engine, rng: &mut fastrand::Rng) -> Self {
         let disk = Disk::new().expect("a disk");
-        // Two directories that the first command makes.
+        // Two directories that the first command creates.
         let directory = disk.root().join("data/store");
         let store = Store { engine, directory };
         store.run(&["init", "--org-slug=acme", "--workspace=main"]);
@@ -92,8 +93,9 @@ impl Site {
         }
     }
 
-    /// Cuts the power during the workload, restores it, and compares the store with what was acknowledged. Returns a
-    /// line for the report.
+    /// Cuts the power during the workload, restores it, and compares the store.
+    ///
+    /// Returns a line for the report.
     pub(crate) async fn survive(&mut self, workload: Workload, rng: &mut fastrand::Rng) -> String {
         let acknowledged = match workload {
             Workload::Calls(traffic) => self.cut_calls(traffic, rng).await,
@@ -113,7 +115,7 @@ impl Site {
         let switch = self.disk.switch().expect("a switch");
         let load = Load::start(traffic, &self.owner, &server.base_url, &self.ledger, rng);
         load.acknowledged(traffic.pick_acknowledged(rng)).await;
-        // The clients go on.
+        // The clients continue.
         tokio::time::sleep(random(AFTER_ACKNOWLEDGED_MS, rng)).await;
         switch.cut().expect("a power cut");
         tokio::time::sleep(random(WITHOUT_DISK_MS, rng)).await;
@@ -159,8 +161,10 @@ impl Site {
         }
     }
 
-    /// Opens the store as it is and compares it. Half of the servers that are compared go on to the next cut, the others
-    /// are stopped and the store is verified.
+    /// Opens the store as it is and compares it.
+    ///
+    /// Half of the compared servers continue to the next cut; the others are stopped and the store
+    /// is verified.
     async fn compare(&mut self, rng: &mut fastrand::Rng) -> String {
         let verifies_first = rng.bool();
         if verifies_first {
@@ -180,14 +184,14 @@ impl Site {
         compared
     }
 
-    /// The server, started if there is none.
+    /// Returns the server, and starts it if there is none.
     fn server(&mut self) -> Server {
         let running = self.server.take();
         running.unwrap_or_else(|| self.store.serve().listening())
     }
 }
 
-/// Stops a server by one signal or the other.
+/// Stops a server by one of the two signals.
 fn stop(server: Server, rng: &mut fastrand::Rng) {
     if rng.bool() {
         server.terminate();
@@ -205,8 +209,9 @@ fn names(directory: &Path) -> BTreeSet<OsString> {
         .collect()
 }
 
-/// Waits until the names in the directory have changed so often, or the process has ended. Looks all the time: some
-/// changes are a millisecond apart.
+/// Waits until the names in the directory have changed this often, or the process has ended.
+///
+/// Polls without pause, since some changes are a millisecond apart.
 fn wait_for_changes(
     directory: &Path,
     mut before: BTreeSet<OsString>,

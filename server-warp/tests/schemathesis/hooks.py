@@ -19,7 +19,7 @@ STATE = {"not_found", "limit_reached"}
 URL_RULES = (
     "must be an absolute URL",
     "must have at most 2048 characters",
-    "must name a host that can be looked up",
+    "must name a host that can be resolved",
     "must not name an address that is not public",
     "must not name localhost",
     "must not have port 0",
@@ -96,7 +96,7 @@ def is_beyond_schemas(response):
     try:
         fields = response.json()["details"]["fields"]
     except Exception:  # Without a body the header says it.
-        return any(rule in message for rule in ("as many as it may have", *URL_RULES))
+        return any(rule in message for rule in (", the maximum", *URL_RULES))
     return all(
         field["code"] in STATE
         # A cursor is opaque: only the list that gave it takes it.

@@ -1,4 +1,4 @@
-//! An HTTP client that sends what it is told and shows what it gets.
+//! An HTTP client that sends the given request and returns the response.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,13 +20,13 @@ use tokio::net::TcpStream;
 
 use super::contract;
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(60);
 
-/// How large the pieces of a body without a length are.
+/// Size of the chunks of a body without a length.
 const CHUNK_BYTES: usize = 64 * 1_024;
 
-/// An answer as it came.
+/// A received response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -35,13 +35,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 
-    /// The text of a header that is there once.
+    /// Returns the text of a header that occurs once.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut values = self.headers.get_all(name).into_iter();
         match (values.next(), values.next()) {
@@ -51,7 +51,7 @@ impl Answer {
     }
 }
 
-/// A request on its way.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -72,7 +72,7 @@ impl Call {
         }
     }
 
-    /// Adds a header, beside one of the same name if there is one.
+    /// Adds a header, besides any with the same name.
     pub(crate) fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         let name = HeaderName::from_bytes(name.as_ref()).expect("a name");
         let value = HeaderValue::from_bytes(value.as_ref()).expect("a value");
@@ -80,18 +80,18 @@ impl Call {
         self
     }
 
-    /// Leaves a header out.
+    /// Removes a header.
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers.remove(name);
         self
     }
 
-    /// With an access token.
+    /// Adds an access token.
     pub(crate) fn bearer(self, token: &str) -> Self {
         self.header(header::AUTHORIZATION, format!("Bearer {token}"))
     }
 
-    /// Whether something is carried as an access token is.
+    /// Returns true if there is an access token.
     pub(crate) fn has_token(&self) -> bool {
         let value = self.headers.get(header::AUTHORIZATION);
         let (scheme, rest) = value.map_or((&[][..], &[][..]), |value| {
@@ -101,55 +101,55 @@ impl Call {
         scheme.eq_ignore_ascii_case(b"bearer ") && !rest.trim_ascii().is_empty()
     }
 
-    /// With a session.
+    /// Adds a session.
     pub(crate) fn session(self, session: &str) -> Self {
         self.header(header::COOKIE, format!("service_session={session}"))
     }
 
-    /// With an idempotency key in place of any that is there.
+    /// Replaces the idempotency key.
     pub(crate) fn key(self, key: &str) -> Self {
         self.without("idempotency-key")
             .header("idempotency-key", key)
     }
 
-    /// With this body, whatever it is.
+    /// Sets the body.
     pub(crate) fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// With this JSON, and the content type that says so.
+    /// Sets a JSON body and its content type.
     pub(crate) fn json(self, body: &Value) -> Self {
         self.without("content-type")
             .header(header::CONTENT_TYPE, "application/json")
             .body(body.to_string())
     }
 
-    /// Whether it only reads (RFC 9110, 9.2.1).
+    /// Returns true if the method is safe (RFC 9110, 9.2.1).
     pub(crate) fn is_safe(&self) -> bool {
         self.method.is_safe()
     }
 
-    /// With another method.
+    /// Replaces the method.
     pub(crate) fn method(mut self, method: Method) -> Self {
         self.method = method;
         self
     }
 
-    /// Sends the body in chunks, without saying how long it is.
+    /// Sends the body in chunks, without its length.
     pub(crate) fn chunked(mut self) -> Self {
         self.has_length = false;
         self
     }
 
-    /// Sends the request on a connection of its own.
+    /// Sends the request on its own connection.
     pub(crate) async fn try_send_to(self, base_url: &str) -> Result<Answer, Failed> {
         tokio::time::timeout(GUARD, self.exchange(base_url))
             .await
             .unwrap_or_else(|_| panic!("no answer within {GUARD:?}"))
     }
 
-    /// The same, where there must be an answer.
+    /// Sends like `try_send_to`, and panics without a response.
     pub(crate) async fn send_to(self, base_url: &str) -> Answer {
         let shown = format!("{} {}", self.method, self.path);
         self.try_send_to(base_url)
@@ -196,7 +196,7 @@ impl Call {
         *request.uri_mut() = self.path.parse().expect("a path");
         *request.headers_mut() = self.headers;
         if !self.has_length {
-            // Said expressly: hyper takes a GET without a length for one without a body.
+            // Explicit, since hyper takes a GET without a length for one without a body.
             let chunked = HeaderValue::from_static("chunked");
             request
                 .headers_mut()
@@ -210,8 +210,9 @@ impl Call {
     }
 }
 
-/// A connection on which everything can be said, whether it is listened to or not: a server may answer and hang up before
-/// it has read a body, and the answer is read all the same.
+/// A connection that can be written even if the server does not read.
+///
+/// A server may respond and close before it has read a body, and the response is still read.
 struct Outspoken(TcpStream);
 
 impl Outspoken {
@@ -259,12 +260,12 @@ impl AsyncWrite for Outspoken {
     }
 }
 
-/// There was no whole answer.
+/// The absence of a complete response.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// There was no connection: the request was never sent.
+    /// There was no connection, so the request was never sent.
     NotSent(#[expect(dead_code, reason = "shown by Debug")] io::Error),
-    /// The connection ended too early: whether the request was carried out is unknown.
+    /// The connection ended early, so the outcome of the request is unknown.
     Lost(#[expect(dead_code, reason = "shown by Debug")] hyper::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Every answer that a test gets is one that the OpenAPI document describes.
+//! The check of each response against the OpenAPI document.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::Answer;
 
-/// Headers of HTTP itself and of what stands between, which no operation describes.
+/// Headers of HTTP itself and of intermediaries, which no operation describes.
 const PLAIN_HEADERS: &[&str] = &[
     "access-control-allow-credentials",
     "access-control-allow-origin",
@@ -27,7 +27,7 @@ const PLAIN_HEADERS: &[&str] = &[
     "vary",
 ];
 
-/// Fails where an answer is not one that the document describes.
+/// Panics if the document does not describe a response.
 pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
     if let Err(problem) = CONTRACT.check(method, path, answer) {
         panic!(
@@ -39,16 +39,16 @@ pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
 static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(openapi::document(&Limits::default())));
 
-/// What answers have to be like.
+/// The rules for responses.
 pub(crate) struct Contract {
     document: Value,
-    /// Compiled once, by their text.
+    /// Compiled validators, by the text of their schemas.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 impl Contract {
     pub(crate) fn new(mut document: Value) -> Self {
-        // The document lets answers grow; a field that is there and not described is a gap all the same.
+        // The document lets responses grow, but here a field without a description is a gap.
         close(&mut document["components"]["schemas"]);
         Self {
             document,
@@ -56,10 +56,10 @@ impl Contract {
         }
     }
 
-    /// Says what is wrong with an answer.
+    /// Returns the problem of a response.
     pub(crate) fn check(&self, method: &Method, path: &str, answer: &Answer) -> Result<(), String> {
         let path = path.split('?').next().unwrap_or_default();
-        // A preflight request is the browser's, and no operation.
+        // A preflight request is the browser's, and not an operation.
         if !path.starts_with("/v1/") || method == Method::OPTIONS {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Contract {
         self.check_body(&response["content"], answer)
     }
 
-    /// The operations of the path that a request goes to: of two that fit the one with fewer parameters.
+    /// Returns the operations of a path, preferring the template with fewer parameters.
     fn operations_at(&self, path: &str) -> Option<&Map<String, Value>> {
         let paths = self.document["paths"].as_object()?;
         let fitting = paths.iter().filter(|(template, _)| fits(template, path));
@@ -185,7 +185,7 @@ impl Contract {
     }
 }
 
-/// What is refused before there is an operation: with one of these statuses, or as everything can be.
+/// Checks an error before any operation: one of these statuses, or any common one.
 fn refused(answer: &Answer, statuses: &[StatusCode]) -> Result<(), String> {
     let always = [400, 413, 429, 500, 503].contains(&answer.status.as_u16());
     if statuses.contains(&answer.status) || always {
@@ -206,7 +206,7 @@ fn fits(template: &str, path: &str) -> bool {
         })
 }
 
-/// A header as the value that its schema speaks of.
+/// Returns a header as the type of its schema.
 fn header_value(schema: &Value, value: &HeaderValue) -> Value {
     let text = value.to_str().unwrap_or_default();
     match schema["type"].as_str() {
@@ -215,7 +215,7 @@ fn header_value(schema: &Value, value: &HeaderValue) -> Value {
     }
 }
 
-/// Lets objects have the fields that are described, and no others.
+/// Restricts objects to the described fields.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

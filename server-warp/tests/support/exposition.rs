@@ -1,4 +1,4 @@
-//! A strict reader of the text format 0.0.4 of Prometheus: whatever the format does not allow is a panic.
+//! A strict reader of the Prometheus text format 0.0.4, which panics on any violation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use knowledge_server::metrics::CATALOGUE;
 /// Labels by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// Everything that a scrape gave.
+/// All metrics of a scrape.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
     pub(crate) families: BTreeMap<String, Family>,
@@ -68,7 +68,7 @@ impl Exposition {
         read
     }
 
-    /// The value of one series; 0 where it is not there yet, as Prometheus sees it too.
+    /// Returns the value of one series; 0 if it does not exist yet, as for Prometheus.
     pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let wanted: Labels = labels
             .iter()
@@ -89,7 +89,7 @@ impl Exposition {
         found.map_or(0.0, |sample| sample.value)
     }
 
-    /// How many series a metric has.
+    /// Returns the number of series of a metric.
     pub(crate) fn series(&self, name: &str) -> usize {
         self.families
             .get(name)
@@ -121,7 +121,7 @@ impl Exposition {
     }
 }
 
-/// Buckets rise to a last one without a bound, which holds as many as are counted.
+/// Asserts that buckets ascend to one without a bound, which equals the count.
 fn assert_histogram(name: &str, family: &Family) {
     let mut by_labels: BTreeMap<Labels, Vec<&Sample>> = BTreeMap::new();
     for sample in &family.samples {
@@ -149,7 +149,7 @@ fn assert_histogram(name: &str, family: &Family) {
     }
 }
 
-/// What is not in the catalogue is not in the documentation.
+/// Asserts that the metric is in the catalogue, and so in the documentation.
 fn assert_described(name: &str, help: &str) {
     let described = CATALOGUE.iter().find(|metric| metric.name == name);
     assert_eq!(described.map(|metric| metric.help), Some(help), "{name}");

@@ -1,4 +1,4 @@
-//! The real binary, serving a directory of data.
+//! The real binary, serving a data directory.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,20 +13,22 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::GUARD;
 
-/// A running `knowledge serve`. Dropping it kills it.
+/// A running `knowledge serve`, which dropping kills.
 pub(crate) struct Knowledge {
     process: Child,
     pub(crate) base_url: String,
 }
 
 impl Knowledge {
-    /// Starts it on a free port, and waits until it listens. It delivers nothing: the tests register foreign hosts.
+    /// Starts it on a free port, and waits until it listens.
+    ///
+    /// It makes no deliveries, as tests register foreign hosts.
     #[allow(dead_code, reason = "some tests set variables")]
     pub(crate) fn serve(data_dir: &Path) -> Self {
         Self::serve_with(data_dir, &[("KNOWLEDGE_WEBHOOKS__DELIVER", "false")])
     }
 
-    /// The same with these variables in its environment, and otherwise as it is by default.
+    /// Starts it with these variables, and otherwise with the defaults.
     pub(crate) fn serve_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])
@@ -40,7 +42,7 @@ impl Knowledge {
             .expect("start the binary");
         let lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
         let (listening, listens) = mpsc::channel();
-        // To the end: a process whose log nobody reads stands still.
+        // Reads to the end, since a process whose log is not read blocks.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 match line.split_once("listening on ") {
@@ -59,27 +61,27 @@ impl Knowledge {
         Self { process, base_url }
     }
 
-    /// `kill -9`, and waits until the process is gone.
+    /// Sends SIGKILL, and waits until the process is gone.
     pub(crate) fn kill(self) {
         drop(self);
     }
 }
 
-/// For what happens when it is asked to stop.
+/// Signals and the orderly end.
 #[allow(dead_code, reason = "some tests only kill it")]
 impl Knowledge {
-    /// `127.0.0.1:port`.
+    /// Returns the address as `127.0.0.1:port`.
     pub(crate) fn address(&self) -> &str {
         self.base_url.strip_prefix("http://").expect("an http URL")
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         let pid = Pid::from_child(&self.process);
         kill_process(pid, Signal::TERM).expect("a signal");
     }
 
-    /// SIGSTOP: from here on it does nothing, and does not know it.
+    /// Sends SIGSTOP, which suspends the process.
     pub(crate) fn pause(&self) {
         let pid = Pid::from_child(&self.process);
         kill_process(pid, Signal::STOP).expect("a signal");
@@ -98,10 +100,10 @@ impl Drop for Knowledge {
     }
 }
 
-/// Names the engine of the stores that are made here; sled without it. An existing store is opened with its own.
+/// Variable with the engine of new stores, sled by default; an existing store keeps its own.
 const ENGINE: &str = "KNOWLEDGE_TEST_ENGINE";
 
-/// The service over a directory that no process serves, through the library.
+/// Opens the service over a directory that no process serves, through the library.
 pub(crate) async fn open(data_dir: &Path) -> KnowledgeService {
     let config = match std::env::var(ENGINE) {
         Ok(engine) => {

@@ -1,10 +1,10 @@
-//! `knowledge compact`: smaller, the same, and never half of it whenever it is ended.
+//! Tests of `knowledge compact`: smaller, the same data, and recoverable after any interruption.
 
 use std::fs;
 
 use knowledge_core::store::{Commit, Key};
 use knowledge_server::backup::compaction::{
-    Compacted, CompactionError, Phase, Step, Watcher, compact,
+    CompactionError, CompactionReport, Phase, Step, Watcher, compact,
 };
 use knowledge_server::backup::switch::SwitchError;
 use knowledge_server::data::{DataConfig, DataError};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{complete, dumped, on};
 use crate::support::{Scratch, start};
 
-/// Writes over the same entries again and again.
+/// Overwrites the same entries repeatedly.
 async fn bloat(scratch: &Scratch) {
     let store = DataConfig::at(scratch.path("data")).open_store().unwrap();
     for round in 0..200 {
@@ -27,7 +27,7 @@ async fn bloat(scratch: &Scratch) {
     }
 }
 
-/// What stands in the scratch directory, without the dumps and the journal, which stays.
+/// Returns the names in the scratch directory, without dumps and the permanent journal.
 fn names(scratch: &Scratch) -> Vec<String> {
     let found = fs::read_dir(scratch.path(".")).unwrap();
     let names = found.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -39,7 +39,7 @@ fn names(scratch: &Scratch) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_store_that_grew_by_changes_gets_smaller_and_stays_the_same() {
+async fn compaction_shrinks_store_and_keeps_its_contents() {
     let scratch = complete().await;
     bloat(&scratch).await;
     let before = dumped(&scratch, "data", "before.jsonl");
@@ -55,22 +55,24 @@ async fn a_store_that_grew_by_changes_gets_smaller_and_stays_the_same() {
     assert_eq!(server.terminate(), 0);
 }
 
-/// Dumps the old store. It is opened only after its mark was removed: it may have other names, by which nobody shall go
-/// on with it.
+/// Dumps the old store.
+///
+/// It only opens once its mark is removed, since it may have other names, by which no process must
+/// continue to use it.
 fn dumped_kept(scratch: &Scratch) -> String {
     let refused = on(scratch, "data.old", &["verify"]).refused();
-    assert!(refused.contains("was replaced by another one"), "{refused}");
+    assert!(refused.contains("was replaced; open"), "{refused}");
     fs::remove_file(scratch.path("data.old/knowledge-store.replaced")).unwrap();
     dumped(scratch, "data.old", "old.jsonl")
 }
 
 #[tokio::test]
-async fn compaction_removes_only_what_is_the_stores() {
+async fn compaction_removes_only_files_of_the_store() {
     let scratch = complete().await;
     scratch.write("data/notes.txt", "mine");
     let refused = on(&scratch, "data", &["compact"]).failed();
     assert!(
-        refused.contains("notes.txt in it is not the store's"),
+        refused.contains("it contains notes.txt, which does not belong to the store"),
         "{refused}"
     );
     assert!(scratch.path("data/notes.txt").exists());
@@ -84,19 +86,19 @@ async fn compaction_removes_only_what_is_the_stores() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn link_to_a_directory_between_two_renames_is_followed() {
+async fn compaction_follows_link_between_two_renames() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     std::os::unix::fs::symlink("data", scratch.path("link")).unwrap();
     let config = DataConfig::at(scratch.path("data"));
-    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
-    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    let ended = compact(&config, false, &mut Ends(Some(Step::OldRenamed))).await;
+    assert!(matches!(ended, Err(CompactionError::Stopped)), "{ended:?}");
     assert!(!scratch.path("data").exists(), "the link leads nowhere");
     assert!(dumped(&scratch, "link", "after.jsonl") == before);
 }
 
 #[tokio::test]
-async fn the_old_store_is_kept_when_asked_for() {
+async fn compaction_keeps_old_store_on_request() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     let compacted = on(&scratch, "data", &["compact", "--keep"]).ok();
@@ -114,7 +116,7 @@ async fn the_old_store_is_kept_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_held_or_cannot_be_moved_is_refused() {
+async fn compaction_rejects_store_in_use_or_immovable() {
     let scratch = complete().await;
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
@@ -124,7 +126,7 @@ async fn a_store_that_is_held_or_cannot_be_moved_is_refused() {
     assert_eq!(names(&scratch), ["data", "data.key"]);
 }
 
-/// Others come by a link, by the path of the directory, and by that to which the old store was moved.
+/// Opens the store by a link, by the path of the directory, and by the old store's path.
 #[cfg(unix)]
 struct OtherNames {
     scratch: Scratch,
@@ -144,7 +146,7 @@ impl Watcher for OtherNames {
         let mut refused = 0;
         for path in there {
             let opened = DataConfig::at(path).make_store();
-            // The old directory has another name, and is held by this process until it is gone.
+            // The old directory has another name, and this process locks it until it is removed.
             if path.ends_with("data.before-compaction") {
                 let own = Some(std::process::id());
                 assert!(
@@ -162,7 +164,7 @@ impl Watcher for OtherNames {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn compaction_keeps_every_name_of_the_directory_closed() {
+async fn compaction_locks_the_directory_under_each_of_its_names() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     std::os::unix::fs::symlink("data", scratch.path("link")).unwrap();
@@ -171,7 +173,7 @@ async fn compaction_keeps_every_name_of_the_directory_closed() {
         scratch,
         refused: Vec::new(),
     };
-    // The link is resolved: the directory is compacted, and the link goes on leading to it.
+    // The link is resolved: the directory is compacted, and the link still leads to it.
     compact(&by_link, false, &mut others).await.unwrap();
     assert!(
         others.refused.contains(&(Step::Copied, 2)),
@@ -179,12 +181,12 @@ async fn compaction_keeps_every_name_of_the_directory_closed() {
         others.refused
     );
     assert!(
-        others.refused.contains(&(Step::MovedAway, 1)),
+        others.refused.contains(&(Step::OldRenamed, 1)),
         "{:?}",
         others.refused
     );
     assert!(
-        others.refused.contains(&(Step::MovedIn, 3)),
+        others.refused.contains(&(Step::NewRenamed, 3)),
         "{:?}",
         others.refused
     );
@@ -194,12 +196,12 @@ async fn compaction_keeps_every_name_of_the_directory_closed() {
 }
 
 #[tokio::test]
-async fn old_store_of_an_interrupted_compaction_is_not_opened() {
+async fn old_store_of_interrupted_compaction_is_not_opened() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
-    let ended = compact(&config, false, &mut Ends(Some(Step::MovedIn))).await;
-    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
-    // Its lock is free, and nothing is known of its name.
+    let ended = compact(&config, false, &mut Ends(Some(Step::NewRenamed))).await;
+    assert!(matches!(ended, Err(CompactionError::Stopped)), "{ended:?}");
+    // Its lock is free, and nothing refers to its name.
     let opened = DataConfig::at(scratch.path("data.before-compaction")).make_store();
     assert!(
         matches!(opened, Err(DataError::Store(OpenError::Replaced { .. }))),
@@ -210,7 +212,7 @@ async fn old_store_of_an_interrupted_compaction_is_not_opened() {
 }
 
 #[tokio::test]
-async fn without_room_for_two_nothing_is_written() {
+async fn compaction_without_free_space_writes_nothing() {
     let scratch = complete().await;
     let config = DataConfig {
         free_bytes_min: u64::MAX / 2,
@@ -218,13 +220,13 @@ async fn without_room_for_two_nothing_is_written() {
     };
     let refused = compact(&config, false, &mut Ends(None)).await;
     assert!(
-        matches!(refused, Err(CompactionError::NoRoom { .. })),
+        matches!(refused, Err(CompactionError::InsufficientSpace { .. })),
         "{refused:?}"
     );
     assert_eq!(names(&scratch), ["data", "data.key"]);
 }
 
-/// Ends a compaction at a step, as a kill would.
+/// Ends a compaction at a step, as a kill does.
 struct Ends(Option<Step>);
 
 impl Watcher for Ends {
@@ -232,14 +234,14 @@ impl Watcher for Ends {
 
     fn step(&mut self, step: Step) -> Result<(), CompactionError> {
         if self.0 == Some(step) {
-            return Err(CompactionError::Ended);
+            return Err(CompactionError::Stopped);
         }
         Ok(())
     }
 }
 
 #[tokio::test]
-async fn whenever_it_is_ended_the_next_start_finds_a_whole_store() {
+async fn compaction_interrupted_at_any_step_leaves_a_complete_store() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     let config = DataConfig::at(scratch.path("data"));
@@ -250,22 +252,22 @@ async fn whenever_it_is_ended_the_next_start_finds_a_whole_store() {
         ),
         (Step::Copied, &["data", "data.compacting", "data.key"]),
         (
-            Step::MovedAway,
+            Step::OldRenamed,
             &["data.before-compaction", "data.compacting", "data.key"],
         ),
         (
-            Step::MovedIn,
+            Step::NewRenamed,
             &["data", "data.before-compaction", "data.key"],
         ),
         (Step::Removed, &["data", "data.key"]),
     ] {
         let ended = compact(&config, false, &mut Ends(Some(step))).await;
         assert!(
-            matches!(ended, Err(CompactionError::Ended)),
+            matches!(ended, Err(CompactionError::Stopped)),
             "{step:?}: {ended:?}"
         );
         assert_eq!(names(&scratch), left, "{step:?}");
-        // Whatever opens the directory settles it; this changes nothing else.
+        // Any command that opens the directory completes the swap, without other changes.
         on(&scratch, "data", &["verify"]).ok();
         assert_eq!(names(&scratch), ["data", "data.key"], "{step:?}");
         let after = dumped(&scratch, "data", &format!("{step:?}.jsonl"));
@@ -274,11 +276,11 @@ async fn whenever_it_is_ended_the_next_start_finds_a_whole_store() {
 }
 
 #[tokio::test]
-async fn a_server_finishes_the_switch_before_it_would_make_a_new_store() {
+async fn server_completes_swap_before_creating_a_store() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
-    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
-    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    let ended = compact(&config, false, &mut Ends(Some(Step::OldRenamed))).await;
+    assert!(matches!(ended, Err(CompactionError::Stopped)), "{ended:?}");
     assert!(!scratch.path("data").exists());
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
@@ -290,11 +292,11 @@ async fn a_server_finishes_the_switch_before_it_would_make_a_new_store() {
 }
 
 #[tokio::test]
-async fn an_empty_directory_does_not_stand_for_the_store() {
+async fn empty_directory_does_not_replace_the_store() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
-    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
-    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    let ended = compact(&config, false, &mut Ends(Some(Step::OldRenamed))).await;
+    assert!(matches!(ended, Err(CompactionError::Stopped)), "{ended:?}");
     fs::create_dir(scratch.path("data")).unwrap();
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
@@ -306,7 +308,7 @@ async fn an_empty_directory_does_not_stand_for_the_store() {
 }
 
 #[tokio::test]
-async fn a_copy_that_no_compaction_made_stays() {
+async fn compaction_keeps_directories_that_it_did_not_create() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
     compact(&config, false, &mut Ends(None)).await.unwrap();
@@ -321,7 +323,10 @@ async fn a_copy_that_no_compaction_made_stays() {
         scratch.write(&format!("{name}/letter.txt"), "dear");
         on(&scratch, "data", &["verify"]).ok();
         let refused = on(&scratch, "data", &["compact"]).failed();
-        let told = format!("{} is there, and no compaction made it", scratch.arg(name));
+        let told = format!(
+            "{} exists and was not created by a compaction",
+            scratch.arg(name)
+        );
         assert!(refused.contains(&told), "{refused}");
         on(&scratch, "data", &["verify"]).ok();
         assert_eq!(names(&scratch), left);
@@ -331,18 +336,21 @@ async fn a_copy_that_no_compaction_made_stays() {
 }
 
 #[tokio::test]
-async fn what_an_interrupted_compaction_did_not_leave_is_refused() {
+async fn compaction_rejects_unexpected_remains() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     let config = DataConfig::at(scratch.path("data"));
-    let ended = compact(&config, false, &mut Ends(Some(Step::MovedAway))).await;
-    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
-    // Without the new store, and without the journal.
+    let ended = compact(&config, false, &mut Ends(Some(Step::OldRenamed))).await;
+    assert!(matches!(ended, Err(CompactionError::Stopped)), "{ended:?}");
+    // Without the new store, then without the journal.
     for hidden in ["data.compacting", "data.compaction.lock"] {
         fs::rename(scratch.path(hidden), scratch.path("hidden")).unwrap();
         let opened = config.make_store();
         assert!(
-            matches!(opened, Err(DataError::Switch(SwitchError::Unclear { .. }))),
+            matches!(
+                opened,
+                Err(DataError::Switch(SwitchError::Inconsistent { .. }))
+            ),
             "{hidden}: {opened:?}"
         );
         assert!(!scratch.path("data").exists(), "{hidden}");
@@ -352,27 +360,27 @@ async fn what_an_interrupted_compaction_did_not_leave_is_refused() {
 }
 
 #[tokio::test]
-async fn a_kept_store_stays_whenever_it_is_ended() {
+async fn compaction_keeps_old_store_despite_interruption() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     let config = DataConfig::at(scratch.path("data"));
-    let ended = compact(&config, true, &mut Ends(Some(Step::MovedAway))).await;
-    assert!(matches!(ended, Err(CompactionError::Ended)), "{ended:?}");
+    let ended = compact(&config, true, &mut Ends(Some(Step::OldRenamed))).await;
+    assert!(matches!(ended, Err(CompactionError::Stopped)), "{ended:?}");
     assert_eq!(names(&scratch), ["data.compacting", "data.key", "data.old"]);
-    // A compaction settles what another one left, too: here that the old store would be kept is in the way.
+    // A compaction also recovers an earlier one, here with the old store in the way of its own.
     let again = compact(&config, true, &mut Ends(None)).await;
     assert!(
-        matches!(again, Err(CompactionError::Fixed { .. })),
+        matches!(again, Err(CompactionError::NotReplaceable { .. })),
         "{again:?}"
     );
     assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
     assert!(dumped(&scratch, "data", "after.jsonl") == before);
     assert!(dumped_kept(&scratch) == before);
-    let done: Compacted = compact(&config, false, &mut Ends(None)).await.unwrap();
+    let done: CompactionReport = compact(&config, false, &mut Ends(None)).await.unwrap();
     assert_eq!(done.kept, None);
 }
 
-/// Looks what others are told while a compaction goes on.
+/// A watcher that opens the directory at each step of a compaction.
 struct Looks {
     config: DataConfig,
     refused: u32,
@@ -395,7 +403,7 @@ impl Watcher for Looks {
 }
 
 #[tokio::test]
-async fn nobody_opens_the_directory_meanwhile() {
+async fn compaction_locks_the_directory_throughout() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
     let mut looks = Looks {

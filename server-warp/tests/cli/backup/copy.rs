@@ -1,4 +1,4 @@
-//! `knowledge copy`: the same entries in a store of another engine.
+//! Tests of `knowledge copy`: the same entries in a store of another engine.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ async fn copy_between_engines_keeps_every_entry() {
             "{report}"
         );
         assert!(dumped(&scratch, to.1, &format!("{}.jsonl", to.1)) == before);
-        // The key came along: the copy can be verified with every secret, and served.
+        // With the key copied, each secret is verified, and the copy can be served.
         let verified = on(&scratch, to.1, &["verify", "--output=json"]).ok().stdout;
         let verified: Value = serde_json::from_str(&verified).unwrap();
         assert!(verified["secrets_opened"].as_u64() > Some(0), "{verified}");
@@ -58,7 +58,7 @@ async fn copy_between_engines_keeps_every_entry() {
     assert_eq!(server.terminate(), 0);
 }
 
-/// True if a slot of the mark, which follows every commit, names one.
+/// Returns true if a slot of the mark, which follows each commit, names one.
 fn has_commits(mark: &Path) -> bool {
     let bytes = fs::read(mark).unwrap_or_default();
     let slots = [0, 4_096].map(|at| bytes.get(at..at + 8));
@@ -69,7 +69,7 @@ fn has_commits(mark: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn interrupted_copy_goes_on_with_the_same_source() {
+async fn interrupted_copy_resumes_with_the_same_source() {
     let scratch = complete().await;
     let store = DataConfig::at(scratch.path("data")).open_store().unwrap();
     for part in 0..20 {
@@ -110,16 +110,13 @@ async fn interrupted_copy_goes_on_with_the_same_source() {
 }
 
 #[tokio::test]
-async fn copy_refuses_what_would_lose_data() {
+async fn copy_rejects_loss_of_data() {
     let scratch = complete().await;
     let refused = copy(&scratch, ("sled", "data"), ("sled", "./data"));
     assert!(refused.refused().contains("the same directory"));
     let refused = copy(&scratch, ("fjall", "data"), ("sled", "new"));
     let message = refused.failed();
-    assert!(
-        message.contains("holds a store of the engine sled"),
-        "{message}"
-    );
+    assert!(message.contains("contains a sled store"), "{message}");
     let refused = copy(&scratch, ("sled", "none"), ("fjall", "new"));
     assert!(refused.failed().contains("there is no store in"));
     let other = DataConfig::of(
@@ -145,7 +142,7 @@ async fn copy_refuses_what_would_lose_data() {
         ["--from=sled:x", "--to=memory:"],
     ] {
         let refused = knowledge(&[&["copy"], &memory[..]].concat());
-        assert!(refused.failed().contains("goes with its process"));
+        assert!(refused.failed().contains("exists only in the process"));
     }
     let held = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     held.base_url();
@@ -178,26 +175,26 @@ fn store_in_memory_serves_until_its_process_ends() {
     assert!(fs::read_to_string(&dump).unwrap().contains("acme"));
     assert_eq!(server.terminate(), 0);
     let refused = knowledge(&["org", "list", "--store=memory:"]).failed();
-    assert!(refused.contains("goes with its process"), "{refused}");
+    assert!(refused.contains("exists only in the process"), "{refused}");
 }
 
 #[test]
-fn store_address_is_checked() {
+fn store_address_is_validated() {
     let refused = knowledge(&["verify", "--store=redb:x"]).refused();
     assert!(
         refused.contains("sled:DIR, fjall:DIR or memory:"),
         "{refused}"
     );
     let refused = knowledge(&["verify", "--store=sled:x", "--data-dir=y"]).refused();
-    assert!(refused.contains("give one of them"), "{refused}");
+    assert!(refused.contains("set only one of them"), "{refused}");
 }
 
 #[test]
-fn higher_source_decides_between_store_and_directory() {
+fn flag_overrides_environment_for_store_and_directory() {
     let scratch = Scratch::new();
     let path = |name: &str| scratch.arg(name);
     let fjall = format!("fjall:{}", path("one"));
-    // A deployment that names a directory in its environment takes a store by a flag.
+    // A flag may name a store although the environment names a directory.
     let by_flag = ["org", "create", "acme", "--name=Acme", "--store", &fjall];
     knowledge_in(&[("KNOWLEDGE_STORAGE__DATA_DIR", &path("two"))], &by_flag).ok();
     assert!(scratch.path("one/fjall").exists() && !scratch.path("two").exists());
@@ -216,7 +213,7 @@ fn higher_source_decides_between_store_and_directory() {
         ("KNOWLEDGE_STORAGE__DATA_DIR", &*path("two")),
     ];
     let refused = knowledge_in(&both, &["org", "list"]).refused();
-    assert!(refused.contains("give one of them"), "{refused}");
+    assert!(refused.contains("set only one of them"), "{refused}");
 }
 
 #[tokio::test]
@@ -224,7 +221,7 @@ async fn damaged_source_is_not_copied() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
     drop(config.open_store().unwrap());
-    // An entry that is gone behind the back of the store.
+    // Removes an entry directly from the database.
     let database = sled_of(&scratch.path("data"));
     let (key, _) = database.range(b"d".to_vec()..).next().unwrap().unwrap();
     database.remove(key).unwrap();
@@ -238,18 +235,18 @@ async fn damaged_source_is_not_copied() {
         on(&scratch, "data", &["verify"]),
     ] {
         let message = refused.failed();
-        assert!(message.contains("entries should be there"), "{message}");
+        assert!(message.contains("differ from the ledger"), "{message}");
     }
     assert_eq!(files(&scratch), before, "the old store is where it was");
     assert!(!scratch.path("dump.jsonl").exists());
 }
 
 #[tokio::test]
-async fn whole_copy_is_compared_when_it_is_copied_again() {
+async fn complete_copy_is_compared_when_copied_again() {
     let scratch = complete().await;
     copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
     fs::remove_file(scratch.path("new.key")).unwrap();
-    // As after an interruption between the last entry and the comparison.
+    // The state of an interruption between the last entry and the comparison.
     copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
     assert!(scratch.path("new.key").exists());
     let store = DataConfig::at(scratch.path("new")).open_store().unwrap();
@@ -259,13 +256,13 @@ async fn whole_copy_is_compared_when_it_is_copied_again() {
     assert!(message.contains("is not empty"), "{message}");
 }
 
-/// The engine of a sled store, behind its back.
+/// Opens the database of a sled store directly.
 fn sled_of(path: &Path) -> sled::Db {
     let config = sled::Config::new().path(path).segment_size(16 << 20);
     config.open().unwrap()
 }
 
-/// The stores and keys in the scratch directory.
+/// Returns the stores and keys in the scratch directory.
 fn files(scratch: &Scratch) -> Vec<String> {
     let names = fs::read_dir(scratch.path(".")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

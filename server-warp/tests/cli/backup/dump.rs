@@ -1,4 +1,4 @@
-//! `knowledge dump`: whole files, the same bytes, and going on after an interruption.
+//! Tests of `knowledge dump`: complete files, the same bytes, and resumption.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::{complete, dumped, on, plant, strays};
 use crate::support::{Scratch, knowledge};
 
 #[tokio::test]
-async fn a_dump_that_was_restored_is_dumped_to_the_same_bytes() {
+async fn restored_dump_is_dumped_to_the_same_bytes() {
     let scratch = complete().await;
     let first = dumped(&scratch, "data", "first.jsonl");
     let restored = on(&scratch, "copy", &["restore", &scratch.arg("first.jsonl")]).ok();
@@ -24,7 +24,7 @@ async fn a_dump_that_was_restored_is_dumped_to_the_same_bytes() {
     );
     assert!(dumped(&scratch, "copy", "second.jsonl") == first);
     assert!(dumped(&scratch, "data", "third.jsonl") == first);
-    // Nothing else is left, and others cannot read it.
+    // There are no other files, and other users cannot read it.
     assert!(!scratch.path("first.jsonl.partial").exists());
     assert!(!scratch.path("first.jsonl.partial.origin").exists());
     let mode = fs::metadata(scratch.path("first.jsonl"))
@@ -34,7 +34,7 @@ async fn a_dump_that_was_restored_is_dumped_to_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn the_summary_is_that_of_the_last_line() {
+async fn dump_summary_is_that_of_its_last_line() {
     let scratch = complete().await;
     let path = scratch.arg("dump.jsonl");
     let said = on(&scratch, "data", &["dump", &path, "--output=json"]).ok();
@@ -47,7 +47,7 @@ async fn the_summary_is_that_of_the_last_line() {
 }
 
 #[tokio::test]
-async fn standard_output_and_standard_input_do_as_well() {
+async fn dump_and_restore_use_standard_streams() {
     let scratch = complete().await;
     let file = dumped(&scratch, "data", "dump.jsonl");
     let streamed = on(&scratch, "data", &["dump", "-"]).ok();
@@ -67,7 +67,7 @@ async fn standard_output_and_standard_input_do_as_well() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_there_is_written_over_only_when_told() {
+async fn dump_overwrites_a_file_only_on_request() {
     let scratch = complete().await;
     let path = scratch.write("dump.jsonl", "mine");
     let refused = on(&scratch, "data", &["dump", &path]).failed();
@@ -82,14 +82,14 @@ async fn a_file_that_is_there_is_written_over_only_when_told() {
 }
 
 #[test]
-fn there_is_nothing_to_dump_where_there_is_no_store() {
+fn dump_without_a_store_fails() {
     let scratch = Scratch::new();
     let refused = on(&scratch, "data", &["dump", &scratch.arg("dump.jsonl")]).failed();
     assert!(refused.contains("there is no store in"), "{refused}");
     assert!(!scratch.path("data").exists() && !scratch.path("dump.jsonl").exists());
 }
 
-/// Leaves what a dump leaves that was killed behind so many bytes.
+/// Leaves the files of a dump that was killed after this many bytes.
 fn interrupted(scratch: &Scratch, whole: &str, bytes: usize) {
     let config = DataConfig::at(scratch.path("data"));
     let origin = Origin {
@@ -108,7 +108,7 @@ fn interrupted(scratch: &Scratch, whole: &str, bytes: usize) {
 }
 
 #[tokio::test]
-async fn an_interrupted_dump_goes_on_behind_its_last_whole_line() {
+async fn interrupted_dump_resumes_after_its_last_complete_line() {
     let scratch = complete().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     let header = whole.lines().next().unwrap().len() + 1;
@@ -128,7 +128,7 @@ async fn an_interrupted_dump_goes_on_behind_its_last_whole_line() {
         )
         .ok();
         assert_eq!(
-            ended.stderr.contains("going on behind entry"),
+            ended.stderr.contains("resuming after entry"),
             bytes >= header,
             "{bytes}"
         );
@@ -137,7 +137,7 @@ async fn an_interrupted_dump_goes_on_behind_its_last_whole_line() {
 }
 
 #[tokio::test]
-async fn an_interrupted_dump_begins_anew_where_something_has_changed() {
+async fn interrupted_dump_restarts_if_the_store_has_changed() {
     let scratch = complete().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     interrupted(&scratch, &whole, whole.len() / 2);
@@ -150,7 +150,7 @@ async fn an_interrupted_dump_begins_anew_where_something_has_changed() {
 }
 
 #[test]
-fn what_the_file_cannot_be_written_to_is_told() {
+fn dump_reports_a_path_that_cannot_be_written() {
     let scratch = Scratch::with_org();
     let refused = knowledge(&["dump", &scratch.arg("none/dump.jsonl"), &scratch.data_dir()]);
     let refused = refused.failed();

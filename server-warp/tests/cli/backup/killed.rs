@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of each command, and the same command once more: nothing is lost and nothing is half.
+//! Tests of commands that are killed by `kill -9` and then repeated: no data is lost or half done.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use knowledge_server::data::DataConfig;
 use super::{dumped, on};
 use crate::support::Scratch;
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(60);
 
-/// A store that takes a moment to read and to write.
+/// Creates a store that takes a moment to read and to write.
 async fn large() -> Scratch {
     let scratch = Scratch::with_org();
     let store = DataConfig::at(scratch.path("data")).open_store().unwrap();
@@ -28,7 +28,7 @@ async fn large() -> Scratch {
     scratch
 }
 
-/// Starts a command and kills it once a file has so many bytes, or when the command has come to its end before.
+/// Starts a command and kills it once a file has this many bytes, unless it ends before.
 fn kill_once(scratch: &Scratch, args: &[&str], grows: &Path, bytes: u64) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_knowledge"));
     command.args(args).arg(scratch.data_dir());
@@ -51,7 +51,7 @@ fn kill_once(scratch: &Scratch, args: &[&str], grows: &Path, bytes: u64) {
 }
 
 #[tokio::test]
-async fn a_dump_that_was_killed_ends_the_next_time() {
+async fn killed_dump_is_completed_by_the_next() {
     let scratch = large().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     for (round, bytes) in [1, 1_000_000, 5_000_000].into_iter().enumerate() {
@@ -59,10 +59,10 @@ async fn a_dump_that_was_killed_ends_the_next_time() {
         let (file, path) = (scratch.arg(&name), scratch.path(&name));
         let partial = scratch.path(&format!("{name}.partial"));
         kill_once(&scratch, &["dump", &file], &partial, bytes);
-        // It had ended, or it goes on behind what it has.
+        // It had ended, or it resumes.
         let has_line = fs::read(&partial).is_ok_and(|found| found.contains(&b'\n'));
         let again = on(&scratch, "data", &["dump", &file, "--force"]).ok();
-        let goes_on = again.stderr.contains("going on behind entry");
+        let goes_on = again.stderr.contains("resuming after entry");
         assert!(goes_on || !has_line, "{bytes}: {}", again.stderr);
         assert!(fs::read_to_string(&path).unwrap() == whole, "{bytes}");
         assert!(!partial.exists());
@@ -70,7 +70,7 @@ async fn a_dump_that_was_killed_ends_the_next_time() {
 }
 
 #[tokio::test]
-async fn a_restore_that_was_killed_ends_the_next_time() {
+async fn killed_restore_is_completed_by_the_next() {
     let scratch = large().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     let dump = scratch.arg("whole.jsonl");
@@ -83,7 +83,7 @@ async fn a_restore_that_was_killed_ends_the_next_time() {
             bytes,
         );
         let again = on(&scratch, "data", &["restore", &dump]);
-        // It had ended, or it goes on: the store is whole after it either way.
+        // It had ended, or it resumes; either way the store is complete.
         assert!(
             again.code == 0 || again.stderr.contains("not empty"),
             "{}",
@@ -95,7 +95,7 @@ async fn a_restore_that_was_killed_ends_the_next_time() {
 }
 
 #[tokio::test]
-async fn a_compaction_that_was_killed_leaves_a_whole_store() {
+async fn killed_compaction_leaves_a_complete_store() {
     let scratch = large().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     for bytes in [1, 3_000_000, 8_000_000] {

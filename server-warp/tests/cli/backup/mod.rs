@@ -1,4 +1,4 @@
-//! `knowledge dump`, `restore`, `verify`, `compact` and `copy`, by the real binary and where needed by the library under it.
+//! Tests of `knowledge dump`, `restore`, `verify`, `compact` and `copy`.
 
 mod compact;
 mod copy;
@@ -13,9 +13,9 @@ use std::path::Path;
 
 use knowledge_core::limits::Limits;
 use knowledge_core::store::{Commit, CommitBuilder};
-use knowledge_testing::fixture;
 use knowledge_server::data::DataConfig;
 use knowledge_server::system::system_env;
+use knowledge_testing::fixture;
 
 use crate::support::{Finished, Scratch, knowledge};
 
@@ -25,7 +25,7 @@ fn on(scratch: &Scratch, directory: &str, args: &[&str]) -> Finished {
     knowledge(&[args, &[&*data_dir]].concat())
 }
 
-/// A store with an entry of every family, in `data`.
+/// Creates a store with an entry of each family, in `data`.
 async fn complete() -> Scratch {
     let scratch = Scratch::new();
     let data = DataConfig::at(scratch.path("data")).open().await.unwrap();
@@ -35,19 +35,19 @@ async fn complete() -> Scratch {
     scratch
 }
 
-/// Changes the store of a directory behind everybody's back.
+/// Changes the store of a directory directly.
 async fn plant(directory: &Path, change: CommitBuilder) {
     let store = DataConfig::at(directory).open_store().unwrap();
     store.commit(change.build().unwrap()).await.unwrap();
 }
 
-/// Dumps `directory` to a new file and gives its contents.
+/// Dumps `directory` to a new file and returns its contents.
 fn dumped(scratch: &Scratch, directory: &str, name: &str) -> String {
     on(scratch, directory, &["dump", &scratch.arg(name)]).ok();
     std::fs::read_to_string(scratch.path(name)).unwrap()
 }
 
-/// Entries that are no service's, so many of them.
+/// Returns a commit of this many entries that belong to no service.
 fn strays(count: usize) -> CommitBuilder {
     (0..count).fold(Commit::builder(), |commit, number| {
         let key = knowledge_core::store::Key::new(format!("stray/{number:05}")).unwrap();

@@ -1,4 +1,4 @@
-//! `knowledge restore`: into empty directories alone, whole or not at all.
+//! Tests of `knowledge restore`: only into empty directories, and completely or not at all.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{complete, dumped, on};
 use crate::support::{Scratch, knowledge};
 
 #[tokio::test]
-async fn a_damaged_dump_is_refused_with_its_line_before_anything_is_made() {
+async fn restore_rejects_damaged_dump_with_its_line_before_writing() {
     let scratch = complete().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     let lines: Vec<_> = whole.lines().collect();
@@ -27,11 +27,11 @@ async fn a_damaged_dump_is_refused_with_its_line_before_anything_is_made() {
         (whole[..whole.len() / 2].to_owned(), "is cut off".to_owned()),
         (
             exchanged,
-            "line 6 of the dump does not stand in the order".to_owned(),
+            "line 6 of the dump is not in key order".to_owned(),
         ),
         (
             altered,
-            format!("line {count} of the dump has another checksum"),
+            format!("line {count} of the dump has a checksum that does not match"),
         ),
         (
             "title,content\n".to_owned(),
@@ -48,7 +48,7 @@ async fn a_damaged_dump_is_refused_with_its_line_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn a_directory_that_has_something_is_refused() {
+async fn restore_rejects_non_empty_directory() {
     let scratch = complete().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     let refused = on(&scratch, "data", &["restore", &scratch.arg("whole.jsonl")]).failed();
@@ -57,10 +57,10 @@ async fn a_directory_that_has_something_is_refused() {
     fs::create_dir(scratch.path("files")).unwrap();
     scratch.write("files/a.txt", "mine");
     let refused = on(&scratch, "files", &["restore", &scratch.arg("whole.jsonl")]).failed();
-    assert!(refused.contains("holds files of another kind"), "{refused}");
+    assert!(refused.contains("contains other files"), "{refused}");
 }
 
-/// Restores the first lines and no more, as a process that is killed.
+/// Restores only the first lines, as a process that is killed does.
 async fn half(scratch: &Scratch, dump: &str, lines: usize) {
     let lines_of = || DumpLines::open(&scratch.path(dump)).unwrap();
     let expected = check(lines_of(), |_, _| {}).unwrap().summary;
@@ -73,7 +73,7 @@ async fn half(scratch: &Scratch, dump: &str, lines: usize) {
 }
 
 #[tokio::test]
-async fn an_interrupted_restore_is_finished_by_the_same_dump_and_served_by_nobody() {
+async fn interrupted_restore_is_not_served_until_completed() {
     let scratch = complete().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     half(&scratch, "whole.jsonl", 1_000).await;
@@ -87,7 +87,7 @@ async fn an_interrupted_restore_is_finished_by_the_same_dump_and_served_by_nobod
     ] {
         let refused = knowledge(&[args, &[&*copy]].concat()).failed();
         assert!(
-            refused.contains("restore into this store was not finished"),
+            refused.contains("the store contains an unfinished restore"),
             "{args:?}: {refused}"
         );
     }
@@ -110,7 +110,7 @@ async fn an_interrupted_restore_is_finished_by_the_same_dump_and_served_by_nobod
 }
 
 #[tokio::test]
-async fn the_key_that_is_needed_is_told() {
+async fn restore_names_the_required_key() {
     let scratch = complete().await;
     dumped(&scratch, "data", "whole.jsonl");
     let dump = scratch.arg("whole.jsonl");

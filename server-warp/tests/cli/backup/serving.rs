@@ -1,4 +1,6 @@
-//! Backups of a store that is written to: each is the state at one moment, and costs nobody anything for long.
+//! Tests of backups of a store under load.
+//!
+//! Each is the state at one moment, and delays no client for long.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,16 +11,16 @@ use http::{Request, StatusCode};
 use knowledge_core::access::Credential;
 use knowledge_core::api::AdminApi;
 use knowledge_core::dump::Restore;
+use knowledge_core::internals::keys;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
 use knowledge_core::service::{KnowledgeService, NewMemory, Verify};
-use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
-use knowledge_testing::fixture::{OrgFixture, complete};
-use knowledge_server::admin::{AdminClient, AdminSocket, ClientError, Pieces};
+use knowledge_server::admin::{AdminClient, AdminSocket, BodyStream, ClientError};
 use knowledge_server::backup::{BACKUP_PATH, Backup};
 use knowledge_server::data::{Data, DataConfig};
 use knowledge_server::system::system_env;
+use knowledge_testing::fixture::{OrgFixture, complete};
 use tokio::task::JoinHandle;
 
 use super::{dumped, on, strays};
@@ -59,7 +61,7 @@ impl Serving {
         }
     }
 
-    async fn stream(&self) -> (StatusCode, Pieces) {
+    async fn stream(&self) -> (StatusCode, BodyStream) {
         let request = Request::get(BACKUP_PATH).body(Bytes::new()).unwrap();
         let (head, pieces) = self.client.stream(request).await.unwrap().into_parts();
         (head.status, pieces)
@@ -80,7 +82,7 @@ impl Drop for Serving {
     }
 }
 
-async fn whole(mut pieces: Pieces) -> Result<Vec<u8>, ClientError> {
+async fn whole(mut pieces: BodyStream) -> Result<Vec<u8>, ClientError> {
     let mut dump = Vec::new();
     while let Some(piece) = pieces.next().await? {
         dump.extend_from_slice(&piece);
@@ -88,7 +90,7 @@ async fn whole(mut pieces: Pieces) -> Result<Vec<u8>, ClientError> {
     Ok(dump)
 }
 
-/// What was acknowledged, and whether to go on.
+/// The acknowledged changes, and a flag to continue.
 #[derive(Default)]
 struct Load {
     acknowledged: Mutex<Vec<MemoryId>>,
@@ -96,7 +98,7 @@ struct Load {
     is_over: AtomicBool,
 }
 
-/// Brings memories in and relabels those that are there, so that every counter and every index moves.
+/// Ingests and relabels memories, so that each counter and each index changes.
 async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane: u64) {
     let owner = Credential::Trusted {
         org: org.id,
@@ -146,7 +148,7 @@ async fn restored(dump: &[u8]) -> Arc<dyn Store> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn each_backup_is_of_one_moment_and_has_all_that_was_acknowledged_before() {
+async fn backup_is_a_snapshot_with_all_acknowledged_changes() {
     let serving = Serving::begin(64 * 1024 * 1024).await;
     let load = Arc::new(Load::default());
     let lanes: Vec<_> = (0..3)
@@ -156,7 +158,7 @@ async fn each_backup_is_of_one_moment_and_has_all_that_was_acknowledged_before()
         })
         .collect();
     let mut moved = 0;
-    // Until enough was written while backups were read, whatever the machine has else to do.
+    // Continues until enough was written during backups, whatever the load of the machine.
     for round in 0.. {
         let acknowledged = load.acknowledged.lock().unwrap().clone();
         let done = load.done.load(Ordering::Relaxed);
@@ -186,7 +188,7 @@ async fn each_backup_is_of_one_moment_and_has_all_that_was_acknowledged_before()
     }
 }
 
-/// Enough that no buffer on the way has it all.
+/// Fills the store beyond any buffer on the way.
 async fn fill(serving: &Serving) {
     for part in 0..8 {
         let large = (0..500).fold(Commit::builder(), |commit, number| {
@@ -198,12 +200,12 @@ async fn fill(serving: &Serving) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_hangs_costs_its_backup_and_nothing_else() {
+async fn hanging_client_loses_only_its_own_backup() {
     let serving = Serving::begin(100 * 1024).await;
     fill(&serving).await;
     let (status, hangs) = serving.stream().await;
     assert_eq!(status, StatusCode::OK);
-    // More than it may keep, while nobody reads.
+    // More than a backup may retain, while the client does not read.
     serving.commit(strays(2_000)).await;
     let broken = whole(hangs).await;
     assert!(matches!(broken, Err(ClientError::Broken(_))), "{broken:?}");
@@ -212,7 +214,7 @@ async fn a_client_that_hangs_costs_its_backup_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_are_so_many_backups_at_once_and_who_goes_makes_room() {
+async fn concurrent_backups_are_limited_and_released() {
     let serving = Serving::begin(64 * 1024 * 1024).await;
     fill(&serving).await;
     let first = serving.stream().await;
@@ -235,7 +237,7 @@ async fn there_are_so_many_backups_at_once_and_who_goes_makes_room() {
 }
 
 #[tokio::test]
-async fn the_command_asks_the_server_that_has_the_directory() {
+async fn dump_uses_the_server_that_has_the_directory() {
     let scratch = super::complete().await;
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();

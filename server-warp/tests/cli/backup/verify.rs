@@ -1,4 +1,4 @@
-//! `knowledge verify`: what a test damages is found, named and told by the exit code.
+//! Tests of `knowledge verify`: damage is found, named and reported by the exit code.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{complete, dumped, on, plant, strays};
 use crate::support::{Scratch, start};
 
 #[tokio::test]
-async fn a_whole_store_and_its_dump_have_no_differences() {
+async fn intact_store_and_its_dump_have_no_differences() {
     let scratch = complete().await;
     let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
@@ -33,7 +33,7 @@ async fn a_whole_store_and_its_dump_have_no_differences() {
     );
     assert_eq!(of_dump.ok().stdout, verified.stdout);
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
-    // Without the key everything but the secrets is verified.
+    // Without the key, everything but the secrets is verified.
     let elsewhere = on(&scratch, "nowhere", &["verify", "--dump", &dump, &within]).ok();
     assert!(
         elsewhere.stdout.contains("no secrets opened"),
@@ -42,7 +42,7 @@ async fn a_whole_store_and_its_dump_have_no_differences() {
     );
 }
 
-/// Everything in a directory.
+/// Returns all entries in a directory.
 async fn entries(directory: &Path) -> Vec<(Key, Bytes)> {
     let store = DataConfig::at(directory).open_store().unwrap();
     let found = store
@@ -57,7 +57,7 @@ fn family(key: &Key) -> String {
 }
 
 #[tokio::test]
-async fn each_kind_of_damage_is_named() {
+async fn verify_names_each_kind_of_damage() {
     let scratch = complete().await;
     let directory = scratch.path("data");
     let all = entries(&directory).await;
@@ -163,7 +163,7 @@ async fn each_kind_of_damage_is_named() {
 }
 
 #[tokio::test]
-async fn a_report_stays_short_however_much_is_wrong() {
+async fn verify_report_is_bounded() {
     let scratch = Scratch::with_org();
     plant(&scratch.path("data"), strays(1_500)).await;
     let verified = on(&scratch, "data", &["verify"]);
@@ -178,7 +178,7 @@ async fn a_report_stays_short_however_much_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_looked_at_is_told_apart() {
+async fn verify_distinguishes_unreadable_input_from_differences() {
     let scratch = complete().await;
     let not_verified = |directory: &str, args: &[&str]| {
         let ended = on(&scratch, directory, &[&["verify"], args].concat());
@@ -192,7 +192,7 @@ async fn what_cannot_be_looked_at_is_told_apart() {
     let told = not_verified("data", &[]);
     assert!(told.contains("knowledge backup FILE"), "{told}");
     assert_eq!(server.terminate(), 0);
-    // A dump that is not whole, and a store that does not open, are differences.
+    // A truncated dump and a store that does not open count as differences.
     let cut = scratch.write("cut.jsonl", "");
     assert_eq!(on(&scratch, "data", &["verify", "--dump", &cut]).code, 1);
     fs::remove_file(scratch.path("data/knowledge-store.mark")).unwrap();
@@ -200,7 +200,7 @@ async fn what_cannot_be_looked_at_is_told_apart() {
 }
 
 #[test]
-fn every_code_is_documented() {
+fn verify_codes_are_documented() {
     let documented = include_str!("../../../../docs/backup.md").lines();
     let documented = documented
         .skip_while(|line| *line != "| code | meaning |")

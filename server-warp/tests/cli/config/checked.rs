@@ -1,4 +1,4 @@
-//! What is wrong with a configuration is told with its place, all at once.
+//! Tests of `knowledge config check`: all problems of a configuration, each with its position.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::problems;
 use crate::support::{Scratch, knowledge, knowledge_in};
 
-/// What `knowledge config check` says of a file with this text.
+/// Returns the output of `knowledge config check` for a file with this text.
 fn check(text: &str) -> Vec<String> {
     let scratch = Scratch::new();
     let file = scratch.write("knowledge.toml", text);
@@ -15,7 +15,7 @@ fn check(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_right_is_no_news() {
+fn config_check_is_silent_on_success() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
@@ -26,7 +26,7 @@ fn what_is_right_is_no_news() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_line() {
+fn config_check_reports_all_problems_with_their_lines() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
@@ -60,7 +60,7 @@ colour = 2026-11-21
     let args = ["config", "check", &file, "--max-connections=many"];
     let stderr = knowledge_in(&environment, &args).refused();
     insta::assert_snapshot!(problems(&scratch, &stderr).join("\n"), @r#"
-    knowledge.toml:2:1: listen stands outside every section; did you mean server.listen?
+    knowledge.toml:2:1: listen is outside any section; did you mean server.listen?
     knowledge.toml:4:1: unknown setting server.lisen; did you mean server.listen?
     knowledge.toml:5:10: server.listen must be an address with a port, such as 127.0.0.1:8080 or [::1]:8080, not the text "localhost"
     knowledge.toml:6:19: server.request_timeout must be a time from 1ms to 24h, with its unit (ms, s, m, h, d), not the number 30
@@ -82,7 +82,7 @@ colour = 2026-11-21
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_its_line() {
+fn config_check_reports_invalid_toml_with_its_line() {
     insta::assert_snapshot!(check("[server]\nlisten = \n\n[log\nlevel = \"info\"\n").join("\n"), @r#"
     knowledge.toml:2:10: not TOML: string values must be quoted, expected literal string
     knowledge.toml:4:5: not TOML: unclosed table, expected `]`
@@ -92,15 +92,15 @@ fn what_is_no_toml_is_told_with_its_line() {
 }
 
 #[test]
-fn what_cannot_be_together_is_told_where_it_was_said() {
+fn config_check_locates_contradictory_settings() {
     insta::assert_snapshot!(check("[server]\nbody_bytes_held_max = 1000\n").join("\n"), @"knowledge.toml:2:23: server.body_bytes_held_max must be at least limits.body_bytes_max, 1MiB");
     insta::assert_snapshot!(check("[limits]\nbody_bytes_max = \"512MiB\"\n").join("\n"), @"knowledge.toml:2:18: server.body_bytes_held_max must be at least limits.body_bytes_max, 512MiB");
     insta::assert_snapshot!(check("[limits]\naudit_retention = \"1h\"\n").join("\n"), @"knowledge.toml:2:19: limits.audit_retention must be at least limits.idempotency_retention, 24h");
-    insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"knowledge.toml:2:9: log.level is not a log level: "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5"#);
+    insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"knowledge.toml:2:9: log.level must be a level or directives by target, not "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5"#);
 }
 
 #[test]
-fn columns_are_counted_in_characters() {
+fn config_check_counts_columns_in_characters() {
     let found = check("log = { \"größe\" = 1, level = 7 }\n");
     insta::assert_snapshot!(found.join("\n"), @r#"
     knowledge.toml:1:9: unknown setting log.größe
@@ -109,7 +109,7 @@ fn columns_are_counted_in_characters() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn config_check_names_an_unreadable_file() {
     let scratch = Scratch::new();
     let missing = scratch.arg("missing.toml");
     let of = |file: &str| {
@@ -125,7 +125,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn files_that_are_named_must_be_usable() {
+fn config_check_requires_usable_files() {
     let scratch = Scratch::new();
     let key = scratch.write("sealing.key", &"ab".repeat(32));
     let data = scratch.write("data", "");
@@ -137,8 +137,8 @@ fn files_that_are_named_must_be_usable() {
     let check = || knowledge(&["config", "check", &file]);
     let found = problems(&scratch, &check().refused()).join("\n");
     insta::assert_snapshot!(found, @r#"
-    knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing key: sealing.key may be read by others than its owner (mode 0644): chmod 600 sealing.key
-    knowledge.toml:3:12: storage.data_dir must be a directory: data is none
+    knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing key: sealing.key may be read by other users than its owner (mode 0644); run chmod 600 sealing.key
+    knowledge.toml:3:12: storage.data_dir must be a directory; data is not
     "#);
 
     std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("permissions");
@@ -148,5 +148,5 @@ fn files_that_are_named_must_be_usable() {
 
     scratch.write("sealing.key", "too short");
     let found = problems(&scratch, &check().refused()).join("\n");
-    insta::assert_snapshot!(found, @"knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key does not have a sealing key: it must have 32 bytes, as base64 or as 64 hexadecimal digits");
+    insta::assert_snapshot!(found, @"knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key contains no sealing key; it must have 32 bytes, as base64 or as 64 hexadecimal digits");
 }

@@ -1,4 +1,4 @@
-//! What is configured is in force: for the server, and for the commands that open its data.
+//! Tests of the effect of settings, on the server and on commands that open its data.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::problems;
 use crate::support::{Request, Scratch, Server, knowledge, knowledge_in, send, start};
 
-/// A server over an organisation of its own, with this behind the file that says where the data is.
+/// A server with its own organisation and this text in its configuration file.
 struct Configured {
     scratch: Scratch,
     server: Server,
@@ -43,7 +43,7 @@ impl Configured {
         format!("--config={}", self.scratch.arg("knowledge.toml"))
     }
 
-    /// The status and the body that a call is answered with.
+    /// Makes a call, and returns status and body.
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let answer = send(&Request {
             method: method.to_owned(),
@@ -70,20 +70,20 @@ impl Configured {
 }
 
 #[test]
-fn a_bulk_update_takes_as_many_memories_as_configured() {
+fn bulk_update_limit_is_configurable() {
     let knowledge = Configured::start("[limits]\nbulk_memories_max = 5");
     let (status, body) = knowledge.relabel(6);
     assert_eq!(status, 400, "{body}");
     let problem = &body["details"]["fields"][0];
     assert_eq!(problem["path"], "memoryIds");
-    assert_eq!(problem["message"], "must have 1 to 5 items, this has 6");
+    assert_eq!(problem["message"], "must have 1 to 5 items, not 6");
     let (status, body) = knowledge.relabel(5);
     assert_eq!((status, &body["summary"]["requested"]), (200, &json!(5)));
     assert_eq!(knowledge.server.terminate(), 0);
 }
 
 #[test]
-fn a_body_is_as_long_and_as_late_as_configured() {
+fn body_limit_and_timeout_are_configurable() {
     let more = "body_read_timeout = \"200ms\"\n[limits]\nbody_bytes_max = \"1KiB\"";
     let knowledge = Configured::start(more);
     let (status, _) = knowledge.call("PATCH", "/v1/memories/bulk", &json!("x".repeat(1_022)));
@@ -101,7 +101,7 @@ fn a_body_is_as_long_and_as_late_as_configured() {
 }
 
 #[test]
-fn a_workspace_has_as_many_webhooks_as_configured_under_the_url_configured() {
+fn webhook_limit_and_public_url_are_configurable() {
     let knowledge = Configured::start(
         "public_url = \"https://knowledge.example.com/api/\"\n[limits]\n\
          webhooks_per_workspace_max = 1\ninbound_webhooks_per_workspace_max = 1",
@@ -125,7 +125,7 @@ fn a_workspace_has_as_many_webhooks_as_configured_under_the_url_configured() {
 }
 
 #[test]
-fn webhooks_may_go_where_the_operator_allows() {
+fn webhook_address_ranges_are_configurable() {
     let knowledge = Configured::start(
         "[webhooks]\nallow = [\"127.0.0.0/8\", \"fd12:3456::1\"]\nallow_http = true",
     );
@@ -152,7 +152,7 @@ fn webhooks_may_go_where_the_operator_allows() {
 }
 
 #[test]
-fn names_and_urls_are_as_long_as_configured() {
+fn name_and_url_limits_are_configurable() {
     let knowledge = Configured::start("[limits]\nname_chars_max = 30\nurl_chars_max = 20");
     let path = |kind: &str| format!("/v1/workspaces/{}/{kind}", knowledge.workspace);
     let inbound = |chars: usize| {
@@ -169,10 +169,10 @@ fn names_and_urls_are_as_long_as_configured() {
 }
 
 #[test]
-fn a_result_is_kept_for_replays_as_long_as_configured() {
+fn idempotency_retention_is_configurable() {
     let knowledge = Configured::start("[limits]\nidempotency_retention = \"1ms\"");
     let (_, first) = knowledge.relabel(1);
-    // The clock has ticked when the call after the next one comes, at the latest.
+    // The clock ticks at the latest before the call after the next one.
     let replayed = (0..100).find(|_| knowledge.relabel(1).1["replayed"] == false);
     assert!(replayed.is_some(), "{first}");
 
@@ -184,7 +184,7 @@ fn a_result_is_kept_for_replays_as_long_as_configured() {
 }
 
 #[test]
-fn the_other_commands_keep_to_the_same_configuration() {
+fn commands_use_same_configuration_as_the_server() {
     let knowledge = Configured::start("[limits]\ncontent_bytes_max = 10");
     let config = knowledge.config();
     let Configured {
@@ -216,7 +216,7 @@ fn the_other_commands_keep_to_the_same_configuration() {
 }
 
 #[test]
-fn the_data_is_named_once_for_all_commands() {
+fn data_directory_is_configured_for_all_commands() {
     let scratch = Scratch::new();
     let key = scratch.write("sealing.key", &"ab".repeat(32));
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -243,13 +243,13 @@ fn the_data_is_named_once_for_all_commands() {
         !scratch.path("elsewhere.key").exists(),
         "the key is another"
     );
-    // A flag comes first.
+    // A flag takes precedence.
     let other = knowledge_in(&named, &["token", "list", &scratch.data_dir()]).failed();
     assert!(other.contains("there is no store in"), "{other}");
 }
 
 #[test]
-fn a_wrong_configuration_stops_the_start_before_anything_is_made() {
+fn invalid_configuration_prevents_the_start() {
     let scratch = Scratch::new();
     let text = format!(
         "[storage]\ndata_dir = {:?}\n[limits]\nbulk_memories_max = 0\n",

@@ -1,4 +1,4 @@
-//! What is configured of the network is in force in the binary: a certificate, origins, compression, a rate limit.
+//! Tests of network settings of the binary: certificate, origins, compression and rate limit.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,14 +21,14 @@ fn certificate() -> Certificate {
     rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate")
 }
 
-/// Puts a certificate and its key in place.
+/// Writes a certificate and its key.
 fn put(scratch: &Scratch, made: &Certificate) {
     scratch.write("server.pem", &made.cert.pem());
     let key = made.signing_key.serialize_pem();
     private_file::replace(&scratch.path("server.key"), &key).expect("write the key");
 }
 
-/// A file that serves with a certificate.
+/// Writes a configuration file with a certificate.
 fn file_with_tls(scratch: &Scratch) -> String {
     let (certificate, key) = (scratch.arg("server.pem"), scratch.arg("server.key"));
     scratch.write(
@@ -45,7 +45,7 @@ fn serve(file: &str) -> Server {
     start(&["serve", &format!("--config={file}"), "--log-format=text"])
 }
 
-/// The answer to a GET, whole as it came.
+/// Sends a GET, and returns the complete response.
 fn ask(mut stream: impl Read + Write, path: &str, header: &str) -> std::io::Result<String> {
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n\r\n");
@@ -55,7 +55,7 @@ fn ask(mut stream: impl Read + Write, path: &str, header: &str) -> std::io::Resu
     Ok(answer)
 }
 
-/// The same over TLS, from a server that shows this certificate.
+/// Sends a GET over TLS, to a server with this certificate.
 fn ask_securely(address: &str, trusted: &Certificate, path: &str) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots
@@ -73,7 +73,7 @@ fn ask_securely(address: &str, trusted: &Certificate, path: &str) -> std::io::Re
 }
 
 #[test]
-fn a_certificate_is_shown_and_changed_by_a_signal() {
+fn certificate_is_reloaded_on_a_signal() {
     let scratch = Scratch::new();
     let old = certificate();
     put(&scratch, &old);
@@ -88,24 +88,24 @@ fn a_certificate_is_shown_and_changed_by_a_signal() {
 
     let hang_up = || server.hang_up();
     let new = certificate();
-    // Its key has not followed yet.
+    // The certificate is new, its key is still the old one.
     scratch.write("server.pem", &new.cert.pem());
     hang_up();
-    let line = server.error_with("a changed certificate cannot be used; the old one stays");
+    let line = server.error_with("certificate reload failed; keeping the old one");
     assert!(line.contains("ERROR"), "{line}");
-    assert!(line.contains("they do not belong together"), "{line}");
+    assert!(line.contains("do not match"), "{line}");
     assert!(is_shown(&old));
 
     put(&scratch, &new);
     hang_up();
-    server.error_with("a new certificate is shown to new connections");
+    server.error_with("certificate reloaded");
     assert!(is_shown(&new));
     assert!(!is_shown(&old));
     assert_eq!(server.terminate(), 0);
 }
 
 #[test]
-fn a_broken_certificate_stops_the_start_and_is_found_by_a_check() {
+fn invalid_certificate_prevents_the_start_and_fails_the_check() {
     let scratch = Scratch::new();
     put(&scratch, &certificate());
     let file = file_with_tls(&scratch);
@@ -115,19 +115,19 @@ fn a_broken_certificate_stops_the_start_and_is_found_by_a_check() {
     let config = format!("--config={file}");
     let message = knowledge(&["serve", &config]).failed();
     let expected = format!(
-        "error: the certificate {}: a PEM section in it does not end",
+        "error: the certificate {}: a PEM section has no end",
         scratch.arg("server.pem")
     );
     assert_eq!(message, expected);
     assert!(!scratch.path("data").exists(), "nothing is made");
     let found = knowledge(&["config", "check", &file]).refused();
     insta::assert_snapshot!(problems(&scratch, &found).join("\n"), @r#"
-    knowledge.toml:6:20: tls.certificate_file cannot be used: the certificate server.pem: a PEM section in it does not end
+    knowledge.toml:6:20: tls.certificate_file cannot be used: the certificate server.pem: a PEM section has no end
     "#);
 }
 
 #[test]
-fn what_the_network_cannot_do_is_told_where_it_was_said() {
+fn invalid_network_settings_are_reported_with_their_line() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
@@ -143,9 +143,9 @@ window = "1500ms"
     );
     let found = knowledge(&["config", "check", &file]).refused();
     insta::assert_snapshot!(problems(&scratch, &found).join("\n"), @r#"
-    knowledge.toml:2:20: tls.private_key_file is missing beside a certificate
-    knowledge.toml:4:11: cors.origins has * beside other origins: * stands alone
-    knowledge.toml:5:15: cors.credentials must be false where cors.origins is *: name the origins
+    knowledge.toml:2:20: tls.private_key_file must be set if tls.certificate_file is
+    knowledge.toml:4:11: cors.origins must not combine * with other origins
+    knowledge.toml:5:15: cors.credentials must be false if cors.origins is *; list the origins
     knowledge.toml:8:10: rate_limit.window must be in whole seconds
     "#);
     let file = scratch.write(
@@ -160,7 +160,7 @@ window = "1500ms"
 }
 
 #[test]
-fn origins_compression_and_a_rate_limit_are_in_force() {
+fn origins_compression_and_rate_limit_apply() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
@@ -193,8 +193,8 @@ fn origins_compression_and_a_rate_limit_are_in_force() {
     assert!(second.starts_with("HTTP/1.1 401 "), "{second}");
     let third = answer("Accept: */*");
     assert!(third.starts_with("HTTP/1.1 429 "), "{third}");
-    // There is no certificate, and the signal ends nothing.
+    // There is no certificate, and the signal does not end the server.
     server.hang_up();
-    server.error_with("SIGHUP: there is no certificate to read again");
+    server.error_with("SIGHUP: no TLS certificate to reload");
     assert_eq!(server.terminate(), 0);
 }

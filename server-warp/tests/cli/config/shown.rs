@@ -1,4 +1,4 @@
-//! `knowledge config show` and `example`.
+//! Tests of `knowledge config show` and `example`.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{setting, shown};
 use crate::support::{Scratch, knowledge, knowledge_in};
 
 #[test]
-fn a_flag_comes_before_the_environment_that_before_the_file_and_that_before_the_default() {
+fn config_precedence_is_flag_environment_file_default() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
@@ -36,7 +36,7 @@ fn a_flag_comes_before_the_environment_that_before_the_file_and_that_before_the_
 }
 
 #[test]
-fn the_file_is_the_one_of_the_flag_else_of_the_variable_else_there_is_none() {
+fn config_file_is_named_by_flag_or_variable() {
     let scratch = Scratch::new();
     let one = scratch.write("one.toml", "[maintenance]\ninterval = \"1m 1s\"\n");
     let other = scratch.write("other.toml", "[maintenance]\ninterval = \"2m\"\n");
@@ -50,7 +50,7 @@ fn the_file_is_the_one_of_the_flag_else_of_the_variable_else_there_is_none() {
 }
 
 #[test]
-fn every_setting_can_stand_in_a_file_and_is_found_at_its_line() {
+fn config_show_locates_each_setting_of_a_file() {
     let scratch = Scratch::new();
     let written = knowledge(&[
         "config",
@@ -83,7 +83,7 @@ fn every_setting_can_stand_in_a_file_and_is_found_at_its_line() {
 }
 
 #[test]
-fn every_setting_has_a_variable() {
+fn config_show_locates_each_setting_of_a_variable() {
     let defaults = shown(&[], &[]);
     let variables: Vec<_> = defaults
         .iter()
@@ -114,7 +114,7 @@ fn every_setting_has_a_variable() {
 }
 
 #[test]
-fn people_are_told_value_unit_origin_and_meaning() {
+fn config_show_prints_value_unit_origin_and_meaning() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
@@ -127,11 +127,11 @@ fn people_are_told_value_unit_origin_and_meaning() {
     let args = ["config", "show", "--listen=[::1]:0"];
     let text = knowledge_in(&environment, &args).ok().stdout;
     for expected in [
-        "[server]\n  How the server meets its clients\n\n  listen = [::1]:0  (--listen)\n      The address",
+        "[server]\n  The HTTP server\n\n  listen = [::1]:0  (--listen)\n      The address",
         "\n  public_url = none  (default)\n",
         "\n  origins = none  (default)\n",
         &format!(
-            "\n  bulk_memories_max = 500 memories  ({file}:2:21)\n      Memories that one bulk update may name\n"
+            "\n  bulk_memories_max = 500 memories  ({file}:2:21)\n      Memories of one bulk update\n"
         ),
         &format!("\n  content_bytes_max = 1000 bytes  ({file}:3:21)\n"),
         "\n  body_bytes_max = 1MiB  (default)\n",
@@ -143,7 +143,7 @@ fn people_are_told_value_unit_origin_and_meaning() {
 }
 
 #[test]
-fn nothing_that_is_shown_is_secret() {
+fn config_show_prints_no_secrets() {
     let scratch = Scratch::with_org();
     let key = std::fs::read_to_string(scratch.path("data.key")).expect("the key");
     let file = format!("--sealing-key-file={}", scratch.arg("data.key"));
@@ -159,7 +159,7 @@ fn nothing_that_is_shown_is_secret() {
 }
 
 #[test]
-fn the_example_is_a_configuration_that_changes_nothing() {
+fn config_example_has_only_default_values() {
     let scratch = Scratch::new();
     let example = knowledge(&["config", "example"]).ok().stdout;
     let file = scratch.write("knowledge.toml", &example);

@@ -1,11 +1,11 @@
-//! The blocks of a document that are for a shell, and the shell for them.
+//! Shell blocks of a document, and the shell that runs them.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use super::{Scratch, text};
 
-/// The blocks marked `sh`, in their order.
+/// Returns the blocks marked `sh`, in order.
 pub(crate) fn shell_blocks(document: &str) -> Vec<&str> {
     let mut parts = document.split("```");
     let mut blocks = Vec::new();
@@ -15,7 +15,7 @@ pub(crate) fn shell_blocks(document: &str) -> Vec<&str> {
     blocks
 }
 
-/// Runs a block as a shell does that ends at the first failure, with the binary on its path.
+/// Runs a block in a shell that ends at the first failure, with the binary on its path.
 pub(crate) fn run_block(block: &str, scratch: &Scratch, environment: &[(&str, &str)]) -> Output {
     let binary = Path::new(env!("CARGO_BIN_EXE_knowledge"));
     let own = text(binary.parent().expect("a directory"));

@@ -1,8 +1,8 @@
-//! Reading `curl` lines as a shell and curl would, so that what is printed and written can be tried.
+//! A parser of `curl` lines, so that printed and documented commands can be run.
 
 use super::http::Request;
 
-/// The words of a line as a shell makes them of bare words, single and double quotes, adjacent ones joined.
+/// Splits a line into words as a shell does: bare, single- and double-quoted parts are joined.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -23,7 +23,7 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The request that curl makes of a line.
+/// Returns the request that curl makes of a line.
 pub(crate) fn request_of(line: &str) -> Request {
     let mut request = Request {
         method: "GET".to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn request_of(line: &str) -> Request {
 }
 
 #[test]
-fn words_are_those_of_a_shell() {
+fn curl_line_is_split_as_by_a_shell() {
     let line = r#"curl -d '{"id": ["'"a b"'"]}' "x"y ''"#;
     assert_eq!(words(line), ["curl", "-d", r#"{"id": ["a b"]}"#, "xy", ""]);
 }

@@ -1,4 +1,4 @@
-//! One request on one connection, and its answer.
+//! One request on one connection, and its response.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(30);
 
 /// A request.
@@ -15,12 +15,12 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// The whole URL.
     pub(crate) url: String,
-    /// `Name: value`.
+    /// Header lines, as `Name: value`.
     pub(crate) headers: Vec<String>,
     pub(crate) body: String,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -33,7 +33,7 @@ impl Answer {
     }
 }
 
-/// A GET with one header.
+/// Sends a GET with one header.
 pub(crate) fn get(url: String, header: String) -> Answer {
     send(&Request {
         method: "GET".to_owned(),
@@ -43,7 +43,7 @@ pub(crate) fn get(url: String, header: String) -> Answer {
     })
 }
 
-/// The answer to the request.
+/// Sends the request, and returns the response.
 pub(crate) fn send(request: &Request) -> Answer {
     let (host, path) = request
         .url

@@ -14,7 +14,7 @@ pub(crate) use http::{Request, get, send};
 pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start};
 pub(crate) use proxy::Proxy;
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 pub(crate) struct Scratch {
     directory: tempfile::TempDir,
 }
@@ -30,7 +30,7 @@ impl Scratch {
         self.directory.path().join(name)
     }
 
-    /// The path as an argument.
+    /// Returns the path as an argument.
     pub(crate) fn arg(&self, name: &str) -> String {
         text(&self.path(name))
     }
@@ -40,7 +40,9 @@ impl Scratch {
         self.arg(name)
     }
 
-    /// A store with one organisation, `acme`, its owner `maya` and the workspaces `support` and `sales`.
+    /// Creates a store with the organisation `acme`, its owner `maya` and two workspaces.
+    ///
+    /// The workspaces are `support` and `sales`.
     pub(crate) fn with_org() -> Self {
         let scratch = Self::new();
         let made = knowledge(&[
@@ -56,7 +58,7 @@ impl Scratch {
         scratch
     }
 
-    /// The option that names the data directory.
+    /// Returns the option that names the data directory.
     pub(crate) fn data_dir(&self) -> String {
         format!("--data-dir={}", self.arg("data"))
     }

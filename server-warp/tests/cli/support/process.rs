@@ -1,4 +1,4 @@
-//! Running the binary.
+//! Processes of the binary.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(120);
 
-/// A run that came to its end.
+/// A finished run.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: i32,
@@ -19,7 +19,7 @@ pub(crate) struct Finished {
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_knowledge"));
-    // What is set where the tests run is not for the binary.
+    // The binary must not inherit settings of the test environment.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("KNOWLEDGE_") {
             command.env_remove(name);
@@ -39,7 +39,7 @@ pub(crate) fn knowledge(args: &[&str]) -> Finished {
     knowledge_in(&[], args)
 }
 
-/// The same, with these environment variables.
+/// Runs the binary to its end, with these environment variables.
 pub(crate) fn knowledge_in(environment: &[(&str, &str)], args: &[&str]) -> Finished {
     let output = command(args)
         .envs(environment.iter().copied())
@@ -54,19 +54,19 @@ pub(crate) fn knowledge_in(environment: &[(&str, &str)], args: &[&str]) -> Finis
 }
 
 impl Finished {
-    /// The same, of a run that must succeed.
+    /// Asserts that the run succeeded.
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
         self
     }
 
-    /// The standard error of a run that must fail because of how it was asked.
+    /// Asserts a usage error, and returns its standard error.
     pub(crate) fn refused(self) -> String {
         assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);
         self.stderr
     }
 
-    /// The standard error of a run that must fail with 1, in one line that begins with `error: `.
+    /// Asserts a failure with code 1, and returns its one line, which begins with `error: `.
     pub(crate) fn failed(self) -> String {
         assert_eq!(self.code, 1, "{}{}", self.stdout, self.stderr);
         let last = self.stderr.lines().last().unwrap_or_default().to_owned();
@@ -75,7 +75,7 @@ impl Finished {
     }
 }
 
-/// A run that goes on. It is killed when dropped.
+/// A run in progress, which dropping kills.
 pub(crate) struct Server {
     process: Child,
     stdout: BufReader<ChildStdout>,
@@ -112,7 +112,7 @@ impl Server {
         self.process.id()
     }
 
-    /// The next line on standard output.
+    /// Returns the next line on standard output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a line");
@@ -124,7 +124,7 @@ impl Server {
         line
     }
 
-    /// Everything on standard output up to and with the first line that has `mark` in it.
+    /// Returns standard output up to and including the first line that contains `mark`.
     pub(crate) fn output_until(&mut self, mark: &str) -> String {
         let mut output = String::new();
         loop {
@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// The first line on standard error from now on that has `mark` in it.
+    /// Returns the next line on standard error that contains `mark`.
     pub(crate) fn error_with(&self, mark: &str) -> String {
         let deadline = Instant::now() + GUARD;
         loop {
@@ -150,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Where the server says that it listens, in a line of any log format.
+    /// Returns the address in the server's log, of any format.
     pub(crate) fn base_url(&self) -> String {
         let line = self.error_with("listening on http");
         let (_, url) = line.split_once("listening on ").expect("the mark");
@@ -164,25 +164,25 @@ impl Server {
         input.flush().expect("tell the process");
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.process.kill().expect("kill");
         self.process.wait().expect("wait");
     }
 
-    /// SIGHUP.
+    /// Sends SIGHUP.
     pub(crate) fn hang_up(&self) {
         let id = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(id, rustix::process::Signal::HUP).expect("a signal");
     }
 
-    /// The exit code, once it has ended by itself.
+    /// Returns the exit code, once it has ended by itself.
     pub(crate) fn ended(mut self) -> i32 {
         let status = self.process.wait().expect("wait");
         status.code().unwrap_or(-1)
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub(crate) fn terminate(mut self) -> i32 {
         let id = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal");
@@ -198,7 +198,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail where it has ended already.
+        // Both fail if it has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

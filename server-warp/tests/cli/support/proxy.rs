@@ -1,21 +1,21 @@
-//! A proxy between a client and a server, which does to chosen requests what networks do.
+//! A proxy between a client and a server that disturbs chosen requests as networks do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(120);
 
-/// What is done to a request instead of passing it on and its answer back.
+/// The disturbance of an exchange.
 #[derive(Clone, Debug)]
 enum Mishap {
-    /// The server does not get it; this is answered.
+    /// The server does not get the request; this is the response.
     Answer(String),
-    /// The server answers it, and its client gets nothing: the connection is closed.
+    /// The server responds, and the client's connection is closed without the response.
     Drop,
-    /// The server answers it, and its client gets nothing until it is released.
+    /// The server responds, and the client gets nothing until release.
     Hold,
 }
 
@@ -33,16 +33,16 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By the method, and the number of the request among those of the method.
+    /// Disturbances by method and number of the request among those of the method.
     mishaps: Vec<(String, usize, Mishap)>,
-    /// The methods of the requests that came.
+    /// The methods of all requests so far.
     seen: Vec<String>,
     is_held: bool,
     is_released: bool,
 }
 
 impl Proxy {
-    /// In front of the server with this base URL.
+    /// Starts a proxy in front of the server with this base URL.
     pub(crate) fn start(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -56,7 +56,7 @@ impl Proxy {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let shared = Arc::clone(&serving);
-                // Whatever breaks a connection, its client sees it broken.
+                // Any failure closes the client's connection.
                 std::thread::spawn(move || shared.serve(stream));
             }
         });
@@ -74,22 +74,22 @@ impl Proxy {
         self
     }
 
-    /// Answers the request of this number itself.
+    /// Responds itself to the request of this number.
     pub(crate) fn answer(self, method: &str, number: usize, answer: &str) -> Self {
         self.with(method, number, Mishap::Answer(answer.to_owned()))
     }
 
-    /// Loses the answer to the request of this number.
+    /// Drops the response to the request of this number.
     pub(crate) fn drop_answer(self, method: &str, number: usize) -> Self {
         self.with(method, number, Mishap::Drop)
     }
 
-    /// Holds the answer to the request of this number back.
+    /// Delays the response to the request of this number.
     pub(crate) fn hold_answer(self, method: &str, number: usize) -> Self {
         self.with(method, number, Mishap::Hold)
     }
 
-    /// Waits until the server has given the answer that is held back.
+    /// Waits until the server has sent the delayed response.
     pub(crate) fn wait_until_held(&self) {
         let state = self.shared.state.lock().expect("no panic");
         let waited = self
@@ -99,7 +99,7 @@ impl Proxy {
         assert!(waited.expect("no panic").0.is_held, "nothing was held back");
     }
 
-    /// Holds nothing back any more.
+    /// Releases all delayed responses.
     pub(crate) fn release(&self) {
         self.shared.state.lock().expect("no panic").is_released = true;
         self.shared.changed.notify_all();
@@ -113,7 +113,7 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    /// One request after the other, each on a connection of its own to the server.
+    /// Serves one request after another, each on a new connection to the server.
     fn serve(&self, mut client: TcpStream) -> Option<()> {
         client.set_read_timeout(Some(GUARD)).ok()?;
         let mut reader = BufReader::new(client.try_clone().ok()?);
@@ -159,7 +159,7 @@ impl Shared {
     }
 }
 
-/// The method of the next request, and the request itself, on a connection that ends with it.
+/// Reads the next request and its method; its connection ends with it.
 fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     let mut method = String::new();

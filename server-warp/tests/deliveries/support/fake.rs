@@ -1,4 +1,4 @@
-//! A sender that does what the test says.
+//! A sender with a scripted outcome for each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
-use knowledge_core::service::{Attempt, DeliveryAnswer, DeliveryRequest, DeliverySender};
+use knowledge_core::service::{Attempt, DeliveryRequest, DeliveryResponse, DeliverySender};
 use tokio::sync::watch;
 
 use super::{GUARD, within};
 
 type Script = dyn Fn(usize, DeliveryRequest) -> BoxFuture<'static, Attempt> + Send + Sync;
 
-/// Keeps what it is to send, and comes to what its script says.
+/// A sender that records its requests and returns the outcomes of its script.
 pub(crate) struct FakeSender {
     script: Box<Script>,
     sent: watch::Sender<Vec<DeliveryRequest>>,
 }
 
 impl FakeSender {
-    /// The script is told the how-manieth request it is, from 0 on.
+    /// Creates a sender whose script gets the number of the request, from 0 on.
     pub(crate) fn new<F>(
         script: impl Fn(usize, DeliveryRequest) -> F + Send + Sync + 'static,
     ) -> Arc<Self>
@@ -33,17 +33,17 @@ impl FakeSender {
         })
     }
 
-    /// What was to be sent so far.
+    /// Returns the requests so far.
     pub(crate) fn sent(&self) -> Vec<DeliveryRequest> {
         self.sent.borrow().clone()
     }
 
-    /// Waits until this many requests were to be sent.
+    /// Waits until there are this many requests.
     pub(crate) async fn sends(&self, count: usize) -> Vec<DeliveryRequest> {
         self.sends_within(GUARD, count).await
     }
 
-    /// The same, where the time is virtual and much of it passes.
+    /// Waits like `sends`, for tests in which much virtual time passes.
     pub(crate) async fn sends_within(&self, guard: Duration, count: usize) -> Vec<DeliveryRequest> {
         let mut sent = self.sent.subscribe();
         let waited = sent.wait_for(|sent| sent.len() >= count);
@@ -65,18 +65,18 @@ impl DeliverySender for FakeSender {
     }
 }
 
-/// An answer with this status.
+/// Returns an attempt with this status.
 pub(crate) fn answered(status: u16) -> Attempt {
     Attempt {
         duration: Duration::from_millis(7),
-        outcome: Ok(DeliveryAnswer {
+        outcome: Ok(DeliveryResponse {
             status,
             retry_after: None,
         }),
     }
 }
 
-/// No answer, for this reason.
+/// Returns an attempt that failed for this reason.
 pub(crate) fn failed(code: DeliveryFailureCode) -> Attempt {
     Attempt {
         duration: Duration::from_millis(7),

@@ -1,4 +1,4 @@
-//! A store of which a test says what happens before each call.
+//! A store with a hook before each call.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use knowledge_core::store::{Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError};
 
-/// What is asked of the store.
+/// A call of the store.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     Get(Vec<Key>),
@@ -16,7 +16,7 @@ pub(crate) enum Asked {
 
 type Hook = dyn Fn(Asked) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync;
 
-/// Calls the hook before the store behind it; an error of the hook is the answer.
+/// A store that runs the hook before each call, and returns its errors.
 pub(crate) struct HookedStore {
     store: Arc<dyn Store>,
     hook: Box<Hook>,
@@ -37,7 +37,7 @@ impl HookedStore {
     }
 }
 
-/// Whether these are read to renew leases or to end them: endpoints, and deliveries to them.
+/// Returns true if these keys are read to renew or end leases: endpoints and their deliveries.
 pub(crate) fn of_lease(keys: &[Key]) -> bool {
     let is_of = |key: &Key, family: &str| key.to_string().starts_with(family);
     let first = keys.first().is_some_and(|key| is_of(key, "endpoint/"));

@@ -1,4 +1,4 @@
-//! A store with an organisation in it, servers that deliver from it, and those who are sent to.
+//! Fixtures: a store with an organisation, servers that deliver from it, and receivers.
 
 mod fake;
 mod hooked;
@@ -34,10 +34,10 @@ pub(crate) use self::receiver::{Received, Receiver};
 pub(crate) use self::serving::Serving;
 pub(crate) use self::world::{EVENTS_PER_INGEST, VirtualClock, World, addresses, open};
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(120);
 
-/// The client of the server, which may send to this machine.
+/// Returns the server's client, with deliveries to this machine allowed.
 pub(crate) fn delivery_client() -> Arc<DeliveryClient> {
     let settings = WebhookSettings {
         addresses: addresses(),
@@ -46,12 +46,12 @@ pub(crate) fn delivery_client() -> Arc<DeliveryClient> {
     Arc::new(DeliveryClient::new(&settings).expect("a client"))
 }
 
-/// The result of a future that must come.
+/// Awaits a future that must complete.
 pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
     within(GUARD, what, future).await
 }
 
-/// The same, where the time is virtual and much of it passes.
+/// Awaits like `guarded`, for tests in which much virtual time passes.
 pub(crate) async fn within<F: Future>(guard: Duration, what: &str, future: F) -> F::Output {
     match tokio::time::timeout(guard, future).await {
         Ok(output) => output,
@@ -59,7 +59,7 @@ pub(crate) async fn within<F: Future>(guard: Duration, what: &str, future: F) ->
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition is true.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     guarded(what, async {
         while !holds().await {

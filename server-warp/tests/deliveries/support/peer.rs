@@ -1,4 +1,4 @@
-//! Whoever stands at the other end of an exchange: does with a connection what the test says, byte by byte.
+//! The other end of an exchange, scripted byte by byte.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use uuid::Uuid;
 
 use super::{addresses, guarded};
 
-/// Short enough to wait for, where the time-out is what is tested.
+/// A time-out short enough to wait for.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
-/// Someone who listens on the loopback interface. It ends when dropped.
+/// A listener on the loopback interface, which dropping ends.
 pub(crate) struct Peer {
     address: SocketAddr,
     connections: watch::Sender<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// One that does this with each connection.
+    /// Starts a peer that runs this script on each connection.
     pub(crate) async fn start<F>(script: impl Fn(TcpStream) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -63,13 +63,13 @@ impl Peer {
         }
     }
 
-    /// One that reads each request, and answers with these bytes before it hangs up.
+    /// Starts a peer that reads each request, sends these bytes and closes.
     pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let started = Self::start_answering("127.0.0.1:0", answer).await;
         started.expect("bind")
     }
 
-    /// The same at this address, if it is free.
+    /// Starts such a peer at this address, if it is free.
     pub(crate) async fn start_answering(
         address: &str,
         answer: impl Into<Vec<u8>>,
@@ -94,12 +94,12 @@ impl Peer {
         format!("http://{}/hook?token=hidden", self.address)
     }
 
-    /// How many connections there were so far.
+    /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         *self.connections.borrow()
     }
 
-    /// Waits until so many connections have come to the end of the script.
+    /// Waits until the script has ended on this many connections.
     pub(crate) async fn ends(&self, count: usize) {
         let mut ended = self.ended.subscribe();
         let waited = ended.wait_for(|ended| *ended >= count);
@@ -113,7 +113,7 @@ impl Drop for Peer {
     }
 }
 
-/// Reads a request to the end of its body. What has come of it where the other side hangs up.
+/// Reads a request to the end of its body, or to where the client closes.
 pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut request = Vec::new();
     loop {
@@ -136,7 +136,7 @@ pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Strin
     String::from_utf8_lossy(&request).into_owned()
 }
 
-/// Writes the same bytes over and over until the other side will not have more. How many it took.
+/// Writes the same bytes repeatedly until the client closes; returns the number of bytes accepted.
 pub(crate) async fn pour(
     stream: &mut (impl AsyncWrite + Unpin),
     part: &[u8],
@@ -149,7 +149,7 @@ pub(crate) async fn pour(
     written
 }
 
-/// Plain http to the loopback interface is allowed.
+/// Returns settings that allow plain HTTP to the loopback interface.
 pub(crate) fn loopback_allowed() -> WebhookSettings {
     WebhookSettings {
         addresses: addresses(),
@@ -157,7 +157,7 @@ pub(crate) fn loopback_allowed() -> WebhookSettings {
     }
 }
 
-/// A client that may send to peers.
+/// Returns a client that may send to peers.
 pub(crate) fn client() -> DeliveryClient {
     DeliveryClient::new(&loopback_allowed()).expect("a client")
 }
@@ -172,7 +172,7 @@ pub(crate) fn request(url: &str) -> DeliveryRequest {
     }
 }
 
-/// What comes of a delivery, in words: the status, or the failure.
+/// Returns the outcome of a delivery as text: the status, or the failure.
 pub(crate) async fn outcome(client: &DeliveryClient, url: &str) -> String {
     let request = request(url);
     let attempt = guarded("an exchange", client.send(&request)).await;

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::guarded;
 
-/// A request as it came, whole.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) headers: HeaderMap,
@@ -27,7 +27,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// The identifier of the delivery.
+    /// Returns the identifier of the delivery.
     pub(crate) fn id(&self) -> &str {
         let id = self.headers.get("webhook-id").expect("a webhook-id");
         id.to_str().expect("ASCII")
@@ -37,7 +37,7 @@ impl Received {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
-    /// Fails unless the secret signed it, now.
+    /// Panics unless the secret signed the request, now.
     pub(crate) fn verify(&self, secret: &str) {
         let verifier = standardwebhooks::Webhook::new(secret).expect("a secret");
         let verified = verifier.verify(&self.body, &self.headers);
@@ -53,7 +53,7 @@ struct State {
     answered: watch::Sender<usize>,
 }
 
-/// A running receiver. It ends when dropped.
+/// A running receiver, which dropping ends.
 pub(crate) struct Receiver {
     address: SocketAddr,
     state: Arc<State>,
@@ -61,7 +61,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// One whose answers have the status that the script says for the how-manieth request, from 0 on.
+    /// Starts a receiver whose script chooses the status for each request number, from 0 on.
     pub(crate) async fn start<F>(script: impl Fn(usize) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = u16> + Send + 'static,
@@ -86,17 +86,17 @@ impl Receiver {
         }
     }
 
-    /// One that takes everything.
+    /// Starts a receiver that accepts everything.
     pub(crate) async fn taking() -> Self {
         Self::start(async |_| 200).await
     }
 
-    /// One that takes everything and answers nothing.
+    /// Starts a receiver that reads requests and never responds.
     pub(crate) async fn silent() -> Self {
         Self::start(async |_| std::future::pending().await).await
     }
 
-    /// One that answers when it is let.
+    /// Starts a receiver that responds on demand.
     pub(crate) async fn held() -> (Self, Arc<Semaphore>) {
         let gate = Arc::new(Semaphore::new(0));
         let held = Arc::clone(&gate);
@@ -114,12 +114,12 @@ impl Receiver {
         format!("http://{}/hooks/secret-path", self.address)
     }
 
-    /// What has come so far.
+    /// Returns the requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.state.received.borrow().clone()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until there are this many requests.
     pub(crate) async fn receives(&self, count: usize) -> Vec<Received> {
         self.receives_until(&format!("{count} requests"), |received| {
             received.len() >= count
@@ -127,7 +127,7 @@ impl Receiver {
         .await
     }
 
-    /// Waits until what has come is enough.
+    /// Waits until the requests suffice.
     pub(crate) async fn receives_until(
         &self,
         what: &str,
@@ -139,7 +139,7 @@ impl Receiver {
         received.expect("the receiver is there").clone()
     }
 
-    /// Waits until so many answers have left this process.
+    /// Waits until this many responses have left this process.
     pub(crate) async fn answers(&self, count: usize) {
         let mut answered = self.state.answered.subscribe();
         let waited = answered.wait_for(|answered| *answered >= count);
@@ -160,7 +160,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
     let connection = http1::Builder::new()
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // At its end the answer is with the kernel.
+    // At its end, the kernel has the response.
     if connection.await.is_ok() {
         state.answered.send_modify(|answered| *answered += 1);
     }
@@ -172,7 +172,7 @@ async fn take(
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
     let Ok(body) = body.collect().await else {
-        // Its sender was killed half-way: nothing has come.
+        // The sender was killed during the request, so nothing was received.
         return std::future::pending().await;
     };
     let received = Received {

@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use super::exposition::Exposition;
 use super::{guarded, until};
 
-/// Longer than any test lasts: what is due then is no part of it.
+/// A time beyond the end of any test.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A running server. Dropping it ends it at once, as a crash does.
+/// A running server, which dropping ends at once, as a crash does.
 pub(crate) struct Serving {
     service: KnowledgeService,
     metrics: Arc<Metrics>,
@@ -30,7 +30,7 @@ impl Serving {
         Self::start_with(service, deliveries, Duration::from_secs(30)).await
     }
 
-    /// What is in work has this long when it is stopped.
+    /// Starts a server that gives requests in flight this much time on shutdown.
     pub(crate) async fn start_with(
         service: &KnowledgeService,
         deliveries: Deliveries,
@@ -42,7 +42,7 @@ impl Serving {
             ..NetConfig::default()
         };
         let metrics = Metrics::new();
-        let app = App::bind_measured(service.clone(), net, Arc::clone(&metrics))
+        let app = App::bind_with_metrics(service.clone(), net, Arc::clone(&metrics))
             .await
             .expect("bind")
             .maintain_every(NEVER)
@@ -73,7 +73,7 @@ impl Serving {
         ended.expect("the server does not panic");
     }
 
-    /// A number, as a scraper reads it.
+    /// Returns a metric, as a scraper reads it.
     pub(crate) async fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.metrics.deliveries().read_outbox(&self.service).await;
         Exposition::parse(&self.metrics.render()).value(name, labels)
@@ -88,7 +88,7 @@ impl Serving {
         until(name, async || is_so(self.number(name, labels).await)).await;
     }
 
-    /// How many attempts had this outcome.
+    /// Returns the number of attempts with this outcome.
     pub(crate) async fn attempts(&self, outcome: &str) -> f64 {
         let labels = [("outcome", outcome)];
         self.number("knowledge_delivery_attempts_total", &labels)

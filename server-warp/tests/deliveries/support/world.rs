@@ -1,4 +1,4 @@
-//! A store with one organisation in it.
+//! A store with one organisation.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use knowledge_core::service::{
     Endpoint, KnowledgeService, NewMemory, Options, OutboxStatus, PageRequest, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_testing::fixture;
 use knowledge_server::system::{OsRandomness, SystemClock};
+use knowledge_testing::fixture;
 use tokio::time::Instant;
 
 use super::until;
 
-/// How many events an ingest makes: `chunk.created` and `ingest.completed`.
+/// Number of events of an ingest: `chunk.created` and `ingest.completed`.
 pub(crate) const EVENTS_PER_INGEST: u32 = 2;
 
-/// A clock that goes as tokio's does, which a test can pause, and that can be set forward.
+/// A clock that follows tokio's, which a test can pause, and that can be set forward.
 #[derive(Clone, Debug)]
 pub(crate) struct VirtualClock {
     began: Instant,
@@ -57,7 +57,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// Public ones and those of this machine, also without TLS.
+/// Returns a policy that permits public addresses and this machine, also without TLS.
 pub(crate) fn addresses() -> AddressPolicy {
     AddressPolicy {
         allow: vec!["127.0.0.0/8".parse().expect("a range")],
@@ -65,7 +65,7 @@ pub(crate) fn addresses() -> AddressPolicy {
     }
 }
 
-/// The service over a store, with the key that all tests have.
+/// Opens the service over a store, with the sealing key of these tests.
 pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
     let options = Options {
         webhook_addresses: addresses(),
@@ -75,7 +75,7 @@ pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
     opened.expect("open the service")
 }
 
-/// An organisation, and the workspace in which everything happens.
+/// An organisation with one workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) service: KnowledgeService,
@@ -85,12 +85,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// One in memory, whose clock is tokio's.
+    /// Creates a world in memory, by tokio's clock.
     pub(crate) async fn virtual_time() -> (Arc<dyn Store>, Env, Self) {
         Self::by_clock(VirtualClock::new()).await
     }
 
-    /// The same by a clock that the test sets.
+    /// Creates a world in memory, by a clock that the test sets.
     pub(crate) async fn by_clock(clock: VirtualClock) -> (Arc<dyn Store>, Env, Self) {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let env = Env::new(clock, OsRandomness);
@@ -98,7 +98,7 @@ impl World {
         (store, env, world)
     }
 
-    /// The same, through a service over the same store.
+    /// Returns the same world, through another service over its store.
     pub(crate) fn through(&self, service: KnowledgeService) -> Self {
         Self {
             service,
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Makes the organisation in an empty store.
+    /// Creates the organisation in an empty store.
     pub(crate) async fn seeded(service: KnowledgeService) -> Self {
         let seeded = fixture::seed_orgs(&service, 1).await;
         let org = seeded.expect("seed the store").orgs.remove(0);
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// A webhook of the workspace, with its secret.
+    /// Creates a webhook of the workspace, and returns it with its secret.
     pub(crate) async fn webhook(&self, event_type: EventType, url: &str) -> Webhook {
         let new = NewWebhook {
             event_type,
@@ -133,7 +133,7 @@ impl World {
         created.await.expect("a webhook")
     }
 
-    /// One that hears of new memories.
+    /// Creates a webhook for new memories.
     pub(crate) async fn chunk_webhook(&self, url: &str) -> Webhook {
         self.webhook(EventType::ChunkCreated, url).await
     }
@@ -154,7 +154,7 @@ impl World {
         ingested.expect("ingested")[0].id
     }
 
-    /// The deliveries to a webhook, the newest event first.
+    /// Returns the deliveries to a webhook, the newest event first.
     pub(crate) async fn deliveries(&self, webhook: WebhookId) -> Vec<Delivery> {
         let endpoint = Endpoint::Webhook(self.workspace, webhook);
         let mut request = PageRequest::default();
@@ -177,7 +177,7 @@ impl World {
         self.service.outbox_status().await.expect("the outbox")
     }
 
-    /// Waits until everything was delivered or given up.
+    /// Waits until each delivery has succeeded or is a dead letter.
     pub(crate) async fn is_idle(&self) {
         until("everything to be delivered", async || {
             let status = self.outbox().await;

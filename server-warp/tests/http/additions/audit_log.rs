@@ -13,7 +13,7 @@ async fn list(token: &str, query: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn who_relabelled_what() {
+async fn audit_log_shows_actor_and_change() {
     let org = own_org();
     let (auditor, member) = (&org.members.admin.token, &org.members.member);
     let memory = org.main.memories.internal[0];
@@ -28,7 +28,7 @@ async fn who_relabelled_what() {
     insta::assert_snapshot!(listed.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 1407
+    content-length: 1404
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -47,7 +47,7 @@ async fn who_relabelled_what() {
             "id": "<uuid 6>"
           },
           "outcome": "forbidden",
-          "reason": "this needs the action memory:declassify",
+          "reason": "missing permission memory:declassify",
           "before": {
             "audience": "workspace:handbook",
             "review": "pending",
@@ -102,7 +102,7 @@ async fn who_relabelled_what() {
 }
 
 #[tokio::test]
-async fn page_by_page_with_every_filter() {
+async fn audit_log_filters_and_paginates() {
     let org = own_org();
     let token = &org.members.owner.token;
     let title = json!({ "title": "Renamed" });
@@ -139,14 +139,14 @@ async fn page_by_page_with_every_filter() {
 }
 
 #[tokio::test]
-async fn refused() {
+async fn audit_log_rejects_invalid_requests() {
     let org = quiet_org();
     let owner = &org.members.owner.token;
     let wrong = "?action=memory.eat&resource_id=x&since=yesterday&cursor=x";
     insta::assert_snapshot!(list(owner, wrong).await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 2300
+    content-length: 2299
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -169,12 +169,12 @@ async fn refused() {
           {
             "path": "since",
             "code": "invalid_value",
-            "message": "not an RFC 3339 timestamp, for example <time>"
+            "message": "must be an RFC 3339 timestamp, for example <time>"
           },
           {
             "path": "cursor",
             "code": "invalid_value",
-            "message": "must be a next_cursor of this list, as it was given"
+            "message": "must be an unmodified next_cursor of this list"
           }
         ]
       }
@@ -206,28 +206,28 @@ async fn refused() {
     insta::assert_snapshot!(list(&org.members.member.token, "").await.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 79
+    content-length: 76
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action audit:read",
+      "message": "missing permission audit:read",
       "details": {}
     }
     "#);
     insta::assert_snapshot!(list(&org.tokens.side_only, "").await.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 94
+    content-length: 83
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this credential is narrowed to other workspaces",
+      "message": "outside the scope of this credential",
       "details": {}
     }
     "#);

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Show, dashboard, get, own_org, post, quiet_org};
 
 #[tokio::test]
-async fn a_chat_and_its_messages() {
+async fn chat_and_messages_are_created_and_read() {
     let org = own_org();
     let token = &org.members.member.token;
     let chats = format!("/v1/workspaces/{}/chats", org.empty.id);
@@ -85,7 +85,7 @@ async fn a_chat_and_its_messages() {
 }
 
 #[tokio::test]
-async fn the_last_one_opened_is_the_first_of_the_list() {
+async fn chats_are_listed_newest_first() {
     let org = quiet_org();
     let listed = get(format!("/v1/workspaces/{}/chats", org.main.id))
         .bearer(&org.members.viewer.token)
@@ -103,7 +103,7 @@ async fn the_last_one_opened_is_the_first_of_the_list() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn chat_errors_are_documented() {
     let org = quiet_org();
     let chats = format!("/v1/workspaces/{}/chats", org.main.id);
     let messages = format!("{chats}/{}/messages", org.chats[0]);
@@ -151,9 +151,9 @@ async fn refusals() {
     );
 }
 
-/// A chat has no audience: what an MCP key covers says nothing of it.
+/// A chat has no audience, so that of an MCP key does not apply.
 #[tokio::test]
-async fn an_mcp_key_writes_and_does_not_read_what_others_wrote() {
+async fn mcp_key_writes_chats_and_does_not_read_those_of_others() {
     let org = own_org();
     let messages = format!(
         "/v1/workspaces/{}/chats/{}/messages",

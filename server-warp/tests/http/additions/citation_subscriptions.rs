@@ -1,4 +1,4 @@
-//! `/v1/citation-subscriptions`, beside their creation.
+//! `/v1/citation-subscriptions`, except for creation.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::support::{Show, delete, get, own_org, post, quiet_org, subscribe};
 
 #[tokio::test]
-async fn one_until_its_end() {
+async fn subscription_is_listed_rotated_and_ended() {
     let org = own_org();
     let token = &org.members.member.token;
     let new = json!({ "recall_id": org.recall, "webhook_url": "https://example.com/hook" });
@@ -88,7 +88,7 @@ async fn one_until_its_end() {
 }
 
 #[tokio::test]
-async fn refused() {
+async fn subscription_rejects_invalid_requests() {
     let org = quiet_org();
     let owner = &org.members.owner.token;
     let list = async |query: &str, token: &str| {
@@ -141,14 +141,14 @@ async fn refused() {
     insta::assert_snapshot!(list(&known, &org.members.viewer.token).await.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 97
+    content-length: 94
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action citation_subscription:manage",
+      "message": "missing permission citation_subscription:manage",
       "details": {}
     }
     "#);

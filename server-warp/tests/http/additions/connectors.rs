@@ -14,7 +14,7 @@ fn new() -> Value {
 }
 
 #[tokio::test]
-async fn from_its_creation_to_its_end() {
+async fn connector_is_created_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let connectors = format!("/v1/workspaces/{}/connectors", org.empty.id);
@@ -85,7 +85,7 @@ async fn from_its_creation_to_its_end() {
 }
 
 #[tokio::test]
-async fn reports_make_the_status() {
+async fn connector_status_follows_reports() {
     let org = own_org();
     let token = &org.members.member.token;
     let connectors = format!("/v1/workspaces/{}/connectors", org.empty.id);
@@ -123,7 +123,7 @@ async fn reports_make_the_status() {
 }
 
 #[tokio::test]
-async fn a_list_page_by_page() {
+async fn connectors_are_listed_in_pages() {
     let org = quiet_org();
     let list = |query: &str| {
         get(format!("/v1/workspaces/{}/connectors{query}", org.main.id))
@@ -186,20 +186,20 @@ async fn a_list_page_by_page() {
     insta::assert_snapshot!(wrong.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 438
+    content-length: 434
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: cursor must be a next_cursor of this list, as it was given (and 2 more)",
+      "message": "the request is not valid: cursor must be an unmodified next_cursor of this list (and 2 more)",
       "details": {
         "fields": [
           {
             "path": "cursor",
             "code": "invalid_value",
-            "message": "must be a next_cursor of this list, as it was given"
+            "message": "must be an unmodified next_cursor of this list"
           },
           {
             "path": "limit",
@@ -209,7 +209,7 @@ async fn a_list_page_by_page() {
           {
             "path": "order",
             "code": "unknown_field",
-            "message": "is not known; known are limit, cursor"
+            "message": "is unknown; known parameters: limit, cursor"
           }
         ]
       }
@@ -218,7 +218,7 @@ async fn a_list_page_by_page() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong() {
+async fn connector_reports_all_problems() {
     let org = quiet_org();
     let connectors = format!("/v1/workspaces/{}/connectors", org.main.id);
     let connector = format!("{connectors}/{}", org.connectors[0]);
@@ -268,7 +268,7 @@ async fn everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn members_report_and_see_and_do_not_manage() {
+async fn connectors_are_reported_and_read_but_not_managed_by_members() {
     let org = quiet_org();
     let connectors = format!("/v1/workspaces/{}/connectors", org.main.id);
     let connector = format!("{connectors}/{}", org.connectors[0]);
@@ -282,7 +282,7 @@ async fn members_report_and_see_and_do_not_manage() {
         assert_eq!(answer.status, 403);
         assert_eq!(
             answer.json()["message"],
-            "this needs the action connector:manage"
+            "missing permission connector:manage"
         );
     }
     let reports = format!("{connector}/sync-reports");

@@ -1,5 +1,6 @@
-//! Everything that the dashboard shows is brought about through the API alone, from an organisation with one owner and
-//! an empty workspace.
+//! The whole content of the dashboard, produced through the API.
+//!
+//! The test starts from an organisation with one owner and an empty workspace.
 
 use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ struct Owner<'o> {
 }
 
 impl Owner<'_> {
-    /// What is answered, which is a success.
+    /// Sends a request that must succeed, and returns the response.
     async fn send(&self, call: Call, body: Option<Value>) -> Value {
         let owner = &self.org.members.owner;
         let call = call.bearer(&owner.token).session(&owner.session);
@@ -30,13 +31,13 @@ impl Owner<'_> {
         }
     }
 
-    /// Makes something in the workspace.
+    /// Creates a resource in the workspace.
     async fn make(&self, what: &str, body: Value) -> Value {
         let path = format!("{}/{what}", self.workspace);
         self.send(post(path), Some(body)).await
     }
 
-    /// Leaves the owner alone in the organisation.
+    /// Removes all other members of the organisation.
     async fn send_everybody_away(&self) {
         let members = format!("/v1/orgs/{}/members", self.org.slug);
         let all = self.send(get(format!("{members}?limit=200")), None).await;
@@ -53,7 +54,7 @@ impl Owner<'_> {
         self.send(call.without("authorization"), None).await
     }
 
-    /// The steps of the checklist that are done.
+    /// Returns the completed steps of the checklist.
     async fn done(&self) -> Vec<String> {
         let checklist = self.dashboard().await["first_value_checklist"].clone();
         let steps = ["required", "suggested"].map(|tier| checklist[tier].clone());
@@ -63,7 +64,7 @@ impl Owner<'_> {
             .collect()
     }
 
-    /// A connector in the status that these reports bring about.
+    /// Creates a connector whose status follows from these reports.
     async fn connector(&self, status: &str, reports: &[Value]) {
         let new = json!({
             "kind": "wiki", "account_label": status, "scope": "workspace",
@@ -98,7 +99,7 @@ impl Owner<'_> {
 }
 
 #[tokio::test]
-async fn all_of_it_through_the_api_alone() {
+async fn dashboard_is_filled_through_the_api_only() {
     let org = own_org();
     let workspace = format!("/v1/workspaces/{}", org.empty.id);
     let owner = Owner { org, workspace };

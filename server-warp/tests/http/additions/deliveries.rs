@@ -1,8 +1,9 @@
 //! Deliveries to outbound webhooks and citation subscriptions.
 //!
-//! What becomes of one is shown over a service that sends nothing: the test says what came of each attempt.
+//! These tests use a service that sends nothing by itself: the test reports the outcome of each
+//! attempt.
 
-use knowledge_core::service::Finished;
+use knowledge_core::service::AttemptOutcome;
 use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -11,12 +12,12 @@ use crate::support::{
     Call, Show, Stage, create_webhook, get, own_org, patch, post, quiet_org, subscribe, target,
 };
 
-/// An address of this organisation alone.
+/// Returns a URL that only this organisation uses.
 fn url(org: &OrgFixture) -> String {
     format!("https://hooks.example.com/{}", org.slug)
 }
 
-/// The path of an outbound webhook that is made for it.
+/// Creates an outbound webhook and returns its path.
 async fn webhook(org: &OrgFixture, base_url: &str) -> String {
     let new = json!({ "event_type": "chunk.created", "url": url(org) });
     let made = create_webhook(&org.members.admin.token, org.main.id, &new);
@@ -25,7 +26,7 @@ async fn webhook(org: &OrgFixture, base_url: &str) -> String {
     format!("/v1/workspaces/{}/webhooks/{id}", org.main.id)
 }
 
-/// The path of a citation subscription that is made for it.
+/// Creates a citation subscription and returns its path.
 async fn subscription(org: &OrgFixture, base_url: &str) -> String {
     let new = json!({ "recall_id": org.recall, "webhook_url": url(org) });
     let made = subscribe(&org.members.admin.token, &new);
@@ -34,15 +35,15 @@ async fn subscription(org: &OrgFixture, base_url: &str) -> String {
     format!("/v1/citation-subscriptions/{id}")
 }
 
-/// Whether this came of an attempt, or is not told.
-fn is(finished: &Option<Finished>, expected: &Finished) -> bool {
+/// Returns true if the outcome is the expected one, or is not reported.
+fn is(finished: &Option<AttemptOutcome>, expected: &AttemptOutcome) -> bool {
     finished
         .as_ref()
         .is_none_or(|finished| finished == expected)
 }
 
 #[tokio::test]
-async fn a_delivery_from_its_making_to_its_end() {
+async fn delivery_is_created_retried_and_completed() {
     let stage = Stage::set().await;
     let (org, base_url) = (stage.org(), stage.base_url());
     for (kind, endpoint) in [
@@ -74,15 +75,18 @@ async fn a_delivery_from_its_making_to_its_end() {
         let path = format!("{deliveries}/{}", made.json()["id"].as_str().unwrap());
         assert_eq!(stage.send(get(&path)).await.json(), made.json());
 
-        let given_up = stage.attempt(&url(org), None).await;
-        assert!(is(&given_up, &Finished::Dead(None)), "{kind} {given_up:?}");
+        let dead_lettered = stage.attempt(&url(org), None).await;
+        assert!(
+            is(&dead_lettered, &AttemptOutcome::Dead(None)),
+            "{kind} {dead_lettered:?}"
+        );
         let dead = stage.send(get(format!("{deliveries}?status=dead"))).await;
         assert_eq!(dead.json()["data"][0]["id"], made.json()["id"]);
         let attempt = &dead.json()["data"][0]["attempts"][0];
         assert_eq!(attempt["status"], Value::Null);
         assert_eq!(attempt["error"]["code"], "connection_failed");
-        // How long it took, and what exactly went wrong, is not the same everywhere.
-        if given_up.is_some() {
+        // Duration and exact failure differ between environments.
+        if dead_lettered.is_some() {
             insta::allow_duplicates! {
                 insta::assert_snapshot!(dead.show(), @r#"
                 200 OK
@@ -127,7 +131,10 @@ async fn a_delivery_from_its_making_to_its_end() {
         assert_eq!(waiting["attempts"].as_array().unwrap().len(), 1);
 
         let delivered = stage.attempt(&url(org), Some(204)).await;
-        assert!(is(&delivered, &Finished::Delivered), "{kind} {delivered:?}");
+        assert!(
+            is(&delivered, &AttemptOutcome::Delivered),
+            "{kind} {delivered:?}"
+        );
         let done = stage.send(get(&path)).await.json();
         assert_eq!(done["status"], "delivered");
         assert_eq!(done["next_attempt_at"], Value::Null);
@@ -143,7 +150,7 @@ async fn a_delivery_from_its_making_to_its_end() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_put_back_and_lists_have_pages() {
+async fn dead_letters_are_redelivered_and_lists_paginated() {
     let stage = Stage::set().await;
     let endpoint = webhook(stage.org(), stage.base_url()).await;
     let deliveries = format!("{endpoint}/deliveries");
@@ -151,8 +158,11 @@ async fn dead_letters_are_put_back_and_lists_have_pages() {
     for _ in 0..3 {
         let ping = stage.send(post(format!("{endpoint}/ping"))).await.json();
         made.push(ping["id"].clone());
-        let given_up = stage.attempt(&url(stage.org()), Some(500)).await;
-        assert!(is(&given_up, &Finished::Dead(None)), "{given_up:?}");
+        let dead_lettered = stage.attempt(&url(stage.org()), Some(500)).await;
+        assert!(
+            is(&dead_lettered, &AttemptOutcome::Dead(None)),
+            "{dead_lettered:?}"
+        );
     }
     let mut listed = Vec::new();
     let mut cursor = String::new();
@@ -190,7 +200,7 @@ async fn dead_letters_are_put_back_and_lists_have_pages() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_switched_off() {
+async fn disabled_endpoint_rejects_pings_and_redeliveries() {
     let stage = Stage::set().await;
     let endpoint = webhook(stage.org(), stage.base_url()).await;
     let made = stage.send(post(format!("{endpoint}/ping"))).await.json();
@@ -209,14 +219,14 @@ async fn an_endpoint_that_is_switched_off() {
             insta::assert_snapshot!(refused.show(), @r#"
             409 Conflict
             cache-control: no-store
-            content-length: 98
+            content-length: 93
             content-type: application/json
             date: <date>
             request-id: <uuid 1>
 
             {
               "error": "endpoint_off",
-              "message": "the endpoint is switched off; switch it on first",
+              "message": "the endpoint is inactive; activate it first",
               "details": {}
             }
             "#);
@@ -229,7 +239,7 @@ async fn an_endpoint_that_is_switched_off() {
 }
 
 #[tokio::test]
-async fn one_that_the_service_switched_off_is_tried_and_switched_on_again() {
+async fn endpoint_disabled_by_service_is_enabled_by_a_ping() {
     let stage = Stage::set().await;
     let (org, base_url) = (stage.org(), stage.base_url());
     let endpoint = webhook(org, base_url).await;
@@ -237,14 +247,14 @@ async fn one_that_the_service_switched_off_is_tried_and_switched_on_again() {
     stage.attempt(&url(org), Some(500)).await;
     let delivery = format!("{endpoint}/deliveries/{}", made["id"].as_str().unwrap());
     let redeliver = post(format!("{delivery}/redeliver"));
-    // A delivery that is no ping any more has a schedule, and 410 means what it says.
+    // Unlike a ping, this delivery has a schedule, and a 410 disables the endpoint.
     let new = json!({ "sourceId": org.sources[0], "title": "New", "content": "New." });
     let memories = format!("/v1/workspaces/{}/memories", org.main.id);
     assert_eq!(stage.send(post(memories).json(&new)).await.status, 201);
     stage.expand().await;
     let gone = stage.attempt(&url(org), Some(410)).await;
     assert!(
-        matches!(gone, None | Some(Finished::Dead(Some(_)))),
+        matches!(gone, None | Some(AttemptOutcome::Dead(Some(_)))),
         "{gone:?}"
     );
     let disabled = stage.send(get(&endpoint)).await.json();
@@ -256,7 +266,7 @@ async fn one_that_the_service_switched_off_is_tried_and_switched_on_again() {
     let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
     assert_eq!(pinged.status, 202);
     let delivered = stage.attempt(&url(org), Some(200)).await;
-    assert!(is(&delivered, &Finished::Delivered), "{delivered:?}");
+    assert!(is(&delivered, &AttemptOutcome::Delivered), "{delivered:?}");
     let enabled = stage.send(get(&endpoint)).await.json();
     assert_eq!(
         (&enabled["is_active"], &enabled["disabled_reason"]),
@@ -265,7 +275,7 @@ async fn one_that_the_service_switched_off_is_tried_and_switched_on_again() {
     assert_eq!(stage.send(redeliver).await.status, 202);
 }
 
-/// The requests of each operation on an endpoint.
+/// Returns a request of each operation on an endpoint.
 fn requests(endpoint: &str) -> [(&'static str, Call); 5] {
     let deliveries = format!("{endpoint}/deliveries");
     let delivery = format!("{deliveries}/{}", Uuid::max());
@@ -282,7 +292,7 @@ fn requests(endpoint: &str) -> [(&'static str, Call); 5] {
 }
 
 #[tokio::test]
-async fn unauthenticated_forbidden_and_not_found() {
+async fn deliveries_reject_unauthorized_and_unknown_access() {
     let org = own_org();
     let base_url = target().base_url();
     let nothing = Uuid::max();
@@ -291,14 +301,14 @@ async fn unauthenticated_forbidden_and_not_found() {
             webhook(org, base_url).await,
             format!("/v1/workspaces/{}/webhooks/{nothing}", org.main.id),
             &org.members.member.token,
-            "this needs the action webhook:manage",
+            "missing permission webhook:manage",
             "there is no such webhook",
         ),
         (
             subscription(org, base_url).await,
             format!("/v1/citation-subscriptions/{nothing}"),
             &org.members.viewer.token,
-            "this needs the action citation_subscription:manage",
+            "missing permission citation_subscription:manage",
             "there is no such citation subscription",
         ),
     ];
@@ -328,7 +338,7 @@ async fn unauthenticated_forbidden_and_not_found() {
                 "{name}"
             );
         }
-        // There, but not such a delivery: by any name.
+        // The endpoint exists, but not the delivery, whatever its identifier.
         for delivery in [Uuid::max().to_string(), "seven".to_owned()] {
             let delivery = format!("{endpoint}/deliveries/{delivery}");
             for call in [get(&delivery), post(format!("{delivery}/redeliver"))] {
@@ -343,7 +353,7 @@ async fn unauthenticated_forbidden_and_not_found() {
 }
 
 #[tokio::test]
-async fn a_delivery_is_of_its_endpoint_alone() {
+async fn delivery_belongs_only_to_its_endpoint() {
     let stage = Stage::set().await;
     let (org, base_url) = (stage.org(), stage.base_url());
     let (one, other) = (webhook(org, base_url).await, webhook(org, base_url).await);
@@ -363,7 +373,7 @@ async fn a_delivery_is_of_its_endpoint_alone() {
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn deliveries_reject_invalid_request() {
     let org = quiet_org();
     let token = &org.members.admin.token;
     let endpoint = format!("/v1/workspaces/{}/webhooks/{}", org.main.id, Uuid::max());
@@ -373,7 +383,7 @@ async fn invalid_request() {
     insta::assert_snapshot!(list.bearer(token).send().await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 527
+    content-length: 528
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -391,7 +401,7 @@ async fn invalid_request() {
           {
             "path": "cursor",
             "code": "invalid_value",
-            "message": "must be a next_cursor of this list, as it was given"
+            "message": "must be an unmodified next_cursor of this list"
           },
           {
             "path": "limit",
@@ -401,7 +411,7 @@ async fn invalid_request() {
           {
             "path": "event",
             "code": "unknown_field",
-            "message": "is not known; known are status, limit, cursor"
+            "message": "is unknown; known parameters: status, limit, cursor"
           }
         ]
       }

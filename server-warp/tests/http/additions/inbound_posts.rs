@@ -1,4 +1,4 @@
-//! `POST /v1/inbound/{org}/{id}`. The messages are signed by a library of the Standard Webhooks project.
+//! `POST /v1/inbound/{org}/{id}`. A library of the Standard Webhooks project signs the messages.
 
 use http::Method;
 use knowledge_testing::fixture::{MemberFixture, OrgFixture};
@@ -10,7 +10,7 @@ use crate::support::{
     Answer, Call, Show, create_inbound_webhook, delete, foreign_org, get, new_key, own_org, post,
 };
 
-/// An inbound webhook as its senders know it.
+/// A client with the URL and the secret of an inbound webhook.
 struct Sender {
     url: String,
     secret: String,
@@ -30,7 +30,7 @@ impl Sender {
         }
     }
 
-    /// Where its registration is.
+    /// Returns the path of the webhook's own resource.
     fn path(&self) -> String {
         let text = |name: &str| self.record[name].as_str().expect("a text");
         let (workspace, id) = (text("workspace_id"), text("id"));
@@ -48,7 +48,7 @@ impl Sender {
             .body(body.to_vec())
     }
 
-    /// A message that is sent now.
+    /// Returns a message with the present time.
     fn message(&self, id: &str, body: &Value) -> Call {
         self.message_at(id, now_seconds(), body.to_string().as_bytes())
     }
@@ -66,7 +66,7 @@ fn batch(title: &str) -> Value {
     json!({ "memories": [{ "title": title, "content": "It is down.", "source_key": "ticket-7" }] })
 }
 
-/// The memories of the webhook's source, as the owner lists them.
+/// Returns the memories of the webhook's source, as the owner lists them.
 async fn memories(org: &OrgFixture, sender: &Sender) -> Vec<Value> {
     let source = sender.record["source_id"].as_str().expect("an identifier");
     let path = format!("/v1/workspaces/{}/memories?sourceId={source}", org.main.id);
@@ -75,7 +75,7 @@ async fn memories(org: &OrgFixture, sender: &Sender) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn taken_in_once() {
+async fn inbound_message_takes_effect_once() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let answer = sender.message("msg_1", &batch("Down")).send().await;
@@ -92,7 +92,7 @@ async fn taken_in_once() {
     let again = sender.message("msg_1", &batch("Up")).send().await;
     assert_eq!(again.show(), answer.show());
     assert_eq!(memories(org, &sender).await, found);
-    // A source key that was seen updates its memory.
+    // A known source key updates its memory.
     let next = sender.message("msg_2", &batch("Up")).send().await;
     assert_eq!(next.status, 204);
     let updated = memories(org, &sender).await;
@@ -102,7 +102,7 @@ async fn taken_in_once() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn inbound_message_requires_valid_signature() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let right = sender.message("msg_1", &batch("Down"));
@@ -110,7 +110,7 @@ async fn unauthenticated() {
     insta::assert_snapshot!(unsigned.show(), @r#"
     401 Unauthorized
     cache-control: no-store
-    content-length: 143
+    content-length: 146
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -118,7 +118,7 @@ async fn unauthenticated() {
 
     {
       "error": "unauthenticated",
-      "message": "the message must be signed: webhook-id, webhook-timestamp and webhook-signature, each once",
+      "message": "the message is not signed; send webhook-id, webhook-timestamp and webhook-signature once each",
       "details": {}
     }
     "#);
@@ -126,7 +126,7 @@ async fn unauthenticated() {
     insta::assert_snapshot!(other.show(), @r#"
     401 Unauthorized
     cache-control: no-store
-    content-length: 118
+    content-length: 109
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -134,11 +134,11 @@ async fn unauthenticated() {
 
     {
       "error": "unauthenticated",
-      "message": "webhook-signature has no signature that is right for this message",
+      "message": "webhook-signature has no valid signature of this message",
       "details": {}
     }
     "#);
-    // No credential stands for a signature, and nothing is read before one is right.
+    // No credential replaces the signature, and nothing is read before it is verified.
     let token = &org.members.owner.token;
     let refused = [
         right.clone().without("webhook-id").bearer(token),
@@ -170,7 +170,7 @@ async fn unauthenticated() {
 }
 
 #[tokio::test]
-async fn both_secrets_during_a_rotation() {
+async fn inbound_secrets_are_both_valid_during_a_rotation() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let rotated = post(format!("{}/rotate-secret", sender.path()))
@@ -193,7 +193,7 @@ async fn both_secrets_during_a_rotation() {
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn inbound_message_requires_authorized_owner() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let member = format!("/v1/orgs/{}/members/{}", org.slug, org.members.admin.id);
@@ -210,7 +210,7 @@ async fn forbidden() {
 
     {
       "error": "forbidden",
-      "message": "the member that this webhook acts as is gone: replace the secret to take its place",
+      "message": "the member this webhook acts as was removed; rotate the secret to act in its place",
       "details": {}
     }
     "#);
@@ -218,7 +218,7 @@ async fn forbidden() {
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn inbound_message_rejects_invalid_request() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let broken = json!({
@@ -233,7 +233,7 @@ async fn invalid_request() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1013
+    content-length: 1007
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -251,12 +251,12 @@ async fn invalid_request() {
           {
             "path": "memories[1].title",
             "code": "too_small",
-            "message": "must have 1 to 128 characters, not white space alone and no control characters"
+            "message": "must have 1 to 128 characters, not only white space, and no control characters"
           },
           {
             "path": "memories[1].url",
             "code": "unknown_field",
-            "message": "is not known here; known are title, content, source_key, audience_tag, sensitivity_label"
+            "message": "is unknown; known fields: title, content, source_key, audience_tag, sensitivity_label"
           },
           {
             "path": "memories[2].content",
@@ -271,7 +271,7 @@ async fn invalid_request() {
           {
             "path": "source",
             "code": "unknown_field",
-            "message": "is not known here; known are memories"
+            "message": "is unknown; known fields: memories"
           }
         ]
       }
@@ -296,13 +296,13 @@ async fn invalid_request() {
         (400, &json!("webhook-id"))
     );
     assert!(memories(org, &sender).await.is_empty());
-    // What was refused is not taken for a repetition.
+    // A rejected message is not a duplicate.
     let mended = sender.message("msg_1", &batch("Down")).send().await;
     assert_eq!(mended.status, 204);
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn inbound_message_to_unknown_webhook_is_not_found() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let deleted = Sender::registered(org, &org.members.admin).await;
@@ -345,7 +345,7 @@ async fn not_found() {
 }
 
 #[tokio::test]
-async fn what_every_operation_refuses() {
+async fn inbound_message_has_errors_common_to_all_operations() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let right = sender.message("msg_1", &batch("Down"));

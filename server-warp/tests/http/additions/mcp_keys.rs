@@ -18,7 +18,7 @@ fn text(answer: &Answer, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn from_its_creation_to_its_end() {
+async fn mcp_key_is_created_rotated_and_revoked() {
     let org = own_org();
     let (admin, workspace) = (
         &org.members.admin.token,
@@ -114,7 +114,7 @@ async fn from_its_creation_to_its_end() {
 }
 
 #[tokio::test]
-async fn an_unknown_client_is_another_one_and_ninety_days_are_the_default() {
+async fn mcp_key_defaults_to_other_client_and_ninety_days() {
     let org = own_org();
     let body = json!({ "name": "New", "client": "emacs", "audience": ["workspace:handbook"] });
     let made = post(format!("/v1/workspaces/{}/mcp-keys", org.main.id))
@@ -130,7 +130,7 @@ async fn an_unknown_client_is_another_one_and_ninety_days_are_the_default() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong() {
+async fn mcp_key_reports_all_problems() {
     let org = quiet_org();
     let keys = format!("/v1/workspaces/{}/mcp-keys", org.main.id);
     let body = json!({
@@ -145,20 +145,20 @@ async fn everything_that_is_wrong() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 887
+    content-length: 881
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: name must have 1 to 128 characters, not white space alone and no control characters (and 5 more)",
+      "message": "the request is not valid: name must have 1 to 128 characters, not only white space, and no control characters (and 5 more)",
       "details": {
         "fields": [
           {
             "path": "name",
             "code": "too_small",
-            "message": "must have 1 to 128 characters, not white space alone and no control characters"
+            "message": "must have 1 to 128 characters, not only white space, and no control characters"
           },
           {
             "path": "client",
@@ -178,12 +178,12 @@ async fn everything_that_is_wrong() {
           {
             "path": "rotationSeconds",
             "code": "invalid_value",
-            "message": "must be longer than nothing and at most a year"
+            "message": "must be greater than 0 and at most 366 days"
           },
           {
             "path": "rotation",
             "code": "unknown_field",
-            "message": "is not known here; known are name, client, audience, rotationSeconds"
+            "message": "is unknown; known fields: name, client, audience, rotationSeconds"
           }
         ]
       }
@@ -192,7 +192,7 @@ async fn everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn nobody_hands_out_what_they_do_not_hold() {
+async fn mcp_key_cannot_exceed_access_of_its_creator() {
     let org = quiet_org();
     let keys = format!("/v1/workspaces/{}/mcp-keys", org.main.id);
     let mut body = new();
@@ -205,14 +205,14 @@ async fn nobody_hands_out_what_they_do_not_hold() {
     insta::assert_snapshot!(refused.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 110
+    content-length: 114
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "nobody can grant what they do not hold: the audience user:owner",
+      "message": "cannot grant an audience that does not cover the caller: user:owner",
       "details": {}
     }
     "#);
@@ -225,7 +225,7 @@ async fn nobody_hands_out_what_they_do_not_hold() {
 }
 
 #[tokio::test]
-async fn a_use_is_noted_by_the_key_itself() {
+async fn mcp_key_records_its_own_use() {
     let org = quiet_org();
     let uses = |workspace| format!("/v1/workspaces/{workspace}/mcp-key-uses");
     let by_another = post(uses(org.main.id))

@@ -20,7 +20,7 @@ async fn by(session: &str, call: Call) -> Answer {
 }
 
 #[tokio::test]
-async fn a_member_is_added_changed_and_removed() {
+async fn member_is_added_updated_and_removed() {
     let org = own_org();
     let owner = &org.members.owner.session;
     let body = json!({
@@ -64,14 +64,14 @@ async fn a_member_is_added_changed_and_removed() {
     insta::assert_snapshot!(taken.show(), @r#"
     409 Conflict
     cache-control: no-store
-    content-length: 83
+    content-length: 98
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "slug_taken",
-      "message": "the slug is taken by another member",
+      "message": "the slug is used by another member; choose another",
       "details": {}
     }
     "#);
@@ -87,14 +87,14 @@ async fn a_member_is_added_changed_and_removed() {
     insta::assert_snapshot!(outdated.show(), @r#"
     412 Precondition Failed
     cache-control: no-store
-    content-length: 122
+    content-length: 126
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "precondition_failed",
-      "message": "it has changed since the version named in If-Match; read it again",
+      "message": "the resource has changed since the version in If-Match; read it again",
       "details": {}
     }
     "#);
@@ -118,7 +118,7 @@ async fn a_member_is_added_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn whoever_is_removed_is_recognised_no_more() {
+async fn removed_member_is_rejected() {
     let org = own_org();
     let member = &org.members.member;
     assert_eq!(
@@ -136,7 +136,7 @@ async fn whoever_is_removed_is_recognised_no_more() {
 }
 
 #[tokio::test]
-async fn a_role_in_a_workspace() {
+async fn workspace_role_is_assigned_and_unassigned() {
     let org = own_org();
     let (owner, viewer) = (&org.members.owner.session, &org.members.viewer);
     let member = format!("{}/{}", members(org), viewer.id);
@@ -162,20 +162,20 @@ async fn a_role_in_a_workspace() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 256
+    content-length: 262
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: role must not be owner: owners are those of the organisation",
+      "message": "the request is not valid: role must not be owner; owners belong to the whole organisation",
       "details": {
         "fields": [
           {
             "path": "role",
             "code": "invalid_value",
-            "message": "must not be owner: owners are those of the organisation"
+            "message": "must not be owner; owners belong to the whole organisation"
           }
         ]
       }
@@ -184,7 +184,7 @@ async fn a_role_in_a_workspace() {
 }
 
 #[tokio::test]
-async fn a_list_page_by_page() {
+async fn members_are_listed_in_pages() {
     let org = quiet_org();
     let viewer = &org.members.viewer.session;
     let first = by(viewer, get(format!("{}?limit=1", members(org)))).await;
@@ -223,13 +223,13 @@ async fn a_list_page_by_page() {
     let all = all["data"].as_array().unwrap().clone();
     assert_eq!(all[0], first.json()["data"][0]);
     assert_eq!(all[1..], *rest["data"].as_array().unwrap());
-    // A session without `role:read` sees nobody.
+    // A session without `role:read` lists no members.
     let restrained = by(&org.members.restrained.session, get(members(org))).await;
     assert_eq!(restrained.status, 403);
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong() {
+async fn member_reports_all_problems() {
     let org = quiet_org();
     let body = json!({
         "kind": "robot", "handle": "No Handle", "role": "king", "teams": ["fine", "Not Fine"], "email": "a@b",
@@ -238,7 +238,7 @@ async fn everything_that_is_wrong() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 719
+    content-length: 716
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -276,7 +276,7 @@ async fn everything_that_is_wrong() {
           {
             "path": "email",
             "code": "unknown_field",
-            "message": "is not known here; known are kind, handle, name, role, teams"
+            "message": "is unknown; known fields: kind, handle, name, role, teams"
           }
         ]
       }
@@ -285,7 +285,7 @@ async fn everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn owners_are_changed_by_owners_alone_and_the_last_one_stays() {
+async fn owner_is_changed_only_by_owners_and_the_last_one_remains() {
     let org = own_org();
     let (owner, admin) = (&org.members.owner, &org.members.admin);
     let path = format!("{}/{}", members(org), owner.id);
@@ -302,7 +302,7 @@ async fn owners_are_changed_by_owners_alone_and_the_last_one_stays() {
         assert_eq!(refused.status, 403, "{refused:?}");
         assert_eq!(
             refused.json()["message"],
-            "owners are made, changed and unmade by owners alone"
+            "only owners can add, change or remove owners"
         );
     }
     let last = by(
@@ -313,20 +313,20 @@ async fn owners_are_changed_by_owners_alone_and_the_last_one_stays() {
     insta::assert_snapshot!(last.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 220
+    content-length: 230
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: role must stay owner: this is the last one",
+      "message": "the request is not valid: role must remain owner: there is no other owner",
       "details": {
         "fields": [
           {
             "path": "role",
             "code": "invalid_value",
-            "message": "must stay owner: this is the last one"
+            "message": "must remain owner: there is no other owner"
           }
         ]
       }
@@ -336,7 +336,7 @@ async fn owners_are_changed_by_owners_alone_and_the_last_one_stays() {
 }
 
 #[tokio::test]
-async fn nobody_grants_what_they_do_not_hold() {
+async fn member_cannot_grant_role_beyond_their_own() {
     let org = own_org();
     let keeper = &org.members.keeper.session;
     let refused = by(keeper, post(members(org)).json(&new("climber", "admin"))).await;
@@ -347,14 +347,14 @@ async fn nobody_grants_what_they_do_not_hold() {
     insta::assert_snapshot!(refused.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 101
+    content-length: 99
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "nobody can grant what they do not hold: the team board",
+      "message": "cannot grant a team that the caller is not in: board",
       "details": {}
     }
     "#);

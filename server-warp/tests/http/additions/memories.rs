@@ -24,7 +24,7 @@ async fn list(token: &str, path: String) -> Answer {
     get(path).bearer(token).send().await
 }
 
-/// Everything in a list, page by page.
+/// Returns all items of a list, page by page.
 async fn all(token: &str, path: &str) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -40,7 +40,7 @@ async fn all(token: &str, path: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn one_from_its_creation_to_its_end() {
+async fn memory_is_created_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let made = post(memories(org))
@@ -127,14 +127,14 @@ async fn one_from_its_creation_to_its_end() {
     insta::assert_snapshot!(bound.send().await.show(), @r#"
     412 Precondition Failed
     cache-control: no-store
-    content-length: 122
+    content-length: 126
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "precondition_failed",
-      "message": "it has changed since the version named in If-Match; read it again",
+      "message": "the resource has changed since the version in If-Match; read it again",
       "details": {}
     }
     "#);
@@ -167,9 +167,9 @@ async fn one_from_its_creation_to_its_end() {
     "#);
 }
 
-/// What their reader may know of and not read: labels, and no text.
+/// Memories that the reader may know of but not read are listed without content.
 #[tokio::test]
-async fn listed() {
+async fn memories_are_listed_without_hidden_content() {
     let org = quiet_org();
     let path = format!("{}?sensitivityLabel=restricted&limit=1", memories(org));
     let found = list(&org.members.viewer.token, path).await;
@@ -204,7 +204,7 @@ async fn listed() {
 }
 
 #[tokio::test]
-async fn listed_by_label_to_those_who_may_know() {
+async fn memories_are_filtered_by_label_within_visibility() {
     let org = quiet_org();
     let path = memories(org);
     let members = &org.members;
@@ -226,7 +226,8 @@ async fn listed_by_label_to_those_who_may_know() {
             "{filter}"
         );
     }
-    // A member relabels, and so sees the labels of what it may not read; a viewer does not.
+    // A member relabels, and so sees the labels of memories that they may not read; a viewer does
+    // not.
     for (member, seen, titled) in [(&members.member, 100, 80), (&members.viewer, 96, 80)] {
         let found = all(&member.token, &format!("{path}?")).await;
         let shown = found.iter().filter(|memory| !memory["title"].is_null());
@@ -246,7 +247,7 @@ async fn listed_by_label_to_those_who_may_know() {
 }
 
 #[tokio::test]
-async fn a_batch_twice() {
+async fn ingest_of_same_batch_changes_nothing() {
     let org = own_org();
     let token = &org.members.member.token;
     let path = format!("/v1/workspaces/{}/ingest", org.main.id);
@@ -307,7 +308,7 @@ async fn a_batch_twice() {
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn memory_rejects_invalid_request() {
     let org = quiet_org();
     let token = &org.members.owner.token;
     let send = async |body: Value| post(memories(org)).bearer(token).json(&body).send().await;
@@ -315,7 +316,7 @@ async fn invalid_request() {
     insta::assert_snapshot!(send(bad).await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 779
+    content-length: 776
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -343,7 +344,7 @@ async fn invalid_request() {
           {
             "path": "title",
             "code": "too_small",
-            "message": "must have 1 to 128 characters, not white space alone and no control characters"
+            "message": "must have 1 to 128 characters, not only white space, and no control characters"
           },
           {
             "path": "sourceKey",
@@ -353,7 +354,7 @@ async fn invalid_request() {
           {
             "path": "labels",
             "code": "unknown_field",
-            "message": "is not known here; known are sourceId, title, content, sourceKey, audienceTag, sensitivityLabel"
+            "message": "is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel"
           }
         ]
       }
@@ -382,7 +383,7 @@ async fn invalid_request() {
     insta::assert_snapshot!(messages(list(token, path).await), @"
     reviewStatus must be one of pending, approved, rejected
     limit must be a number from 1 to 200
-    color is not known; known are audienceTag, sensitivityLabel, reviewStatus, sourceId, limit, cursor
+    color is unknown; known parameters: audienceTag, sensitivityLabel, reviewStatus, sourceId, limit, cursor
     ");
     let ingest = format!("/v1/workspaces/{}/ingest", org.main.id);
     let batch = json!({ "memories": [
@@ -396,20 +397,20 @@ async fn invalid_request() {
     memories[0].content is required
     memories[0].source_key must be a string, not a number
     memories[1] must be an object, not a number
-    memories[2].title must have 1 to 128 characters, not white space alone and no control characters
-    memories[2].sensitivity is not known here; known are title, content, source_key, audience_tag, sensitivity_label
+    memories[2].title must have 1 to 128 characters, not only white space, and no control characters
+    memories[2].sensitivity is unknown; known fields: title, content, source_key, audience_tag, sensitivity_label
     ");
     let item = json!({ "title": "One", "content": "x", "source_key": "page/1" });
     let source = org.sources[0];
     for (memories, message) in [
         (
             vec![item.clone(); 101],
-            "memories must have 1 to 100 items, this has 101",
+            "memories must have 1 to 100 items, not 101",
         ),
-        (vec![], "memories must have 1 to 100 items, this has 0"),
+        (vec![], "memories must have 1 to 100 items, not 0"),
         (
             vec![item; 2],
-            "memories[1].source_key must not be that of memories[0]",
+            "memories[1].source_key must not repeat the key of memories[0]",
         ),
     ] {
         let batch = json!({ "source_id": source, "memories": memories });
@@ -419,7 +420,7 @@ async fn invalid_request() {
 }
 
 #[tokio::test]
-async fn forbidden_and_not_found() {
+async fn memory_rejects_unauthorized_and_unknown_access() {
     let org = quiet_org();
     let viewer = &org.members.viewer.token;
     let memory = format!("/v1/memories/{}", org.main.memories.internal[0]);
@@ -431,14 +432,14 @@ async fn forbidden_and_not_found() {
     insta::assert_snapshot!(created.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 82
+    content-length: 79
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action memory:create",
+      "message": "missing permission memory:create",
       "details": {}
     }
     "#);
@@ -448,13 +449,13 @@ async fn forbidden_and_not_found() {
         answer.json()["message"].as_str().unwrap().to_owned()
     };
     let retitle = patch(&memory).json(&json!({ "title": "Mine" }));
-    insta::assert_snapshot!(reason(retitle.clone(), viewer).await, @"this needs the action memory:update");
-    insta::assert_snapshot!(reason(delete(&memory), viewer).await, @"this needs the action memory:delete");
+    insta::assert_snapshot!(reason(retitle.clone(), viewer).await, @"missing permission memory:update");
+    insta::assert_snapshot!(reason(delete(&memory), viewer).await, @"missing permission memory:delete");
     let side = &org.tokens.side_only;
-    insta::assert_snapshot!(reason(get(&memory), side).await, @"this credential is narrowed to other workspaces");
+    insta::assert_snapshot!(reason(get(&memory), side).await, @"outside the scope of this credential");
     let secret = format!("/v1/memories/{}", org.main.memories.restricted[0]);
     let rewrite = patch(secret).json(&json!({ "content": "Mine" }));
-    insta::assert_snapshot!(reason(rewrite, &org.members.member.token).await, @"this needs the action memory:read_restricted");
+    insta::assert_snapshot!(reason(rewrite, &org.members.member.token).await, @"missing permission memory:read_restricted");
 
     let owner = &org.members.owner.token;
     let nowhere = format!("/v1/workspaces/{}/memories", Uuid::nil());
@@ -476,9 +477,9 @@ async fn forbidden_and_not_found() {
     }
 }
 
-/// What is deleted is gone for a bulk update too, and its replay still says what it did.
+/// A deleted memory is not found by a bulk update; a replay still returns the stored result.
 #[tokio::test]
-async fn a_replay_outlives_what_it_changed() {
+async fn replay_outlives_deleted_memory() {
     let org = own_org();
     let token = &org.members.admin.token;
     let memory = org.main.memories.internal[0];

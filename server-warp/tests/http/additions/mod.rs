@@ -1,4 +1,4 @@
-//! The operations beside the eight of the interface.
+//! The operations besides the eight of the interface.
 
 mod audit_log;
 mod chats;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::support::{Show, delete, get, own_org, post, quiet_org};
 
 #[tokio::test]
-async fn registered_listed_and_read() {
+async fn recall_is_created_listed_and_read() {
     let org = own_org();
     let member = &org.members.member.token;
     let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
@@ -74,7 +74,7 @@ async fn registered_listed_and_read() {
 }
 
 #[tokio::test]
-async fn refused() {
+async fn recall_rejects_invalid_requests() {
     let org = quiet_org();
     let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
     let send =
@@ -130,14 +130,14 @@ async fn refused() {
     insta::assert_snapshot!(send(&org.members.viewer.token, body).await.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 82
+    content-length: 79
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action recall:create",
+      "message": "missing permission recall:create",
       "details": {}
     }
     "#);

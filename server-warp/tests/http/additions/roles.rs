@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Show, get, own_org, post, quiet_org, update_role};
 
 #[tokio::test]
-async fn a_role_is_made_and_read() {
+async fn role_is_created_and_read() {
     let org = own_org();
     let (owner, roles) = (
         &org.members.owner.session,
@@ -58,7 +58,7 @@ async fn a_role_is_made_and_read() {
         .send()
         .await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.json()));
-    // The tag is the one that a change can be bound to.
+    // An update can require this tag.
     let role = id.parse().unwrap();
     let changed = update_role(
         owner,
@@ -74,21 +74,21 @@ async fn a_role_is_made_and_read() {
     insta::assert_snapshot!(taken.show(), @r#"
     409 Conflict
     cache-control: no-store
-    content-length: 88
+    content-length: 103
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "slug_taken",
-      "message": "the slug is taken by another custom role",
+      "message": "the slug is used by another custom role; choose another",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn what_is_left_out_has_a_default() {
+async fn role_fields_have_defaults() {
     let org = own_org();
     let body = json!({ "name": "Reader", "slug": "reader", "base_role": "viewer" });
     let made = post(format!("/v1/orgs/{}/custom-roles", org.slug))
@@ -104,7 +104,7 @@ async fn what_is_left_out_has_a_default() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong() {
+async fn role_reports_all_problems() {
     let org = quiet_org();
     let body = json!({
         "slug": "No Slug",
@@ -122,7 +122,7 @@ async fn everything_that_is_wrong() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1099
+    content-length: 1096
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -165,7 +165,7 @@ async fn everything_that_is_wrong() {
           {
             "path": "is_active",
             "code": "unknown_field",
-            "message": "is not known here; known are name, slug, base_role, description, workspace_id, actions"
+            "message": "is unknown; known fields: name, slug, base_role, description, workspace_id, actions"
           }
         ]
       }
@@ -174,7 +174,7 @@ async fn everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn role_errors_are_documented() {
     let org = quiet_org();
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
     let role = json!({ "name": "Reader", "slug": "reader", "base_role": "viewer" });

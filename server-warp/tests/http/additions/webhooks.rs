@@ -1,4 +1,4 @@
-//! `/v1/workspaces/{id}/webhooks` and `/v1/workspaces/{id}/inbound-webhooks`, beside their registration.
+//! `/v1/workspaces/{id}/webhooks` and `/v1/workspaces/{id}/inbound-webhooks`, except for creation.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::{
     Show, create_inbound_webhook, create_webhook, delete, get, own_org, patch, post, quiet_org,
 };
 
-/// What is shown of a record that was just made, from then on.
+/// Returns a created record as later responses show it.
 fn without_secret(mut made: Value) -> Value {
     assert!(made["signing_secret"].is_string());
     made["signing_secret"] = Value::Null;
@@ -14,7 +14,7 @@ fn without_secret(mut made: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_outbound_webhook_until_its_end() {
+async fn outbound_webhook_is_listed_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let new = json!({ "event_type": "chunk.created", "url": "https://example.com/hook" });
@@ -107,7 +107,7 @@ async fn an_outbound_webhook_until_its_end() {
 }
 
 #[tokio::test]
-async fn an_inbound_webhook_until_its_end() {
+async fn inbound_webhook_is_listed_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let made = create_inbound_webhook(token, org.main.id, &json!({ "name": "Tickets" }));
@@ -163,7 +163,7 @@ async fn an_inbound_webhook_until_its_end() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn webhook_errors_are_documented() {
     let org = quiet_org();
     let path = format!("/v1/workspaces/{}", org.main.id);
     let member = &org.members.member.token;
@@ -173,7 +173,7 @@ async fn refusals() {
     ] {
         let refused = get(format!("{path}/{list}")).bearer(member).send().await;
         assert_eq!(refused.status, 403);
-        let message = format!("this needs the action {action}");
+        let message = format!("missing permission {action}");
         assert_eq!(refused.json()["message"], message);
     }
     let owner = &org.members.owner.token;
@@ -186,7 +186,7 @@ async fn refusals() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 776
+    content-length: 773
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -214,7 +214,7 @@ async fn refusals() {
           {
             "path": "secret",
             "code": "unknown_field",
-            "message": "is not known here; known are event_type, url, is_active"
+            "message": "is unknown; known fields: event_type, url, is_active"
           }
         ]
       }

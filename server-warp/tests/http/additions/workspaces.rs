@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::support::{Show, get, quiet_org};
 
 #[tokio::test]
-async fn those_that_the_credential_works_in() {
+async fn workspaces_in_scope_of_credential_are_listed() {
     let org = quiet_org();
     let all = get("/v1/workspaces")
         .bearer(&org.members.viewer.token)
@@ -49,14 +49,14 @@ async fn those_that_the_credential_works_in() {
     insta::assert_snapshot!(read(org.main.id.0).await.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 94
+    content-length: 83
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this credential is narrowed to other workspaces",
+      "message": "outside the scope of this credential",
       "details": {}
     }
     "#);
@@ -78,7 +78,7 @@ async fn those_that_the_credential_works_in() {
     insta::assert_snapshot!(wrong.send().await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 310
+    content-length: 316
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -96,7 +96,7 @@ async fn those_that_the_credential_works_in() {
           {
             "path": "page",
             "code": "unknown_field",
-            "message": "is not known; known are limit, cursor"
+            "message": "is unknown; known parameters: limit, cursor"
           }
         ]
       }

@@ -29,7 +29,7 @@ async fn relabel(org: &OrgFixture, token: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_role_without_holders() {
+async fn role_without_holders_is_deleted() {
     let org = own_org();
     let answer = delete(org, org.roles.unheld).send().await;
     insta::assert_snapshot!(answer.show(), @"
@@ -55,43 +55,43 @@ async fn a_role_without_holders() {
 }
 
 #[tokio::test]
-async fn the_body_may_be_empty() {
+async fn role_deletion_accepts_empty_body() {
     let org = own_org();
     let answer = delete(org, org.roles.unheld).json(&json!({})).send().await;
     assert_eq!((answer.status.as_u16(), answer.body.len()), (204, 0));
-    // Nobody to reassign is no error.
+    // A target without any holders is accepted.
     let org = own_org();
     let answer = reassign(org, org.roles.unheld, "viewer").send().await;
     assert_eq!((answer.status.as_u16(), answer.body.len()), (204, 0));
 }
 
 #[tokio::test]
-async fn role_in_use() {
+async fn role_in_use_requires_a_target() {
     let org = quiet_org();
     let answer = delete(org, org.roles.reviewer).send().await;
     insta::assert_snapshot!(answer.show(), @r#"
     409 Conflict
     cache-control: no-store
-    content-length: 131
+    content-length: 130
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "role_in_use",
-      "message": "the role is held by 2 members: name a role for them in reassign_to",
+      "message": "the role is held by 2 members; name their new role in reassign_to",
       "details": {
         "holder_count": 2
       }
     }
     "#);
-    // A holder in one workspace is one too.
+    // A role held in only one workspace is in use as well.
     let answer = delete(org, org.roles.guest).send().await;
     assert_eq!(answer.json()["details"], json!({ "holder_count": 1 }));
 }
 
 #[tokio::test]
-async fn holders_get_the_built_in_role() {
+async fn holders_are_reassigned_to_built_in_role() {
     let org = own_org();
     let reviewers = [
         &org.members.reviewer.token,
@@ -122,7 +122,7 @@ async fn holders_get_the_built_in_role() {
 }
 
 #[tokio::test]
-async fn holders_get_the_custom_role() {
+async fn holders_are_reassigned_to_custom_role() {
     let org = own_org();
     let renames = async || {
         let session = &org.members.reviewer.session;
@@ -142,7 +142,7 @@ async fn holders_get_the_custom_role() {
         204
     );
     assert_eq!(renames().await, 200);
-    // They count as holders of it, also when it goes in its turn.
+    // They count as its holders, also when that role is deleted.
     let answer = delete(org, org.roles.keeper).send().await;
     assert_eq!(answer.json()["details"], json!({ "holder_count": 3 }));
     assert_eq!(
@@ -156,7 +156,7 @@ async fn holders_get_the_custom_role() {
 }
 
 #[tokio::test]
-async fn holders_of_a_role_in_a_workspace_hold_the_other_one_there() {
+async fn holders_in_a_workspace_are_reassigned_there() {
     let org = own_org();
     assert_eq!(relabel(org, &org.members.guest.token).await.status, 200);
     assert_eq!(
@@ -167,7 +167,7 @@ async fn holders_of_a_role_in_a_workspace_hold_the_other_one_there() {
 }
 
 #[tokio::test]
-async fn deletion_and_reassignment_are_one_switch() {
+async fn deletion_and_reassignment_are_atomic() {
     let org = own_org();
     let calls = (0..30).map(|number| async move {
         let holders = [
@@ -175,7 +175,7 @@ async fn deletion_and_reassignment_are_one_switch() {
             &org.members.second_reviewer.token,
         ];
         let mut seen = Vec::new();
-        // Until the switch is seen; the guard of the client ends what would go on for ever.
+        // Repeats until the switch is visible; the client's time limit ends an endless loop.
         while seen.last() != Some(&403) {
             seen.push(relabel(org, holders[number % 2]).await.status.as_u16());
         }
@@ -184,7 +184,7 @@ async fn deletion_and_reassignment_are_one_switch() {
     let deletion = reassign(org, org.roles.reviewer, "viewer").send();
     let (seen, deleted) = futures::join!(join_all(calls), deletion);
     assert_eq!(deleted.status, 204);
-    // The old role, then the new one; never none, never an error.
+    // First the old role, then the new one; never none, and never an error.
     for seen in seen {
         let (last, before) = seen.split_last().unwrap();
         assert_eq!(*last, 403);
@@ -193,7 +193,7 @@ async fn deletion_and_reassignment_are_one_switch() {
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn role_deletion_rejects_invalid_request() {
     let org = quiet_org();
     let problems = async |reassign_to: Value| {
         let answer = reassign(org, org.roles.reviewer, reassign_to).send().await;
@@ -206,20 +206,20 @@ async fn invalid_request() {
     insta::assert_snapshot!(role.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 258
+    content-length: 226
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: reassign_to must be another role than the one that is deleted",
+      "message": "the request is not valid: reassign_to must differ from the deleted role",
       "details": {
         "fields": [
           {
             "path": "reassign_to",
             "code": "invalid_value",
-            "message": "must be another role than the one that is deleted"
+            "message": "must differ from the deleted role"
           }
         ]
       }
@@ -227,14 +227,14 @@ async fn invalid_request() {
     "#);
     insta::assert_snapshot!(problems(json!(Uuid::max())).await, @r#"{"fields":[{"code":"not_found","message":"must be viewer, member or the UUID of a custom role of the organisation","path":"reassign_to"}]}"#);
     insta::assert_snapshot!(problems(json!(org.roles.inactive)).await, @r#"{"fields":[{"code":"invalid_value","message":"must be an active role","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!(org.roles.guest)).await, @r#"{"fields":[{"code":"invalid_value","message":"must be a role of the whole organisation, not of one workspace","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!("admin")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member or the UUID of a custom role of the whole organisation","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!("owner")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member or the UUID of a custom role of the whole organisation","path":"reassign_to"}]}"#);
+    insta::assert_snapshot!(problems(json!(org.roles.guest)).await, @r#"{"fields":[{"code":"invalid_value","message":"must be an organisation-wide role","path":"reassign_to"}]}"#);
+    insta::assert_snapshot!(problems(json!("admin")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member or the UUID of an organisation-wide custom role","path":"reassign_to"}]}"#);
+    insta::assert_snapshot!(problems(json!("owner")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member or the UUID of an organisation-wide custom role","path":"reassign_to"}]}"#);
     insta::assert_snapshot!(problems(json!("keeper")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member, admin, owner or the UUID of a custom role","path":"reassign_to"}]}"#);
     insta::assert_snapshot!(problems(json!(null)).await, @r#"{"fields":[{"code":"invalid_type","message":"must be a string, not null","path":"reassign_to"}]}"#);
     insta::assert_snapshot!(problems(json!(["viewer"])).await, @r#"{"fields":[{"code":"invalid_type","message":"must be a string, not a list","path":"reassign_to"}]}"#);
     let unknown = delete(org, org.roles.reviewer).json(&json!({ "reassignTo": "viewer" }));
-    insta::assert_snapshot!(unknown.send().await.json()["details"].to_string(), @r#"{"fields":[{"code":"unknown_field","message":"is not known here; known are reassign_to","path":"reassignTo"}]}"#);
+    insta::assert_snapshot!(unknown.send().await.json()["details"].to_string(), @r#"{"fields":[{"code":"unknown_field","message":"is unknown; known fields: reassign_to","path":"reassignTo"}]}"#);
     let no_object = delete(org, org.roles.reviewer)
         .json(&json!("viewer"))
         .send()
@@ -243,13 +243,13 @@ async fn invalid_request() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn role_deletion_rejects_unauthenticated_caller() {
     let org = quiet_org();
     let answer = delete(org, org.roles.unheld).without("cookie").send().await;
     insta::assert_snapshot!(answer.show(), @r#"
     401 Unauthorized
     cache-control: no-store
-    content-length: 105
+    content-length: 112
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -257,38 +257,38 @@ async fn unauthenticated() {
 
     {
       "error": "unauthenticated",
-      "message": "a session is needed: Cookie: service_session=wks_...",
+      "message": "a session is required; send Cookie: service_session=wks_...",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn role_deletion_requires_permission() {
     let org = quiet_org();
     let by_member = delete_role(&org.members.member.session, &org.slug, org.roles.unheld);
     insta::assert_snapshot!(by_member.send().await.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 80
+    content-length: 77
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action role:manage",
+      "message": "missing permission role:manage",
       "details": {}
     }
     "#);
-    // A target that may do what the caller may not.
+    // The target exceeds the permissions of the caller.
     let by_keeper = delete_role(&org.members.keeper.session, &org.slug, org.roles.reviewer)
         .json(&json!({ "reassign_to": org.roles.unheld }));
-    insta::assert_snapshot!(by_keeper.send().await.json().to_string(), @r#"{"details":{},"error":"forbidden","message":"nobody can grant what they do not hold: audit:read"}"#);
+    insta::assert_snapshot!(by_keeper.send().await.json().to_string(), @r#"{"details":{},"error":"forbidden","message":"cannot grant an action that the caller does not hold: audit:read"}"#);
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn role_deletion_requires_known_role() {
     let org = quiet_org();
     let send = async |slug: &str, role: &str| {
         Call::new(

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Show, list_roles, own_org, quiet_org, update_role};
 
 #[tokio::test]
-async fn all_roles_by_name() {
+async fn roles_are_listed_by_name() {
     let org = quiet_org();
     let answer = list_roles(&org.members.viewer.session, &org.slug)
         .send()
@@ -142,7 +142,7 @@ async fn all_roles_by_name() {
 }
 
 #[tokio::test]
-async fn roles_of_one_name_stand_by_identifier() {
+async fn roles_of_one_name_are_listed_by_identifier() {
     let org = own_org();
     let roles = &org.roles;
     let mut same_name = [roles.unheld, roles.guest, roles.keeper, roles.reviewer];
@@ -173,7 +173,7 @@ async fn roles_of_one_name_stand_by_identifier() {
 }
 
 #[tokio::test]
-async fn head_is_get_without_the_body() {
+async fn role_list_head_is_get_without_body() {
     let org = quiet_org();
     let call = list_roles(&org.members.viewer.session, &org.slug);
     let (get, head) = (
@@ -192,13 +192,13 @@ async fn head_is_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn role_list_rejects_unauthenticated_caller() {
     let org = quiet_org();
     let answer = list_roles("", &org.slug).without("cookie").send().await;
     insta::assert_snapshot!(answer.show(), @r#"
     401 Unauthorized
     cache-control: no-store
-    content-length: 105
+    content-length: 112
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -206,14 +206,14 @@ async fn unauthenticated() {
 
     {
       "error": "unauthenticated",
-      "message": "a session is needed: Cookie: service_session=wks_...",
+      "message": "a session is required; send Cookie: service_session=wks_...",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn forbidden() {
+async fn role_list_requires_permission() {
     let org = quiet_org();
     let answer = list_roles(&org.members.restrained.session, &org.slug)
         .send()
@@ -221,21 +221,21 @@ async fn forbidden() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 78
+    content-length: 75
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action role:read",
+      "message": "missing permission role:read",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn role_list_of_unknown_organization_is_not_found() {
     let org = quiet_org();
     let session = &org.members.viewer.session;
     let unknown = list_roles(session, "nobody").send().await;

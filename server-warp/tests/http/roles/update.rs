@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::support::{Answer, Call, Show, bulk, own_org, quiet_org, role, update_role};
 
-/// An update of the role that nobody holds, by an administrator.
+/// Returns an update of a role without holders, by an administrator.
 fn update(org: &OrgFixture, body: &Value) -> Call {
     update_role(
         &org.members.admin.session,
@@ -17,7 +17,7 @@ fn update(org: &OrgFixture, body: &Value) -> Call {
     )
 }
 
-/// The problems that a refused body has.
+/// Returns the problems of a rejected body.
 async fn problems(body: Value) -> String {
     let answer = update(quiet_org(), &body).send().await;
     assert_eq!(answer.status, 400, "{answer:?}");
@@ -26,7 +26,7 @@ async fn problems(body: Value) -> String {
 }
 
 #[tokio::test]
-async fn every_field_can_be_set() {
+async fn role_update_sets_each_field() {
     let org = own_org();
     let body = json!({
         "name": "Archivist",
@@ -76,7 +76,7 @@ async fn every_field_can_be_set() {
 }
 
 #[tokio::test]
-async fn one_field_leaves_the_others_as_they_are() {
+async fn role_update_changes_only_named_fields() {
     let org = own_org();
     let mut expected = role(org, "unheld").await;
     let fields = [
@@ -96,7 +96,7 @@ async fn one_field_leaves_the_others_as_they_are() {
 }
 
 #[tokio::test]
-async fn an_update_that_sets_nothing_returns_the_role() {
+async fn empty_role_update_returns_the_role() {
     let org = own_org();
     let before = role(org, "unheld").await;
     let empty = update(org, &json!({})).send().await;
@@ -145,7 +145,7 @@ async fn an_update_that_sets_nothing_returns_the_role() {
 }
 
 #[tokio::test]
-async fn what_a_role_denies_its_holders_lose_at_once() {
+async fn denied_action_is_lost_by_holders_at_once() {
     let org = own_org();
     let body = json!({
         "memoryIds": [org.main.memories.internal[0]],
@@ -170,7 +170,7 @@ async fn what_a_role_denies_its_holders_lose_at_once() {
     assert_eq!(relabels().await, 200);
     change(json!({ "actions": { "allow": [], "deny": ["memory:update"] } })).await;
     assert_eq!(relabels().await, 403);
-    // Whatever the base allows.
+    // The denial overrides the base role.
     change(json!({ "base_role": "member" })).await;
     assert_eq!(relabels().await, 403);
     change(json!({ "actions": { "deny": [] } })).await;
@@ -182,7 +182,7 @@ async fn what_a_role_denies_its_holders_lose_at_once() {
 }
 
 #[tokio::test]
-async fn an_inactive_role_still_denies() {
+async fn inactive_role_still_denies() {
     let org = own_org();
     let body = json!({
         "memoryIds": [org.main.memories.internal[0]],
@@ -206,7 +206,7 @@ async fn an_inactive_role_still_denies() {
 }
 
 #[tokio::test]
-async fn a_change_can_be_bound_to_a_version() {
+async fn role_update_can_require_a_version() {
     let org = own_org();
     let etag = |answer: &Answer| answer.header("etag").to_owned();
     let first = etag(&update(org, &json!({})).send().await);
@@ -222,18 +222,18 @@ async fn a_change_can_be_bound_to_a_version() {
     insta::assert_snapshot!(outdated.show(), @r#"
     412 Precondition Failed
     cache-control: no-store
-    content-length: 122
+    content-length: 126
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "precondition_failed",
-      "message": "it has changed since the version named in If-Match; read it again",
+      "message": "the resource has changed since the version in If-Match; read it again",
       "details": {}
     }
     "#);
-    // A weak tag never matches strongly (RFC 9110, 8.8.3.2).
+    // A weak tag never matches in a strong comparison (RFC 9110, 8.8.3.2).
     for not_it in [
         format!("W/{second}"),
         "\"\"".to_owned(),
@@ -245,7 +245,7 @@ async fn a_change_can_be_bound_to_a_version() {
             "{not_it}"
         );
     }
-    // Nor does an update that would change nothing pass.
+    // An update without effect is rejected too.
     assert_eq!(rename("Second", &first).send().await.status, 412);
     assert_eq!(role(org, "unheld").await["name"], "Second");
     for it in [format!("{first}, {second}"), "*".to_owned(), second] {
@@ -254,7 +254,7 @@ async fn a_change_can_be_bound_to_a_version() {
 }
 
 #[tokio::test]
-async fn invalid_request() {
+async fn role_update_rejects_invalid_request() {
     let org = quiet_org();
     let body = json!({
         "name": " ",
@@ -269,7 +269,7 @@ async fn invalid_request() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1413
+    content-length: 1407
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -307,12 +307,12 @@ async fn invalid_request() {
           {
             "path": "actions.keep",
             "code": "unknown_field",
-            "message": "is not known here; known are allow, deny"
+            "message": "is unknown; known fields: allow, deny"
           },
           {
             "path": "name",
             "code": "too_small",
-            "message": "must have 1 to 128 characters, not white space alone and no control characters"
+            "message": "must have 1 to 128 characters, not only white space, and no control characters"
           },
           {
             "path": "slug",
@@ -322,7 +322,7 @@ async fn invalid_request() {
           {
             "path": "workspace_id",
             "code": "unknown_field",
-            "message": "is not known here; known are name, slug, description, base_role, is_active, actions"
+            "message": "is unknown; known fields: name, slug, description, base_role, is_active, actions"
           }
         ]
       }
@@ -331,16 +331,16 @@ async fn invalid_request() {
 }
 
 #[tokio::test]
-async fn fields_have_bounds() {
-    insta::assert_snapshot!(problems(json!({ "name": "n".repeat(129) })).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 128 characters, not white space alone and no control characters","path":"name"}]}"#);
-    insta::assert_snapshot!(problems(json!({ "name": "tab\there" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 128 characters, not white space alone and no control characters","path":"name"}]}"#);
+async fn role_fields_are_bounded() {
+    insta::assert_snapshot!(problems(json!({ "name": "n".repeat(129) })).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 128 characters, not only white space, and no control characters","path":"name"}]}"#);
+    insta::assert_snapshot!(problems(json!({ "name": "tab\there" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 128 characters, not only white space, and no control characters","path":"name"}]}"#);
     insta::assert_snapshot!(problems(json!({ "slug": "" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
     insta::assert_snapshot!(problems(json!({ "slug": "s".repeat(65) })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
     insta::assert_snapshot!(problems(json!({ "description": "d".repeat(1_025) })).await, @r#"{"fields":[{"code":"too_large","message":"must have at most 1024 characters","path":"description"}]}"#);
 }
 
 #[tokio::test]
-async fn one_list_of_actions_leaves_the_other_as_it_is() {
+async fn omitted_list_of_actions_is_unchanged() {
     let org = own_org();
     let actions = async |actions: Value| {
         let answer = update(org, &json!({ "actions": actions })).send().await;
@@ -353,12 +353,12 @@ async fn one_list_of_actions_leaves_the_other_as_it_is() {
     let set = actions(json!({ "deny": ["memory:read"] })).await;
     assert_eq!(set, (200, both.clone()));
     assert_eq!(actions(json!({})).await, (200, both));
-    // What is left out counts too: no action stands in both.
+    // The omitted list is validated too: no action may be in both.
     assert_eq!(actions(json!({ "deny": ["audit:read"] })).await.0, 400);
 }
 
 #[tokio::test]
-async fn an_action_stands_in_one_list() {
+async fn action_must_not_be_in_both_lists() {
     let both = json!({ "actions": { "allow": ["memory:read"], "deny": ["memory:read"] } });
     insta::assert_snapshot!(problems(both).await, @r#"{"fields":[{"code":"duplicate","message":"must not have memory:read in both lists","path":"actions"}]}"#);
     let twice = json!({ "actions": { "allow": ["memory:read", "memory:read"] } });
@@ -367,7 +367,7 @@ async fn an_action_stands_in_one_list() {
 }
 
 #[tokio::test]
-async fn null_is_no_value() {
+async fn null_is_rejected() {
     for field in [
         "name",
         "slug",
@@ -384,7 +384,7 @@ async fn null_is_no_value() {
 }
 
 #[tokio::test]
-async fn unauthenticated() {
+async fn role_update_rejects_unauthenticated_caller() {
     let answer = update(quiet_org(), &json!({}))
         .without("cookie")
         .send()
@@ -392,7 +392,7 @@ async fn unauthenticated() {
     insta::assert_snapshot!(answer.show(), @r#"
     401 Unauthorized
     cache-control: no-store
-    content-length: 105
+    content-length: 112
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -400,14 +400,14 @@ async fn unauthenticated() {
 
     {
       "error": "unauthenticated",
-      "message": "a session is needed: Cookie: service_session=wks_...",
+      "message": "a session is required; send Cookie: service_session=wks_...",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn forbidden_without_the_action() {
+async fn role_update_requires_permission() {
     let org = quiet_org();
     let answer = update(org, &json!({ "name": "Mine" }))
         .without("cookie")
@@ -417,21 +417,21 @@ async fn forbidden_without_the_action() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 80
+    content-length: 77
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "this needs the action role:manage",
+      "message": "missing permission role:manage",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn nobody_can_grant_what_they_do_not_hold() {
+async fn member_cannot_grant_actions_beyond_their_own() {
     let org = quiet_org();
     let by_keeper = async |role, body: Value| {
         update_role(&org.members.keeper.session, &org.slug, role, &body)
@@ -443,21 +443,21 @@ async fn nobody_can_grant_what_they_do_not_hold() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 100
+    content-length: 114
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "nobody can grant what they do not hold: memory:delete",
+      "message": "cannot grant an action that the caller does not hold: memory:delete",
       "details": {}
     }
     "#);
-    // Nor can a role that holds more be changed in any other way.
+    // Nor can a role that exceeds the caller be changed in any other way.
     let rename = by_keeper(org.roles.unheld, json!({ "name": "Mine" })).await;
     assert_eq!(rename.status, 403);
-    // What a role is left with counts, not what it loses.
+    // Only the remaining actions matter, not the removed ones.
     let org = own_org();
     let weaker = json!({ "actions": { "allow": [] } });
     let call = update_role(
@@ -470,7 +470,7 @@ async fn nobody_can_grant_what_they_do_not_hold() {
 }
 
 #[tokio::test]
-async fn not_found() {
+async fn role_update_requires_known_role() {
     let org = quiet_org();
     let send = async |slug: &str, role: &str| {
         Call::new(
@@ -522,27 +522,27 @@ async fn not_found() {
 }
 
 #[tokio::test]
-async fn slug_taken() {
+async fn role_slug_must_be_unique() {
     let org = quiet_org();
     let answer = update(org, &json!({ "slug": "keeper" })).send().await;
     insta::assert_snapshot!(answer.show(), @r#"
     409 Conflict
     cache-control: no-store
-    content-length: 88
+    content-length: 103
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "slug_taken",
-      "message": "the slug is taken by another custom role",
+      "message": "the slug is used by another custom role; choose another",
       "details": {}
     }
     "#);
 }
 
 #[tokio::test]
-async fn a_slug_that_was_given_up_is_free() {
+async fn released_role_slug_is_free() {
     let org = own_org();
     assert_eq!(
         update(org, &json!({ "slug": "other" })).send().await.status,

@@ -1,4 +1,4 @@
-//! The operations beside the eight, as their callers send them.
+//! The operations besides the eight, with valid requests.
 
 use http::Method;
 use knowledge_testing::fixture::OrgFixture;
@@ -29,7 +29,7 @@ pub(crate) fn delete(path: impl Into<String>) -> Call {
 }
 
 impl Operation {
-    /// The eight and the others.
+    /// Returns all operations: the eight and the others.
     pub(crate) fn every(org: &OrgFixture) -> Vec<Self> {
         let mut every = Self::all(org);
         every.extend(of_the_organisation(org));

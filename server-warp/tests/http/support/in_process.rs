@@ -1,19 +1,19 @@
-//! The server's library in this process, over a store that the test holds in its hands.
+//! The server's library in this process, over a store that the test controls.
 
 use std::sync::Arc;
 
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_testing::fixture::{self, Fixture, OrgFixture};
 use knowledge_server::app::App;
 use knowledge_server::net::NetConfig;
 use knowledge_server::system::system_env;
+use knowledge_testing::fixture::{self, Fixture, OrgFixture};
 use tokio::task::JoinHandle;
 
-/// How many organisations are seeded: one for each of the eight operations.
+/// Number of seeded organisations, one for each of the eight operations.
 const ORGS: usize = 8;
 
-/// A running server over a seeded store. It is stopped when dropped.
+/// A running server over a seeded store, which dropping stops.
 pub(crate) struct InProcess {
     pub(crate) base_url: String,
     pub(crate) fixture: Fixture,
@@ -26,17 +26,17 @@ impl InProcess {
         Self::start_with(store, ORGS, NetConfig::default()).await
     }
 
-    /// A server over a store of its own with one organisation, which meets the network as it is told.
+    /// Starts a server over its own store with one organisation, and this network configuration.
     pub(crate) async fn behind(net: NetConfig) -> Self {
         Self::start_with(Arc::new(MemoryStore::new()), 1, net).await
     }
 
-    /// A server over this store, with one organisation.
+    /// Starts a server over this store, with one organisation.
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         Self::start_with(store, 1, NetConfig::default()).await
     }
 
-    /// The organisation of a server that has one.
+    /// Returns the only organisation.
     pub(crate) fn org(&self) -> &OrgFixture {
         &self.fixture.orgs[0]
     }

@@ -1,4 +1,4 @@
-//! What the tests share: the service that they ask, requests as its callers send them, and answers as they show.
+//! Fixtures of the tests: the service under test, requests, and responses as text.
 
 mod additions;
 mod in_process;

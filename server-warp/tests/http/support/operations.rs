@@ -1,4 +1,4 @@
-//! The eight operations, as their callers send them.
+//! The eight operations, with valid requests.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ impl Call {
     pub(crate) async fn send(self) -> Answer {
         let mut answer = self.send_to(target().base_url()).await;
         if target().is_foreign() {
-            // Whether its connection goes on is for the host of another front end to say.
+            // Another front end leaves the end of the connection to its host.
             answer.headers.remove("connection");
         }
         answer
     }
 }
 
-/// An idempotency key that was never used.
+/// Returns an unused idempotency key.
 pub(crate) fn new_key() -> String {
     knowledge_server::system::system_env().uuid().to_string()
 }
@@ -56,7 +56,7 @@ pub(crate) fn update_role(session: &str, org_slug: &str, role: RoleId, body: &Va
         .json(body)
 }
 
-/// Without a body.
+/// Returns a deletion without a body.
 pub(crate) fn delete_role(session: &str, org_slug: &str, role: RoleId) -> Call {
     Call::new(Method::DELETE, role_path(org_slug, role)).session(session)
 }
@@ -86,7 +86,7 @@ pub(crate) fn create_inbound_webhook(token: &str, workspace: WorkspaceId, body: 
     .json(body)
 }
 
-/// The custom roles of an organisation as its owner sees them, by slug.
+/// Returns the custom roles of an organisation as its owner sees them, by slug.
 pub(crate) async fn roles_by_slug(base_url: &str, org: &OrgFixture) -> BTreeMap<String, Value> {
     let list = list_roles(&org.members.owner.session, &org.slug)
         .send_to(base_url)
@@ -99,29 +99,30 @@ pub(crate) async fn roles_by_slug(base_url: &str, org: &OrgFixture) -> BTreeMap<
         .collect()
 }
 
-/// One custom role as the owner sees it in the list.
+/// Returns one custom role as the owner sees it in the list.
 pub(crate) async fn role(org: &OrgFixture, slug: &str) -> Value {
     roles_by_slug(target().base_url(), org).await[slug].clone()
 }
 
-/// An operation with a request that would succeed, by the owner of the organisation. For what all operations have in
-/// common.
+/// An operation with a valid request by the owner of the organisation.
+///
+/// Serves the tests of behaviour common to all operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     pub(crate) call: Call,
     pub(crate) takes_session: bool,
     pub(crate) has_body: bool,
-    /// Whether refusals have no body but headers.
+    /// True if errors are in headers instead of the body.
     pub(crate) refuses_in_headers: bool,
-    /// The same of methods that its path does not take.
+    /// True if errors for other methods of its path are in headers.
     pub(crate) refuses_methods_in_headers: bool,
-    /// The methods that its path takes.
+    /// Methods that its path allows.
     pub(crate) allow: &'static str,
 }
 
 impl Operation {
-    /// All eight, in the order of the interface.
+    /// Returns all eight, in the order of the interface.
     pub(crate) fn all(org: &OrgFixture) -> Vec<Self> {
         let (token, session) = (&org.members.owner.token, &org.members.owner.session);
         let (main, slug) = (org.main.id, org.slug.as_str());
@@ -216,7 +217,7 @@ impl Operation {
         self
     }
 
-    /// The request with another credential of the kind that it takes.
+    /// Returns the request with another credential of the required kind.
     pub(crate) fn by(&self, credential: &str) -> Call {
         let anonymous = self.anonymous();
         if self.takes_session {
@@ -226,13 +227,14 @@ impl Operation {
         }
     }
 
-    /// The request without a credential.
+    /// Returns the request without a credential.
     pub(crate) fn anonymous(&self) -> Call {
         self.call.clone().without("cookie").without("authorization")
     }
 
-    /// What an answer says is wrong: the code and the message, wherever they stand. Fails where they stand in the wrong
-    /// place.
+    /// Returns code and message of an error response.
+    ///
+    /// Panics if they are in the wrong place.
     pub(crate) fn refusal(&self, answer: &Answer) -> (String, String) {
         if self.refuses_in_headers {
             assert!(answer.body.is_empty(), "{}: {answer:?}", self.name);

@@ -1,4 +1,4 @@
-//! Answers as text, the same at every run.
+//! Responses as text, the same in each run.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,10 +7,12 @@ use regex::{Captures, Regex};
 
 use super::client::Answer;
 
-/// Shows an answer in full.
+/// Formats a complete response.
 pub(crate) trait Show {
-    /// The status, the headers in alphabetical order, and the body; JSON with line breaks and indentation, otherwise
-    /// as it came. What differs from run to run is replaced, everywhere and by these rules alone:
+    /// Returns status, headers in alphabetical order, and body.
+    ///
+    /// JSON is indented, any other body is unchanged. Values that differ between runs are replaced
+    /// everywhere, and by these rules only:
     ///
     /// | what | is shown as |
     /// | --- | --- |
@@ -63,7 +65,7 @@ static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a regular expression")
 });
 
-/// The text without what differs from run to run.
+/// Returns the text without values that differ between runs.
 fn stable(text: &str) -> String {
     let mut numbers = HashMap::new();
     let mut number = |kind: &'static str, found: &str| {
@@ -94,7 +96,7 @@ fn stable(text: &str) -> String {
     replaced.trim_end().to_owned()
 }
 
-/// JSON with line breaks and indentation, everything else as it came: the order of fields, numbers, escapes.
+/// Indents JSON, and keeps all else: order of fields, numbers and escapes.
 fn indented(json: &str) -> String {
     let mut text = String::new();
     let mut depth = 0;
@@ -126,7 +128,7 @@ fn indented(json: &str) -> String {
 }
 
 #[test]
-fn json_is_indented_and_otherwise_as_it_came() {
+fn shown_json_is_indented_and_otherwise_unchanged() {
     let json = r#"{"b":[],"a":[1,{"c":"x,:{\"}"}],"d":{}}"#;
     insta::assert_snapshot!(indented(json), @r#"
     {
@@ -143,7 +145,7 @@ fn json_is_indented_and_otherwise_as_it_came() {
 }
 
 #[test]
-fn what_differs_from_run_to_run_is_replaced() {
+fn shown_values_that_differ_between_runs_are_replaced() {
     let text = r#"
 date: Tue, 14 Jul 2026 09:00:00 GMT
 etag: W/"0123456789abcdef0123456789abcdef"

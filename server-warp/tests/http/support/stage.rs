@@ -1,14 +1,14 @@
-//! A service that delivers only when the test says so, and what the test says.
+//! A service that delivers only on demand.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
-use knowledge_core::service::{Attempt, DeliveryAnswer, Finished, InFlight};
+use knowledge_core::service::{Attempt, AttemptOutcome, DeliveryResponse, InFlight};
 use knowledge_core::store::MemoryStore;
-use knowledge_testing::fixture::OrgFixture;
 use knowledge_server::system::system_env;
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -16,8 +16,10 @@ use super::client::{Answer, Call};
 use super::in_process::InProcess;
 use super::target::{own_org, target};
 
-/// A service that sends nothing by itself, and a caller there. It is in this process, as the one that the other tests
-/// ask would send for itself; unless that is one of another front end, which is told.
+/// A service that makes no deliveries by itself, and a caller.
+///
+/// It runs in this process, since the service of the other tests makes deliveries; another front
+/// end that delivers on demand is used instead.
 pub(crate) struct Stage {
     place: Place,
     token: String,
@@ -26,11 +28,11 @@ pub(crate) struct Stage {
 enum Place {
     /// The server's library.
     Here(Box<InProcess>),
-    /// The service under test, and where it is told what comes of what is due.
+    /// The service under test, and the path that controls its deliveries.
     There {
         org: &'static OrgFixture,
         dispatch_path: &'static str,
-        /// It is told of all that is due, so one test at a time does.
+        /// A lock: each order covers all due deliveries, so only one test at a time may give any.
         _turn: MutexGuard<'static, ()>,
     },
 }
@@ -79,19 +81,21 @@ impl Stage {
         }
     }
 
-    /// Expands the events that there are.
+    /// Fans out the events.
     pub(crate) async fn expand(&self) {
         let Place::Here(server) = &self.place else {
-            // It does before each attempt.
+            // It fans out before each attempt.
             return;
         };
-        let expand = || server.service.expand_events(system_env().now());
+        let expand = || server.service.fan_out(system_env().now());
         while expand().await.expect("expanded").has_more {}
     }
 
-    /// Attempts the one delivery that is due, to this URL: a status, or nothing where it cannot be reached. What the
-    /// service makes of it, where that is told.
-    pub(crate) async fn attempt(&self, url: &str, status: Option<u16>) -> Option<Finished> {
+    /// Attempts the one due delivery to this URL.
+    ///
+    /// The receiver responds with this status, or is unreachable. Returns the outcome, if it is
+    /// reported.
+    pub(crate) async fn attempt(&self, url: &str, status: Option<u16>) -> Option<AttemptOutcome> {
         match &self.place {
             Place::Here(server) => Some(attempt_here(server, url, status).await),
             Place::There { dispatch_path, .. } => {
@@ -104,7 +108,7 @@ impl Stage {
     }
 }
 
-async fn attempt_here(server: &InProcess, url: &str, status: Option<u16>) -> Finished {
+async fn attempt_here(server: &InProcess, url: &str, status: Option<u16>) -> AttemptOutcome {
     let now = system_env().now();
     let claimed = server
         .service
@@ -118,7 +122,7 @@ async fn attempt_here(server: &InProcess, url: &str, status: Option<u16>) -> Fin
     let attempt = Attempt {
         duration: Duration::from_millis(35),
         outcome: match status {
-            Some(status) => Ok(DeliveryAnswer {
+            Some(status) => Ok(DeliveryResponse {
                 status,
                 retry_after: None,
             }),

@@ -1,4 +1,4 @@
-//! The service under test: one that the environment names, or the real binary on a directory seeded for it.
+//! The service under test: a named one, or the real binary on a directory seeded for it.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,22 +13,26 @@ use serde_json::Value;
 
 use super::knowledge::{Knowledge, open};
 
-/// Names a file with a [`Fixture`] that has a `base_url`. A suite uses a fixture up: seed anew for each run.
+/// Variable with the path of a [`Fixture`] that has a `base_url`.
 ///
-/// Beside it there may be a `dispatch_path`: the service attempts no delivery but when `{ "url", "status" }` is posted
-/// there, and then all that are due. Those to this URL are answered with this status, or not at all where there is none.
+/// A run uses up its fixture, so each run requires a new one.
+///
+/// The file may have a `dispatch_path`. The service then only makes deliveries when
+/// `{ "url", "status" }` is posted there, and attempts all that are due. Those to this URL get this
+/// status, or no response if it is absent.
 const TARGET: &str = "KNOWLEDGE_TEST_TARGET";
-/// Names a file that each test adds its name to when it asks the service: what is said of a service that is up already
-/// holds for these tests alone.
+/// Variable with the path of a file to which each test that calls the service adds its name.
+///
+/// A result about a running service is valid for these tests only.
 const ASKED: &str = "KNOWLEDGE_TEST_ASKED";
-/// Tells the ignored test that it was started on purpose.
+/// Variable that marks a deliberate run of the ignored test.
 const KEEPER: &str = "KNOWLEDGE_TEST_KEEPER";
-/// What the keeper prints before the name of the file.
+/// Prefix of the keeper's line that names the file.
 const SEEDED: &str = "fixture: ";
-/// How many organisations stay as they were seeded.
+/// Number of organisations that no test changes.
 const UNCHANGED_ORGS: usize = 2;
 
-/// Where the service is, and what is in it.
+/// The address of the service, and its data.
 pub(crate) struct Target {
     base_url: String,
     dispatch_path: Option<String>,
@@ -37,7 +41,7 @@ pub(crate) struct Target {
     keeper: Option<Child>,
 }
 
-/// The service that all tests of this process ask.
+/// Returns the service that all tests of this process use.
 pub(crate) fn target() -> &'static Target {
     static TARGET_OF_THIS_PROCESS: OnceLock<Target> = OnceLock::new();
     TARGET_OF_THIS_PROCESS.get_or_init(|| match std::env::var_os(TARGET) {
@@ -46,17 +50,17 @@ pub(crate) fn target() -> &'static Target {
     })
 }
 
-/// An organisation that no test changes: for what is only read, and for what is refused.
+/// Returns an organisation that no test changes, for reads and for rejected requests.
 pub(crate) fn quiet_org() -> &'static OrgFixture {
     &target().fixture.orgs[0]
 }
 
-/// Another one, for looking at from outside.
+/// Returns another one, as a foreign organisation.
 pub(crate) fn foreign_org() -> &'static OrgFixture {
     &target().fixture.orgs[1]
 }
 
-/// An organisation that no other test has seen, as it was seeded.
+/// Returns a freshly seeded organisation that no other test uses.
 pub(crate) fn own_org() -> &'static OrgFixture {
     let target = target();
     let index = UNCHANGED_ORGS + target.taken.fetch_add(1, Ordering::Relaxed);
@@ -68,11 +72,11 @@ pub(crate) fn own_org() -> &'static OrgFixture {
 }
 
 impl Target {
-    /// The address of the service; whoever takes it asks there.
+    /// Returns the address of the service, and records the test as its user.
     pub(crate) fn base_url(&self) -> &str {
         static NAMES: LazyLock<Option<Mutex<Names>>> = LazyLock::new(Names::open);
         if let Some(names) = &*NAMES {
-            // The runner of the tests names the thread of each after it.
+            // The test runner names the thread of each test after it.
             let thread = std::thread::current();
             let test = thread.name().expect("the thread of a test has a name");
             names.lock().expect("no test panics here").note(test);
@@ -80,12 +84,12 @@ impl Target {
         &self.base_url
     }
 
-    /// Whether it is a service that was up already.
+    /// Returns true if the service was running already.
     pub(crate) fn is_foreign(&self) -> bool {
         self.keeper.is_none()
     }
 
-    /// Where the service is told what comes of its deliveries, if it does not send by itself.
+    /// Returns the path that controls deliveries, if the service makes none by itself.
     pub(crate) fn dispatch_path(&self) -> Option<&str> {
         self.dispatch_path.as_deref()
     }
@@ -104,13 +108,14 @@ impl Target {
         }
     }
 
-    /// Starts a process that seeds a directory, runs the binary on it, and ends both when this process does, however
-    /// it ends: statics are not dropped.
+    /// Starts a keeper process, which seeds a directory and runs the binary on it.
+    ///
+    /// It ends both when this process ends in any way, since statics are not dropped.
     fn start() -> Self {
         let mut keeper = Command::new(std::env::current_exe().expect("this binary"))
             .args([
                 "--exact",
-                "support::target::keeper",
+                "support::target::keeper_seeds_and_serves_until_its_parent_ends",
                 "--ignored",
                 "--nocapture",
             ])
@@ -131,7 +136,7 @@ impl Target {
     }
 }
 
-/// The tests that have asked the service.
+/// The names of the tests that have called the service.
 struct Names {
     file: File,
     noted: HashSet<String>,
@@ -155,7 +160,7 @@ impl Names {
 
 #[tokio::test]
 #[ignore = "run as a process of its own by the others"]
-async fn keeper() {
+async fn keeper_seeds_and_serves_until_its_parent_ends() {
     if std::env::var_os(KEEPER).is_none() {
         return;
     }
@@ -169,7 +174,7 @@ async fn keeper() {
     let path = directory.path().join("fixture.json");
     fs::write(&path, serde_json::to_vec(&fixture).expect("JSON")).expect("write the fixture");
     println!("{SEEDED}{}", path.display());
-    // Nothing comes: the pipe ends with the process at its other end.
+    // Nothing is sent: the pipe ends with the process at its other end.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     server.kill();
 }

@@ -1,53 +1,55 @@
-// A receiver and a sender of signed messages, by the library `standardwebhooks` from npm. Speaks JSON, a line at a time.
+// A receiver and sender of signed messages with the library `standardwebhooks` from npm. Input and
+// output are JSON, one value per line.
 //
-// Prints {"port"} first. A line {"path", "secret"} says what deliveries to a path are verified with; each is printed as
-// {"path", "id", "verified": true, "payload"} or {"path", "id", "verified": false, "error"}. A line {"url", "secret", "id", "body"} has it sign
-// and post the body there; it prints {"posted": STATUS}.
+// It first prints {"port"}. The command {"path", "secret"} sets the secret that verifies deliveries
+// to a path; each is printed as {"path", "id", "verified": true, "payload"} or
+// {"path", "id", "verified": false, "error"}. The command {"url", "secret", "id", "body"} signs and
+// posts a body, and prints {"posted": STATUS}.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
 const { Webhook } = createRequire(`${process.env.TEST_NODE_PACKAGES}/`)("standardwebhooks");
 
-const say = (line) => console.log(JSON.stringify(line));
+const print = (line) => console.log(JSON.stringify(line));
 const webhooks = new Map();
 
 const server = createServer((request, response) => {
   const parts = [];
   request.on("data", (part) => parts.push(part));
   request.on("end", () => {
-    const seen = { path: request.url, id: request.headers["webhook-id"] };
+    const delivery = { path: request.url, id: request.headers["webhook-id"] };
     try {
       const payload = webhooks.get(request.url).verify(Buffer.concat(parts), request.headers);
       response.writeHead(204).end();
-      say({ ...seen, verified: true, payload });
+      print({ ...delivery, verified: true, payload });
     } catch (error) {
       response.writeHead(401).end();
-      say({ ...seen, verified: false, error: String(error) });
+      print({ ...delivery, verified: false, error: String(error) });
     }
   });
 });
-server.listen(0, "127.0.0.1", () => say({ port: server.address().port }));
+server.listen(0, "127.0.0.1", () => print({ port: server.address().port }));
 
 createInterface({ input: process.stdin })
   .on("line", async (line) => {
-    const order = JSON.parse(line);
-    if (!order.url) {
-      webhooks.set(order.path, new Webhook(order.secret));
+    const command = JSON.parse(line);
+    if (!command.url) {
+      webhooks.set(command.path, new Webhook(command.secret));
       return;
     }
     const now = new Date();
-    const response = await fetch(order.url, {
+    const response = await fetch(command.url, {
       method: "POST",
-      body: order.body,
+      body: command.body,
       headers: {
         "content-type": "application/json",
-        "webhook-id": order.id,
+        "webhook-id": command.id,
         "webhook-timestamp": String(Math.floor(now.getTime() / 1000)),
-        "webhook-signature": new Webhook(order.secret).sign(order.id, now, order.body),
+        "webhook-signature": new Webhook(command.secret).sign(command.id, now, command.body),
       },
     });
-    say({ posted: response.status });
+    print({ posted: response.status });
   })
-  // Whoever started it is gone.
+  // The input ends with the test.
   .on("close", () => process.exit(0));

@@ -1,8 +1,11 @@
-"""A receiver and a sender of signed messages, by the library `standardwebhooks` from the Python registry.
+"""A receiver and sender of signed messages with the library `standardwebhooks` from PyPI.
 
-Speaks JSON, a line at a time. Prints {"port"} first. A line {"path", "secret"} says what deliveries to a path are
-verified with; each is printed as {"path", "id", "verified": true, "payload"} or {"path", "id", "verified": false, "error"}. A line {"url", "secret", "id",
-"body"} has it sign and post the body there; it prints {"posted": STATUS}.
+Input and output are JSON, one value per line.
+
+It first prints {"port"}. The command {"path", "secret"} sets the secret that verifies deliveries to
+a path; each is printed as {"path", "id", "verified": true, "payload"} or
+{"path", "id", "verified": false, "error"}. The command {"url", "secret", "id", "body"} signs and
+posts a body, and prints {"posted": STATUS}.
 """
 
 import json
@@ -16,12 +19,12 @@ from threading import Lock, Thread
 from standardwebhooks.webhooks import Webhook
 
 
-SAYING = Lock()
+OUTPUT = Lock()
 
 
-def say(line):
-    # Two threads would otherwise write their lines before either ends its own.
-    with SAYING:
+def write(line):
+    # The lock keeps lines of two threads apart.
+    with OUTPUT:
         print(json.dumps(line), flush=True)
 
 
@@ -31,14 +34,14 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        seen = {"path": self.path, "id": headers.get("webhook-id")}
+        delivery = {"path": self.path, "id": headers.get("webhook-id")}
         try:
             payload = self.webhooks[self.path].verify(body, headers)
             self.answer(204)
-            say({**seen, "verified": True, "payload": payload})
-        except Exception as error:  # Whatever it is: the test wants to see it.
+            write({**delivery, "verified": True, "payload": payload})
+        except Exception as error:  # The test reports any error.
             self.answer(401)
-            say({**seen, "verified": False, "error": repr(error)})
+            write({**delivery, "verified": False, "error": repr(error)})
 
     def answer(self, status):
         self.send_response(status)
@@ -48,16 +51,16 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
-def post(order):
+def post(command):
     now = datetime.now(timezone.utc)
-    signature = Webhook(order["secret"]).sign(order["id"], now, order["body"])
+    signature = Webhook(command["secret"]).sign(command["id"], now, command["body"])
     headers = {
         "content-type": "application/json",
-        "webhook-id": order["id"],
+        "webhook-id": command["id"],
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": signature,
     }
-    request = urllib.request.Request(order["url"], order["body"].encode(), headers)
+    request = urllib.request.Request(command["url"], command["body"].encode(), headers)
     try:
         with urllib.request.urlopen(request) as response:
             return response.status
@@ -67,11 +70,11 @@ def post(order):
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
 Thread(target=server.serve_forever, daemon=True).start()
-say({"port": server.server_port})
-# To the end of the input: then whoever started it is gone.
+write({"port": server.server_port})
+# The input ends with the test.
 for line in sys.stdin:
-    order = json.loads(line)
-    if "url" in order:
-        say({"posted": post(order)})
+    command = json.loads(line)
+    if "url" in command:
+        write({"posted": post(command)})
     else:
-        Receiver.webhooks[order["path"]] = Webhook(order["secret"])
+        Receiver.webhooks[command["path"]] = Webhook(command["secret"])

@@ -1,19 +1,19 @@
-//! A child process that runs one ignored test of this same binary: for what changes the whole process.
+//! A child process that runs one ignored test of this binary, for effects on the whole process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
-/// Tells the ignored test that it was started on purpose.
+/// Variable that marks a deliberate run of the ignored test.
 const MARK: &str = "KNOWLEDGE_NET_TEST_CHILD";
 
-/// The running child. It is killed when dropped.
+/// The running child, which dropping kills.
 pub(crate) struct Child {
     process: std::process::Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
 impl Child {
-    /// Runs the ignored test of this name.
+    /// Starts the ignored test of this name.
     pub(crate) fn start(test: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this binary"))
             .args(["--exact", test, "--ignored", "--nocapture"])
@@ -27,12 +27,12 @@ impl Child {
         Self { process, output }
     }
 
-    /// Whether this process is such a child. Elsewhere the ignored tests do nothing.
+    /// Returns true if this process is such a child; in others, the ignored tests do nothing.
     pub(crate) fn is_this() -> bool {
         std::env::var_os(MARK).is_some()
     }
 
-    /// What follows the marker in the first line of the output that has it.
+    /// Returns the text after the marker, in the first line of output that contains it.
     pub(crate) fn line_with(&mut self, marker: &str) -> String {
         let mut line = String::new();
         while self.output.read_line(&mut line).expect("output") > 0 {
@@ -50,7 +50,7 @@ impl Child {
         writeln!(input, "{line}").expect("tell the child");
     }
 
-    /// Waits for the end, which must be a success, and returns what the child wrote to standard error.
+    /// Waits for the child to succeed, and returns its standard error.
     pub(crate) fn finish(mut self) -> String {
         let mut errors = String::new();
         let mut pipe = self.process.stderr.take().expect("a pipe");

@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told.
+//! A client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 
@@ -7,23 +7,23 @@ use tokio::net::TcpStream;
 
 use super::guarded;
 
-/// The text of a GET of this path.
+/// Returns the text of a GET of this path.
 pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")
 }
 
-/// The text of a POST with a body of known length.
+/// Returns the text of a POST with a body of known length.
 pub(crate) fn post(path: &str, body: &str) -> String {
     let length = body.len();
     format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// The header of a POST with a chunked body.
+/// Returns the header of a POST with a chunked body.
 pub(crate) fn start_chunked(path: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n")
 }
 
-/// An answer as it came.
+/// A received response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -32,7 +32,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header by its name in lower case.
+    /// Returns a header by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(found, _)| found == name);
         header.map(|(_, value)| value.as_str())
@@ -55,7 +55,7 @@ impl Client {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    /// Over a connection that stands already.
+    /// Creates a client on an open connection.
     pub(crate) fn over(stream: S) -> Self {
         Self {
             stream,
@@ -72,17 +72,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         .expect("send");
     }
 
-    /// The next answer of the connection.
+    /// Reads the next response.
     pub(crate) async fn answer(&mut self) -> Answer {
         self.read_answer(true).await
     }
 
-    /// The next answer, to a HEAD: its header announces a body that does not follow.
+    /// Reads the next response to a HEAD, whose header announces a body that does not follow.
     pub(crate) async fn answer_to_head(&mut self) -> Answer {
         self.read_answer(false).await
     }
 
-    /// Waits until the server closes the connection, and returns whether without having sent anything more.
+    /// Waits until the server closes the connection; returns true if it sent nothing before.
     pub(crate) async fn closed_silently(&mut self) -> bool {
         loop {
             if self.receive().await == 0 {
@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    /// Reads once where nothing more should come: the end is 0 bytes, or an error where it was not announced.
+    /// Reads once, expecting the end: 0 bytes, or an error if it was not announced.
     pub(crate) async fn read_end(&mut self) -> std::io::Result<usize> {
         guarded("the end", self.stream.read_buf(&mut self.received)).await
     }
@@ -144,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         answer
     }
 
-    /// Receives some bytes; 0 when the connection is closed, also by a reset.
+    /// Receives some bytes; 0 once the connection is closed or reset.
     async fn receive(&mut self) -> usize {
         guarded("bytes or a close", self.stream.read_buf(&mut self.received))
             .await

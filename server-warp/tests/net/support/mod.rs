@@ -1,4 +1,4 @@
-//! A server with a stub responder, and a client that sends exactly what it is told.
+//! A server with a stub responder, and a client that sends exactly the given bytes.
 
 mod child;
 mod client;
@@ -21,13 +21,13 @@ pub(crate) use child::Child;
 pub(crate) use client::{Answer, Client, get, post, start_chunked};
 pub(crate) use stub::Stub;
 
-/// Ends a test that would hang.
+/// Time limit of a test that would hang.
 pub(crate) const GUARD: Duration = Duration::from_secs(20);
 
 /// A time-out that a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(200);
 
-/// The result of a future that must come.
+/// Awaits a future that must complete.
 pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
     match tokio::time::timeout(GUARD, future).await {
         Ok(output) => output,
@@ -35,7 +35,7 @@ pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// The default configuration on a free port of the loopback interface.
+/// Returns the default configuration, on a free port of the loopback interface.
 pub(crate) fn config() -> NetConfig {
     NetConfig {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -43,7 +43,7 @@ pub(crate) fn config() -> NetConfig {
     }
 }
 
-/// A running server. It is killed when dropped.
+/// A running server, which dropping kills.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) stub: Arc<Stub>,
@@ -59,7 +59,7 @@ impl Running {
         Self::run(server, stub)
     }
 
-    /// A server that speaks TLS, and what it shows.
+    /// Starts a server with TLS, and returns its certificates.
     pub(crate) async fn start_with_certificates(config: NetConfig) -> (Self, Arc<Certificates>) {
         let stub = Arc::new(Stub::default());
         let server = Server::bind(config, Arc::clone(&stub)).await.expect("bind");
@@ -70,7 +70,7 @@ impl Running {
     fn run(server: Server<Arc<Stub>>, stub: Arc<Stub>) -> Self {
         let address = server.local_addr();
         let metrics = Metrics::new();
-        let server = server.measured_by(metrics.http().clone());
+        let server = server.with_metrics(metrics.http().clone());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
@@ -88,7 +88,7 @@ impl Running {
         Client::connect(self.address).await
     }
 
-    /// The answer to one request on a connection of its own.
+    /// Sends a request on its own connection, and returns the response.
     pub(crate) async fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
         let mut client = self.connect().await;
         client.send(request).await;

@@ -1,20 +1,22 @@
-//! A responder whose answers a test controls.
+//! A responder whose responses a test controls.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
-use knowledge_server::net::{Refusal, Responder};
+use knowledge_server::net::{Rejection, Responder};
 use tokio::sync::Semaphore;
 
 use super::guarded;
 
-/// The length of the answer to `/large`: more than the buffers of both ends hold.
+/// Length of the response to `/large`, more than the buffers of both ends hold.
 pub(crate) const LARGE_BYTES: usize = 64 * 1_024 * 1_024;
 
-/// Answers by path: `/echo` with the body, `/wait` once the test releases it, `/never`, `/panic`, `/large`, and
-/// everything else with the request as it came.
+/// A responder with one behaviour per path.
+///
+/// `/echo` returns the body, `/wait` responds once released; there are `/never`, `/panic` and
+/// `/large`; other paths return the request.
 pub(crate) struct Stub {
     entered: Semaphore,
     released: Semaphore,
@@ -34,7 +36,7 @@ impl Default for Stub {
 }
 
 impl Stub {
-    /// Waits until this many more requests have come to `/wait` or `/never`.
+    /// Waits for this many more requests to `/wait` or `/never`.
     pub(crate) async fn entered(&self, count: u32) {
         let permits = guarded(
             "requests to come into work",
@@ -44,12 +46,12 @@ impl Stub {
         permits.expect("never closed").forget();
     }
 
-    /// Lets this many requests to `/wait` be answered.
+    /// Releases this many requests to `/wait`.
     pub(crate) fn release(&self, count: usize) {
         self.released.add_permits(count);
     }
 
-    /// Requests to `/wait` and `/never` that were dropped before they were answered.
+    /// Returns the number of requests to `/wait` and `/never` that were dropped without a response.
     pub(crate) fn dropped(&self) -> usize {
         self.dropped.load(Ordering::SeqCst)
     }
@@ -66,7 +68,7 @@ impl Stub {
     }
 }
 
-/// Counts a request that is dropped.
+/// A guard that counts a dropped request.
 struct Unfinished<'a>(&'a AtomicUsize);
 
 impl Drop for Unfinished<'_> {
@@ -108,9 +110,9 @@ impl Responder for Stub {
         Response::new(text.into())
     }
 
-    fn refuse(&self, method: &Method, uri: &Uri, refusal: &Refusal) -> Response<Bytes> {
-        let mut response = Response::new(format!("{method} {uri} {refusal:?}").into());
-        *response.status_mut() = refusal.status();
+    fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes> {
+        let mut response = Response::new(format!("{method} {uri} {rejection:?}").into());
+        *response.status_mut() = rejection.status();
         response
     }
 

@@ -1,0 +1,436 @@
+//! Tests of indeterminate commits and conflicts: each operation takes effect once.
+
+use std::collections::BTreeMap;
+
+use knowledge_core::Error;
+use knowledge_core::access::{BaseRole, RoleRef};
+use knowledge_core::model::{
+    EventType, InboundWebhookUpdate, MemoryUpdate, NewInboundWebhook, NewWebhook, ReviewStatus,
+    RoleId, WebhookUpdate,
+};
+use knowledge_core::service::{ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate};
+use knowledge_store::faults::{CommitFault, FaultPlan};
+
+use crate::dispatching::answer;
+use crate::inbound_posts::Sender;
+use crate::make::{
+    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
+    new_member, new_memory, new_recall, new_role, new_workspace, review,
+};
+use crate::world::World;
+
+/// The data that exists before each operation.
+struct Stage {
+    world: World,
+    memories: Vec<knowledge_core::model::MemoryId>,
+    member: knowledge_core::model::MemberId,
+    role: RoleId,
+    chat: knowledge_core::model::ChatId,
+    connector: knowledge_core::model::ConnectorId,
+    subscription: knowledge_core::model::SubscriptionId,
+    mcp_key: knowledge_core::model::CredentialId,
+    webhook: knowledge_core::model::WebhookId,
+    /// A dead letter.
+    delivery: knowledge_core::model::DeliveryId,
+    sender: Sender,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let world = World::heard().await;
+        let memories = world.memories(2).await;
+        let role = world
+            .role(BaseRole::Viewer, actions(&[]), actions(&[]))
+            .await
+            .id;
+        let member = world.member(RoleRef::Custom(role)).await;
+        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let chat = service
+            .create_chat(owner, workspace, "Plans")
+            .await
+            .unwrap()
+            .id;
+        let connector = service
+            .create_connector(owner, workspace, &new_connector(HOUR))
+            .await;
+        let mcp_key = service
+            .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
+            .await;
+        let webhook = NewWebhook {
+            event_type: EventType::ChunkCreated,
+            url: "https://example.com/".parse().unwrap(),
+        };
+        let webhook = service.create_webhook(owner, workspace, &webhook).await;
+        let webhook = webhook.unwrap().id;
+        let endpoint = Endpoint::Webhook(workspace, webhook);
+        let ping = service.ping(owner, endpoint).await.unwrap();
+        let claimed = world.claim_one().await;
+        world.finish(&claimed, &answer(500)).await;
+        let sender = Sender::new(&world).await;
+        world
+            .assign_in(member, workspace, Some(MEMBER))
+            .await
+            .unwrap();
+        Self {
+            mcp_key: mcp_key.unwrap().summary.id,
+            webhook,
+            delivery: ping.id,
+            sender,
+            memories,
+            member,
+            role,
+            chat,
+            connector: connector.unwrap().id,
+            subscription: world.subscription().await,
+            world,
+        }
+    }
+
+    /// Executes an operation in a copy of the stage's world.
+    async fn act(&self, world: &World, operation: &str) -> Result<(), Error> {
+        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let provisioning = service.provisioning();
+        match operation {
+            "bulk_update" => {
+                let approved = review(ReviewStatus::Approved);
+                world.bulk(owner, &self.memories, approved).await.map(drop)
+            }
+            "ingest" => {
+                let batch = [new_memory("Note")];
+                service
+                    .ingest(owner, workspace, world.source, &batch)
+                    .await
+                    .map(drop)
+            }
+            "create_memory" => {
+                let new = create_memory("Note", world.source);
+                service
+                    .create_memory(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "update_memory" => {
+                let update = MemoryUpdate {
+                    title: Some("Renamed".to_owned()),
+                    ..MemoryUpdate::default()
+                };
+                service
+                    .update_memory(owner, self.memories[0], &update, None)
+                    .await
+                    .map(drop)
+            }
+            "delete_memory" => service.delete_memory(owner, self.memories[0]).await,
+            "rotate_citation_subscription_secret" => service
+                .rotate_citation_subscription_secret(owner, self.subscription)
+                .await
+                .map(drop),
+            "delete_citation_subscription" => {
+                service
+                    .delete_citation_subscription(owner, self.subscription)
+                    .await
+            }
+            "create_custom_role" => {
+                let new = new_role("curator");
+                service
+                    .create_custom_role(owner, ACME, &new)
+                    .await
+                    .map(drop)
+            }
+            "update_custom_role" => {
+                let update = knowledge_core::model::CustomRoleUpdate {
+                    slug: Some("other".to_owned()),
+                    ..Default::default()
+                };
+                service
+                    .update_custom_role(owner, ACME, self.role, &update, None)
+                    .await
+                    .map(drop)
+            }
+            "delete_custom_role" => {
+                let request = DeleteRole {
+                    reassign_to: Some(VIEWER),
+                };
+                service
+                    .delete_custom_role(owner, ACME, self.role, &request)
+                    .await
+            }
+            "assign_role" => world.assign(self.member, MEMBER).await,
+            "create_webhook" => {
+                let request = NewWebhook {
+                    event_type: EventType::ChunkCreated,
+                    url: "https://example.com/".parse().unwrap(),
+                };
+                service
+                    .create_webhook(owner, workspace, &request)
+                    .await
+                    .map(drop)
+            }
+            "create_inbound_webhook" => {
+                let request = NewInboundWebhook {
+                    name: "Forms".to_owned(),
+                };
+                service
+                    .create_inbound_webhook(owner, workspace, &request)
+                    .await
+                    .map(drop)
+            }
+            "create_recall" => {
+                let new = new_recall(&self.memories);
+                service
+                    .create_recall(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "create_mcp_key" => {
+                let new = new_mcp_key("org:acme");
+                service
+                    .create_mcp_key(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "create_chat" => service.create_chat(owner, workspace, "Hi").await.map(drop),
+            "post_chat_message" => service
+                .post_chat_message(owner, workspace, self.chat, "Hi")
+                .await
+                .map(drop),
+            "create_connector" => {
+                let new = new_connector(HOUR);
+                service
+                    .create_connector(owner, workspace, &new)
+                    .await
+                    .map(drop)
+            }
+            "pause_connector" => service
+                .pause_connector(owner, workspace, self.connector, true)
+                .await
+                .map(drop),
+            "update_connector" => {
+                let update = ConnectorUpdate {
+                    account_label: Some("other".to_owned()),
+                    ..ConnectorUpdate::default()
+                };
+                let updated = service.update_connector(owner, workspace, self.connector, &update);
+                updated.await.map(drop)
+            }
+            "delete_connector" => {
+                service
+                    .delete_connector(owner, workspace, self.connector)
+                    .await
+            }
+            "rotate_mcp_key" => service
+                .rotate_mcp_key(owner, workspace, self.mcp_key, None)
+                .await
+                .map(drop),
+            "revoke_mcp_key" => service.revoke_mcp_key(owner, workspace, self.mcp_key).await,
+            "update_webhook" => {
+                let update = WebhookUpdate {
+                    is_active: Some(false),
+                    ..WebhookUpdate::default()
+                };
+                let updated = service.update_webhook(owner, workspace, self.webhook, &update, None);
+                updated.await.map(drop)
+            }
+            "delete_webhook" => service.delete_webhook(owner, workspace, self.webhook).await,
+            "rotate_webhook_secret" => {
+                let rotated = service.rotate_webhook_secret(owner, workspace, self.webhook);
+                rotated.await.map(drop)
+            }
+            "update_inbound_webhook" => {
+                let update = InboundWebhookUpdate {
+                    name: Some("Other".to_owned()),
+                };
+                let updated = service.update_inbound_webhook(
+                    owner,
+                    workspace,
+                    self.sender.webhook,
+                    &update,
+                    None,
+                );
+                updated.await.map(drop)
+            }
+            "delete_inbound_webhook" => {
+                service
+                    .delete_inbound_webhook(owner, workspace, self.sender.webhook)
+                    .await
+            }
+            "rotate_inbound_webhook_secret" => {
+                let rotated =
+                    service.rotate_inbound_webhook_secret(owner, workspace, self.sender.webhook);
+                rotated.await.map(drop)
+            }
+            "ingest_message" => {
+                let batch = [new_memory("Note")];
+                self.sender.post(world, "msg_1", &batch).await
+            }
+            "add_member" => {
+                let new = new_member("bob", MEMBER);
+                service.add_member(owner, ACME, &new).await.map(drop)
+            }
+            "update_member" => {
+                let update = MemberUpdate {
+                    role: Some(MEMBER),
+                    teams: Some(vec!["platform".to_owned()]),
+                    ..MemberUpdate::default()
+                };
+                let updated = service.update_member(owner, ACME, self.member, &update, None);
+                updated.await.map(drop)
+            }
+            "end_workspace_role" => {
+                service
+                    .end_workspace_role(owner, ACME, self.member, workspace)
+                    .await
+            }
+            "create_workspace" => {
+                let new = new_workspace("sales");
+                provisioning
+                    .create_workspace(world.org.id, &new)
+                    .await
+                    .map(drop)
+            }
+            "create_member" => {
+                let new = new_member("bob", MEMBER);
+                provisioning
+                    .create_member(world.org.id, &new)
+                    .await
+                    .map(drop)
+            }
+            "report_sync" => {
+                service
+                    .report_sync(owner, workspace, self.connector, &SUCCESS)
+                    .await
+            }
+            "ping" => {
+                let pinged = provisioning.ping(world.org.id, self.webhook.into());
+                pinged.await.map(drop)
+            }
+            "redeliver" => {
+                let endpoint = Endpoint::Webhook(workspace, self.webhook);
+                let redelivered = service.redeliver(owner, endpoint, self.delivery);
+                redelivered.await.map(drop)
+            }
+            "redeliver_dead" => {
+                let endpoint = Endpoint::Webhook(workspace, self.webhook);
+                let redelivered = service.redeliver_dead(owner, endpoint).await?;
+                assert_eq!(redelivered.redelivered, 1);
+                Ok(())
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+const OPERATIONS: &[&str] = &[
+    "bulk_update",
+    "ingest",
+    "create_memory",
+    "update_memory",
+    "delete_memory",
+    "rotate_citation_subscription_secret",
+    "delete_citation_subscription",
+    "create_custom_role",
+    "update_custom_role",
+    "delete_custom_role",
+    "assign_role",
+    "create_webhook",
+    "create_inbound_webhook",
+    "create_recall",
+    "create_mcp_key",
+    "create_chat",
+    "post_chat_message",
+    "create_connector",
+    "pause_connector",
+    "update_connector",
+    "delete_connector",
+    "rotate_mcp_key",
+    "revoke_mcp_key",
+    "update_webhook",
+    "delete_webhook",
+    "rotate_webhook_secret",
+    "ping",
+    "redeliver",
+    "redeliver_dead",
+    "update_inbound_webhook",
+    "delete_inbound_webhook",
+    "rotate_inbound_webhook_secret",
+    "ingest_message",
+    "add_member",
+    "update_member",
+    "end_workspace_role",
+    "create_workspace",
+    "create_member",
+];
+
+/// Returns the number of keys of each family, and all counters.
+async fn shape(world: &World) -> (BTreeMap<String, usize>, BTreeMap<String, i64>) {
+    let mut families: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counters = BTreeMap::new();
+    for (key, value) in world.contents().await {
+        let key = key.to_string();
+        let family = key.split('/').next().unwrap();
+        *families.entry(family.to_owned()).or_default() += 1;
+        if let Ok(count) = serde_json::from_slice(&value) {
+            counters.insert(key, count);
+        }
+    }
+    (families, counters)
+}
+
+#[tokio::test]
+async fn operation_with_indeterminate_commit_takes_effect_once() {
+    let stage = Stage::set().await;
+    for operation in OPERATIONS {
+        let plain = stage.world.copy(FaultPlan::none()).await;
+        stage.act(&plain, operation).await.unwrap();
+        let expected = shape(&plain).await;
+        for fault in [
+            CommitFault::Conflict,
+            CommitFault::LostApplied,
+            CommitFault::LostNotApplied,
+            CommitFault::LostAppliedLater,
+        ] {
+            let world = stage
+                .world
+                .copy(FaultPlan::none().at_commit(1, fault))
+                .await;
+            let done = stage.act(&world, operation).await;
+            assert!(done.is_ok(), "{operation} after {fault:?}: {done:?}");
+            world.assert_holders_are_right().await;
+            assert_eq!(shape(&world).await, expected, "{operation} after {fault:?}");
+        }
+        for fault in [
+            CommitFault::Unavailable,
+            CommitFault::Full,
+            CommitFault::Close,
+        ] {
+            let world = stage
+                .world
+                .copy(FaultPlan::none().at_commit(1, fault))
+                .await;
+            let before = world.contents().await;
+            let refused = stage.act(&world, operation).await.unwrap_err();
+            assert_eq!(refused.code(), "unavailable", "{operation} after {fault:?}");
+            assert_eq!(
+                world.contents().await,
+                before,
+                "{operation} after {fault:?}"
+            );
+        }
+    }
+}
+
+/// Nothing proves the arrival of a report: its caller gets an unknown outcome, and reports again.
+#[tokio::test]
+async fn report_with_indeterminate_commit_may_be_sent_again() {
+    let stage = Stage::set().await;
+    for fault in [CommitFault::LostApplied, CommitFault::LostNotApplied] {
+        let world = stage
+            .world
+            .copy(FaultPlan::none().at_commit(1, fault))
+            .await;
+        let lost = stage.act(&world, "report_sync").await.unwrap_err();
+        assert_eq!(lost.code(), "unavailable");
+        stage.act(&world, "report_sync").await.unwrap();
+        let announced = world.events_of(EventType::ConnectorStatusChanged).await;
+        assert_eq!(announced.len(), 1, "{fault:?}");
+    }
+}
