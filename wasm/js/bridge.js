@@ -1,5 +1,5 @@
-// What crosses the boundary, read and written. A store is asked in bytes: `wasm/src/wire.rs` is the other half, and says what
-// stands where.
+// Encoding of what crosses the boundary. `wasm/src/wire.rs` is the other half for stores and
+// documents the format.
 
 import { StoreError } from "./error.js";
 import { held } from "./module.js";
@@ -11,7 +11,7 @@ const DELETE = 1;
 const NUMBER_BYTES = 8;
 const LENGTH_BYTES = 4;
 
-/** Reads what the module wrote, from its memory: every part is a copy, which a store may keep. */
+/** Decoder of a call from the module's memory: every part is a copy, which a store may keep. */
 class Reader {
   constructor(bytes) {
     this.bytes = bytes;
@@ -56,7 +56,7 @@ class Reader {
   }
 }
 
-/** Writes an answer into a buffer of the size that it needs. */
+/** Encoder of a result, into a buffer of exactly its size. */
 class Writer {
   constructor(size) {
     this.bytes = new Uint8Array(size);
@@ -80,33 +80,36 @@ class Writer {
     this.offset += NUMBER_BYTES;
   }
 
-  /** The version and the value of an entry. No version is 0, which stands for no entry: the module refuses NaN. */
+  /**
+   * Writes the version and the value of an entry. An invalid version becomes NaN, which the module
+   * rejects: 0 would mean that there is no entry.
+   */
   entry({ version, value }) {
     this.number(typeof version === "number" && version !== 0 ? version : NaN);
     this.part(value);
   }
 }
 
-/** Whether this is a `Uint8Array`, of whatever realm. */
+/** Returns true if this is a `Uint8Array`, of any realm. */
 export function isBytes(value) {
   return ArrayBuffer.isView(value) && value[Symbol.toStringTag] === "Uint8Array";
 }
 
-/** The header lines of a message as pairs. */
+/** Splits the header lines of a message into pairs. */
 export function* headerPairs(lines) {
   const parts = lines.split("\n");
   for (let at = 0; at + 1 < parts.length; at += 2) yield [parts[at], parts[at + 1]];
 }
 
-/** Makes the error for an answer that does not have the form that was asked for. */
+/** Creates the error for a result that does not match its reads. */
 function corrupt(message) {
   return new StoreError("corrupt", message);
 }
 
-/** Returns the length of bytes from a store. Anything else that has a length would be copied as if it were bytes. */
+/** Returns the length of bytes from a store. Other arrays would be copied as if they were bytes. */
 function lengthOf(bytes) {
   if (isBytes(bytes)) return bytes.length;
-  throw corrupt("the store answered with a key or a value that is no Uint8Array");
+  throw corrupt("the store returned a key or a value that is not a Uint8Array");
 }
 
 function sizeOfEntry(entry) {
@@ -119,15 +122,15 @@ function isSame(key, other) {
 
 function sizeOfKeys(keys, found) {
   if (found.length !== keys.length) {
-    const numbers = `another number of places (${found.length}) than keys (${keys.length})`;
-    throw corrupt(`the store answered a read with ${numbers}: return one place per key, null for an absent key`);
+    const numbers = `${found.length} entries for ${keys.length} keys`;
+    throw corrupt(`the store returned ${numbers}; return one entry per key, null for an absent key`);
   }
   let size = 0;
   keys.forEach((key, place) => {
     const entry = found[place] ?? null;
-    // An entry of a range names its key: here it is one of another read.
+    // Only an entry of a range names its key: this one belongs to another read.
     if (entry?.key !== undefined && !isSame(key, entry.key)) {
-      throw corrupt("the store answered a read of a key with the entry of another key");
+      throw corrupt("the store returned the entry of another key");
     }
     size += entry === null ? NUMBER_BYTES : sizeOfEntry(entry);
   });
@@ -140,16 +143,16 @@ function sizeOfRange(found) {
   return size;
 }
 
-/** Checks that an answer has the form that its reads ask for, and returns its length in bytes. */
+/** Checks that a result matches its reads, and returns its encoded length in bytes. */
 function sizeOfFound(reads, found) {
-  if (!Array.isArray(found)) throw corrupt("the store answered with no array: return one answer per read, in order");
+  const form = "return an array with one result per read, in order";
+  if (!Array.isArray(found)) throw corrupt(`the store did not return an array; ${form}`);
   if (found.length !== reads.length) {
-    const numbers = `another number of answers (${found.length}) than reads (${reads.length})`;
-    throw corrupt(`the store returned ${numbers}: return one answer per read, in order`);
+    throw corrupt(`the store returned ${found.length} results for ${reads.length} reads; ${form}`);
   }
   let size = 0;
   reads.forEach(({ type, keys }, place) => {
-    if (!Array.isArray(found[place])) throw corrupt(`the store answered a read of the type ${type} with no array`);
+    if (!Array.isArray(found[place])) throw corrupt(`the store did not return an array for a read of type ${type}`);
     size += type === "keys" ? sizeOfKeys(keys, found[place]) : sizeOfRange(found[place]);
   });
   return size;
@@ -184,12 +187,12 @@ function readMutation(reader) {
   return { type: "add", key, delta: reader.delta() };
 }
 
-/** Goes on with an answer when it is there, at once if it is there at once. */
+/** Continues with a result, synchronously unless it is a promise. */
 function then(answer, next) {
   return typeof answer?.then === "function" ? held(Promise.resolve(answer).then(next)) : next(answer);
 }
 
-/** Stands between the module and a store with its two methods. */
+/** Adapter between the module and a store. */
 export class StoreBridge {
   constructor(store) {
     this.store = store;

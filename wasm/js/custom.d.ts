@@ -1,10 +1,10 @@
 export * from "./index.js";
 
-/** What the module is made of: its bytes, the compiled module, where it is fetched from, or the answer to that. */
+/** A source of the module: its bytes, the compiled module, an address, a request, or a response. */
 export type ModuleSource = BufferSource | WebAssembly.Module | URL | string | Request | Response;
 
 /**
- * Says where the module comes from, `knowledge-wasm/knowledge_bg.wasm`, and loads it. Called before a service is opened; once
- * the module is loaded, it does nothing.
+ * Sets the source of the module (`knowledge-wasm/knowledge_bg.wasm`), and loads it. Call it before
+ * a service is opened; once the module is loaded, it does nothing.
  */
 export function initialise(source: ModuleSource | Promise<ModuleSource>): Promise<void>;

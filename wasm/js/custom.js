@@ -1,8 +1,8 @@
-// For who has the module from elsewhere: from a bundler, a cache, or compiled ahead.
+// Entry point for a module from elsewhere: from a bundler, a cache, or compiled ahead.
 
 import { loaded, setSource } from "./module.js";
 
-/** Says where the module comes from, and loads it. */
+/** Sets the source of the module, and loads it. */
 export async function initialise(source) {
   setSource(() => source);
   await loaded();

@@ -1,15 +1,18 @@
-// Deliveries by `fetch`: one exchange each, bounded in time and in bytes. What is sent, what an answer means and when to
-// try again is decided on the other side; this only asks and reports.
+// Deliveries through `fetch`: one exchange each, with a time limit and a size limit. The module
+// decides on the content of requests, the meaning of responses and retries.
 
 import { headerPairs } from "./bridge.js";
 import { held } from "./module.js";
 
-/** The longest wait that is understood; what asks for more asks for this. */
+/** Maximum of `Retry-After`; a longer wait is reduced to it. */
 const RETRY_AFTER_SECONDS_MAX = 7 * 24 * 60 * 60;
-/** What stands for the status of an answer that a redirect hides. */
+/** Status recorded for a redirect whose response is hidden. */
 const REDIRECTED = 302;
 
-/** Reads an answer to its end, or as far and as long as it is read: it means nothing, but one that breaks off is none. */
+/**
+ * Reads and discards a response body, up to its end, the size limit or the timeout. It throws if
+ * the body breaks off: such a response is invalid.
+ */
 async function drain(response, signal, bytesMax) {
   const reader = response.body?.getReader();
   if (!reader) return;
@@ -19,33 +22,33 @@ async function drain(response, signal, bytesMax) {
     if (done) return;
     left -= value.byteLength;
     if (left <= 0 || signal.aborted) {
-      // What it would still say is not waited for; neither is whether it can be told so.
+      // Neither the rest of the body nor the cancellation is awaited.
       reader.cancel().catch(() => {});
       return;
     }
   }
 }
 
-/** The forms of a date (RFC 9110, 5.6.7): the one that is written now, and the two that were. */
+/** Formats of a date (RFC 9110, 5.6.7): the current one and two obsolete ones. */
 const DATES = [
   /^(?:Sun|Mon|Tue|Wed|Thu|Fri|Sat), (?<day>\d\d) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) (?<time>\d\d:\d\d:\d\d) GMT$/,
   /^(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day, (?<day>\d\d)-(?<month>[A-Z][a-z]{2})-(?<year>\d\d) (?<time>\d\d:\d\d:\d\d) GMT$/,
   /^(?:Sun|Mon|Tue|Wed|Thu|Fri|Sat) (?<month>[A-Z][a-z]{2}) (?<day>[ \d]\d) (?<time>\d\d:\d\d:\d\d) (?<year>\d{4})$/,
 ];
 
-/** The time that a date of HTTP names, in milliseconds since the Unix epoch; `NaN` for what is none. */
+/** Parses a date of HTTP into milliseconds since the Unix epoch; `NaN` if it is invalid. */
 function parseDate(text) {
   for (const form of DATES) {
     const { day, month, year, time } = form.exec(text)?.groups ?? {};
     if (year === undefined) continue;
-    // Of two digits, as everybody reads them: from 1970 to 2069.
+    // A year of two digits is from 1970 to 2069, by convention.
     const century = year.length === 4 ? "" : Number(year) < 70 ? "20" : "19";
     return Date.parse(`${day.trim().padStart(2, "0")} ${month} ${century}${year} ${time} GMT`);
   }
   return NaN;
 }
 
-/** `Retry-After` (RFC 9110, 10.2.3) in seconds: a number of them, or a date. `null` for what is neither. */
+/** Parses `Retry-After` (RFC 9110, 10.2.3), a number or a date, into seconds; `null` if invalid. */
 function retryAfter(headers, now) {
   const text = headers.get("retry-after")?.trim() ?? "";
   const seconds = /^\d+$/.test(text) ? Number(text) : Math.max(0, Math.ceil((parseDate(text) - now) / 1000));
@@ -54,22 +57,22 @@ function retryAfter(headers, now) {
 
 function failure(error, hasAnswer, timeoutMs) {
   if (error?.name === "TimeoutError" || error?.name === "AbortError") {
-    return { code: "timed_out", message: `no whole answer within ${timeoutMs / 1000} s` };
+    return { code: "timed_out", message: `no complete response within ${timeoutMs / 1000} s` };
   }
-  if (hasAnswer) return { code: "answer_broken", message: "the answer broke off before its end" };
-  // A host does not say whether it was the name, the connection or TLS.
+  if (hasAnswer) return { code: "answer_broken", message: "the response ended early" };
+  // `fetch` does not distinguish failures of name resolution, the connection and TLS.
   return { code: "connection_failed", message: "the endpoint could not be reached" };
 }
 
-/** Sends with this `fetch`, and relies on it for nothing but the sending. */
+/** A sender over a `fetch`, which it trusts with nothing but sending. */
 export class Sender {
   constructor(fetch) {
-    if (typeof fetch !== "function") throw new TypeError("dispatch needs a fetch to send with");
-    // Not as a method: hosts refuse theirs with another `this`.
+    if (typeof fetch !== "function") throw new TypeError("the first argument of dispatch must be a fetch function");
+    // Called without `this`: hosts reject theirs with another one.
     this.fetch = (url, init) => fetch(url, init);
   }
 
-  /** One exchange: it has so long, to the end of the answer, and so much of that is read. */
+  /** Sends one request, within limits of the whole exchange's time and the response's size. */
   send(url, lines, body, timeoutMs, answerBytesMax) {
     const message = { headers: new Headers([...headerPairs(lines)]), body: body.slice() };
     return held(this.attempt(url, message, { timeoutMs, answerBytesMax }));
@@ -85,10 +88,10 @@ export class Sender {
     const progress = { hasAnswer: false };
     const abortion = new AbortController();
     let timer;
-    // A `fetch` that does not heed the signal is not waited for either.
+    // The race ends also if the given `fetch` ignores the signal.
     const timeout = new Promise((_, reject) => {
       timer = setTimeout(() => {
-        const error = new DOMException("the time of the delivery is over", "TimeoutError");
+        const error = new DOMException("the delivery timed out", "TimeoutError");
         reject(error);
         abortion.abort(error);
       }, timeoutMs);
@@ -106,7 +109,7 @@ export class Sender {
   async ask(url, init, progress, answerBytesMax) {
     const response = await this.fetch(url, init);
     progress.hasAnswer = true;
-    // A browser hides what redirects, and a `fetch` that follows it has the answer of somebody else.
+    // A browser hides a redirect, and a `fetch` that followed one has another party's response.
     if (response.type === "opaqueredirect" || response.redirected) {
       response.body?.cancel().catch(() => {});
       return { status: REDIRECTED, retryAfterSeconds: null };

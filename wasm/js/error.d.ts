@@ -1,22 +1,24 @@
 /**
- * What is wrong, for programs. Refusals of the interface:
+ * Error codes, for programs. Errors of the API:
  *
- * - `invalid_request`, `idempotency_key_required`, `unauthenticated`, `forbidden`, `not_found`, `method_not_allowed`,
- *   `conflict`, `role_in_use`, `slug_taken`, `endpoint_off`, `precondition_failed`, `payload_too_large`,
- *   `unsupported_media_type`, `idempotency_key_reused`, `rate_limited`: as the server's.
- * - `unavailable`: the service or its store cannot work now.
- * - `internal`: a defect. Whether what was called took effect is unknown; the service can be called again.
+ * - `invalid_request`, `idempotency_key_required`, `unauthenticated`, `forbidden`, `not_found`,
+ *   `method_not_allowed`, `conflict`, `role_in_use`, `slug_taken`, `endpoint_off`,
+ *   `precondition_failed`, `payload_too_large`, `unsupported_media_type`,
+ *   `idempotency_key_reused`, `rate_limited`: as on the server.
+ * - `unavailable`: the service or its store is temporarily unavailable.
+ * - `internal`: a defect. The outcome of the call is indeterminate; the service can be called
+ *   again.
  *
- * Of `KnowledgeService.open` besides:
+ * Further errors of `KnowledgeService.open`:
  *
- * - `invalid_options`: the options cannot be in force.
+ * - `invalid_options`: the options are invalid.
  * - `other_sealing_key`: the secrets in the store are sealed with another key.
- * - `later_schema`: the store is of a later version of the package.
+ * - `later_schema`: the store was written by a later version of the package.
  * - `unfinished_restore`: a restore into the store was interrupted.
- * - `full`, `corrupt`: the store said so.
+ * - `full`, `corrupt`: the store is full or corrupt.
  * - `unsupported`: the host has no `crypto.getRandomValues()`.
  *
- * And of whatever is called after `close`: `closed`.
+ * Every call after `close`: `closed`.
  */
 export type KnowledgeErrorCode =
   | "invalid_request"
@@ -45,7 +47,7 @@ export type KnowledgeErrorCode =
   | "unsupported"
   | "closed";
 
-/** A refusal or a failure of the service. */
+/** An error of the service. */
 export class KnowledgeError extends Error {
   constructor(
     parts: {
@@ -57,28 +59,31 @@ export class KnowledgeError extends Error {
     },
     options?: { cause?: unknown },
   );
-  /** What is wrong, for programs. */
+  /** The error code, for programs. */
   readonly code: KnowledgeErrorCode;
-  /** What else there is to say; for `invalid_request` its `fields`. */
+  /** Further facts; for `invalid_request` the invalid `fields`. */
   readonly details: Record<string, unknown>;
-  /** The status of the answer, where there was one. */
+  /** The status of the response, if there was one. */
   readonly status: number | undefined;
-  /** The identifier of the answer, where there was one. */
+  /** The `Request-Id` of the response, if there was one. */
   readonly requestId: string | undefined;
 }
 
 /**
- * What is known where a store has failed. All but `unknown` say that nothing was applied.
+ * The kind of a store's error. All but `unknown` mean that nothing was applied.
  *
- * - `unavailable`: the store cannot work now.
- * - `full`: there is no room left.
- * - `corrupt`: what is stored is not what was written.
- * - `invalid`: an `add` to what is no counter, or past its 64 bits.
- * - `unknown`: the answer to a commit was lost; it may have been applied, as a whole.
+ * - `unavailable`: the store is temporarily unavailable.
+ * - `full`: the store is out of space.
+ * - `corrupt`: stored data is damaged.
+ * - `invalid`: an `add` to a value that is not a counter, or beyond 64 bits.
+ * - `unknown`: the outcome of a commit is indeterminate; it may have been applied, as a whole.
  */
 export type StoreErrorKind = "unavailable" | "full" | "corrupt" | "invalid" | "unknown";
 
-/** A failure of a store. Any other error that a store throws counts as `unavailable`, one of `commit` as `unknown`. */
+/**
+ * An error of a store. Any other error thrown by `read` is treated as `unavailable`, and one thrown
+ * by `commit` as `unknown`.
+ */
 export class StoreError extends Error {
   constructor(kind: StoreErrorKind, message: string, options?: { cause?: unknown });
   readonly kind: StoreErrorKind;

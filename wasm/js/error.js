@@ -1,9 +1,9 @@
-// What goes wrong, as objects.
+// Error classes.
 
 /**
- * A refusal or a failure of the service.
+ * An error of the service.
  *
- * `code` is for programs, the message for people; `details` has what else the answer says.
+ * `code` is for programs, the message for people; `details` holds the rest of the response.
  */
 export class KnowledgeError extends Error {
   constructor({ code, message, details = {}, status, requestId }, options) {
@@ -17,8 +17,8 @@ export class KnowledgeError extends Error {
 }
 
 /**
- * A failure of a store. Its kind says what is known of the commit that failed: all but `unknown` say that nothing was
- * applied.
+ * An error of a store. The kind `unknown` means that a commit may have been applied, every other
+ * kind that nothing was applied.
  */
 export class StoreError extends Error {
   constructor(kind, message, options) {

@@ -9,8 +9,8 @@ export type * from "./provisioning.js";
 export type * from "./store.js";
 
 /**
- * The limits that can be set: the server's settings under `[limits]`, where they stand in snake case and times without
- * their unit. `deliveryRetentionSeconds` is its `webhooks.retention`.
+ * Configurable limits: the server's settings under `[limits]`, which are in snake case and omit the
+ * unit of a time. `deliveryRetentionSeconds` is the server's `webhooks.retention`.
  */
 export interface Limits {
   bulkMemoriesMax?: number;
@@ -29,128 +29,147 @@ export interface Limits {
   deliveryRetentionSeconds?: number;
 }
 
-/** What a service is opened with. */
+/** Options of a service. */
 export interface Options {
   /**
-   * Seals the signing secrets that are stored: 32 random bytes, or these in base64. A store is opened with the key that
-   * it was first opened with.
+   * The key that seals stored signing secrets: 32 random bytes, raw or in base64. A store opens
+   * only with the key that it was first opened with.
    */
   sealingKey: Uint8Array | string;
   /**
-   * Where the service is reached from outside: the beginning of the URLs of inbound webhooks. An `http` or `https` URL without
-   * credentials or a query.
+   * The public base URL of the service, for the URLs of inbound webhooks: an `http` or `https` URL
+   * without credentials or a query.
    */
   publicUrl?: string;
   /**
-   * Origins whose pages may write with a session cookie, as the service's own may. Each as browsers send it:
-   * `https://app.example.com`.
+   * Origins whose pages may write with a session cookie, besides the service's own. Each is written
+   * as browsers send it, such as `https://app.example.com`.
    */
   trustedOrigins?: string[];
   limits?: Limits;
-  /** Where deliveries may go. */
+  /** Permitted targets of deliveries. */
   webhooks?: {
-    /** Ranges besides public addresses, such as `10.1.0.0/16`. */
+    /** Permitted ranges besides public addresses, such as `10.1.0.0/16`. */
     allow?: string[];
-    /** Whether over plain `http` too. */
+    /** True if plain `http` is permitted too. */
     allowHttp?: boolean;
   };
 }
 
-/** What one call of `maintain` did. */
+/** Report of one call of `maintain`. */
 export interface Maintained {
+  /** Number of tasks done, without the daily check of each audit log. */
   swept: number;
+  /** Number of expired pages of audit logs that were purged. */
   auditPagesSwept: number;
+  /** Number of members with a deleted role that were given its replacement. */
   holdersRewritten: number;
-  /** Since when the oldest of what was due had been due; `null` where nothing was. */
+  /** Due time of the oldest task; `null` if none was due. */
   oldestDue: Date | null;
-  /** Whether there is more to do now: call again. */
+  /** True if more is due now: call again. */
   hasMore: boolean;
 }
 
-/** How much a round of deliveries may do: as much as the host lets one invocation do. What does not fit waits for the next. */
+/** Limits of one dispatch pass, chosen by the limits of the host; the rest waits for the next. */
 export interface DispatchLimits {
   /**
-   * How many deliveries are under way at once; 64 without. No more than the host has connections for: where it lets a
-   * `fetch` wait for one, the 15 s of that delivery pass without anything being sent. At most half of them, and at most 8,
-   * go to one endpoint, so that one that does not answer holds up nobody else.
+   * Maximum number of concurrent deliveries; 64 by default. It must not exceed the host's
+   * connections: if `fetch` waits for one, that counts towards the 15 s of the delivery. At most
+   * half of them, and at most 8, go to one endpoint, so that an unresponsive one does not block the
+   * others.
    */
   atOnceMax?: number;
-  /** How many attempts are made, each one call of `fetch`; 1,024 without. */
+  /** Maximum number of attempts, each of which calls `fetch` once; 1,024 by default. */
   attemptsMax?: number;
 }
 
-/** What one round of deliveries did. */
+/** Report of one dispatch pass. */
 export interface Dispatched {
+  /** Number of attempts. */
   attempts: number;
+  /** Number of successful attempts. */
   delivered: number;
-  /** When something is due next, where nothing is now. */
+  /** Due time of the next attempt, if none is due now. */
   nextDue: Date | null;
-  /** Whether there is more to do now: call again. */
+  /** True if more is due now: call again. */
   hasMore: boolean;
 }
 
-/** A whole answer of a direct call. */
+/** The whole response to a direct call. */
 export interface Answer<Body> {
   status: number;
-  /** The headers of the answer, by their names in lower case: `etag`, `idempotent-replayed` and the like. */
+  /** The headers by lower-case name, such as `etag` and `idempotent-replayed`. */
   headers: Map<string, string>;
   body: Body;
 }
 
-/** What of a request is read: a `Request` of the host is one. */
+/** The parts of a request that are read; a `Request` of the host has them. */
 export type RequestLike = Pick<Request, "method" | "url" | "headers" | "body">;
 
 /**
- * The workspace knowledge service over one store. Errors are `KnowledgeError`s; arguments that are none of their types are
- * `TypeError`s. After a defect (`internal`) it opens itself again with its next call.
+ * The workspace knowledge service over one store. It rejects with a `KnowledgeError`, or with a
+ * `TypeError` for an argument of the wrong type. After a defect (`internal`) its next call reopens
+ * it.
  */
 export class KnowledgeService {
   private constructor();
 
-  /** Serves a store; an empty one is made ready. */
+  /** Opens a service over a store; an empty store is initialised. */
   static open(store: Store, options: Options): Promise<KnowledgeService>;
 
-  /** The operator's side: whoever can call it can do everything. */
+  /** The operator API, without authentication: a caller can do everything. */
   readonly provision: Provisioning;
 
-  /** Answers a request as the server does: the same statuses, headers and bytes. A defect is its 500. */
+  /**
+   * Handles a request as the server does, with the same statuses, headers and bytes. A defect gives
+   * a 500.
+   */
   fetch(request: RequestLike): Promise<Response>;
 
-  /** Makes a direct call of any operation but a signed message to an inbound webhook, and gives its whole answer. The credential is a token or a session. */
+  /**
+   * Calls an operation directly, and returns the whole response. The credential is a token or a
+   * session. Messages to inbound webhooks, which are signed, are the only operation without a
+   * direct call.
+   */
   call<Id extends keyof Operations>(
     operationId: Id,
     credential: string,
     parameters?: Operations[Id]["parameters"],
   ): Promise<Answer<Operations[Id]["answer"]>>;
 
-  /** Changes attributes of many memories: `bulkUpdateMemories` with its parts as arguments. */
+  /** Changes attributes of many memories: `bulkUpdateMemories` with positional arguments. */
   bulkUpdate(token: string, idempotencyKey: string, update: BulkUpdate): Promise<BulkResult>;
 
-  /** The summary of a workspace: `getDashboardSummary` with its parts as arguments. */
+  /** Returns the summary of a workspace: `getDashboardSummary` with positional arguments. */
   dashboardSummary(token: string, workspaceId: string): Promise<DashboardSummary>;
 
-  /** Gives back what the service holds of memory: nothing can be called after that. What is under way comes to its end. */
+  /** Frees the memory of the service. Calls under way are completed; later ones are rejected. */
   close(): void;
-  /** Closes it, at the end of a `using`. */
+  /** Closes the service at the end of a `using` block. */
   [Symbol.dispose](): void;
 
-  /** Fails where the store does not answer. */
+  /** Rejects if the store does not respond. */
   ready(): Promise<void>;
 
-  /** Does a bounded part of what is due at a time, else now: call again while it says that there is more. */
+  /**
+   * Runs a limited number of maintenance tasks that are due at `now`, by default the current time.
+   * Call it again while the report has `hasMore`.
+   */
   maintain(now?: Date | number): Promise<Maintained>;
 
   /**
-   * Makes a round of deliveries, at a time, else now: from an alarm or a cron trigger. `fetch` looks names up by itself and
-   * tells nobody what it connects to: an address is checked where it stands in the URL, and not where a name leads to
-   * it. Where the runtime reaches a private network, give a `fetch` that refuses it.
+   * Runs one dispatch pass at `now`, by default the current time. Call it from an alarm or a cron
+   * trigger. `fetch` resolves names by itself and does not report the address: only an address in
+   * the URL is checked, not the addresses of a name. If the runtime can reach a private network,
+   * pass a `fetch` that rejects it.
    *
-   * A `fetch` of your own passes on what it is given: `redirect: "manual"`, since a delivery that follows a redirect reaches
-   * somebody who was not registered, and `signal`, which ends it after 15 s. An answer that it was redirected to counts as
-   * none, and nobody waits longer for it; but what it has sent has been sent.
+   * A custom `fetch` must honour two options: `redirect: "manual"`, because a followed redirect
+   * sends the event to an endpoint that is not registered, and `signal`, which aborts the exchange
+   * after 15 s. If it ignores them, the response to a redirected request is discarded and the pass
+   * continues after 15 s, but the requests have been sent.
    *
-   * Where the host bounds what one invocation may fetch, give limits that fit: a Cloudflare Worker has 6 connections at
-   * once, and 50 subrequests or more, as its plan says.
+   * If the host limits the requests of one invocation, pass matching limits: a Cloudflare Worker
+   * has 6 concurrent connections and, depending on its plan, 50 or more subrequests.
    */
   dispatch(
     fetch: (url: string, init: RequestInit) => Promise<Response>,

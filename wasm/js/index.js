@@ -1,4 +1,4 @@
-// What every entry point of the package exports.
+// Exports of every entry point of the package.
 
 export { KnowledgeError, StoreError } from "./error.js";
 export { KnowledgeService } from "./service.js";

@@ -1,23 +1,23 @@
-// The WebAssembly module: loaded once, watched, and started anew after a defect. Whatever crosses the boundary crosses it
-// here.
+// The WebAssembly module: loaded once, supervised, and restarted after a crash. Every call into it
+// goes through this file.
 
 import initialise, { __wbg_reset_state as startAnew, attach, initSync, open as openService, poll } from "./knowledge.js";
 import { KnowledgeError } from "./error.js";
 
-/** Whether what came out of the module says that its code did not come to its end. Engines name an exhausted stack each in its way. */
+/** Returns true if an error interrupted the module. Engines differ in that of a full stack. */
 function isTrap(cause) {
   return cause instanceof WebAssembly.RuntimeError || cause instanceof RangeError || cause?.name === "InternalError";
 }
 
-/** An instance of the module, with what waits for it. */
+/** An instance of the module, with its tasks. */
 class Instance {
-  /** Why it can be called no more. */
+  /** The error that stopped the instance, after which it must not be called. */
   stopped;
-  /** The promises of tasks that are under way, by their numbers. */
+  /** The promises of running tasks, by task number. */
   #tasks = new Map();
-  /** The tasks that were woken and have not had their turn. */
+  /** The tasks that are scheduled for a step. */
   #woken = new Set();
-  /** The task that is in the middle of a step. */
+  /** The task whose step is running. */
   #stepping;
   #panicMessage;
 
@@ -34,8 +34,8 @@ class Instance {
   }
 
   /**
-   * Calls the module, with arguments that were read and converted before: one that cannot be is its caller's mistake. Code
-   * that has trapped half way has left its memory in no state to go on with.
+   * Calls the module, with arguments that are already converted, so that a failed conversion does
+   * not stop it. A trap leaves its memory inconsistent and stops the instance.
    */
   call(callee) {
     if (this.stopped) throw this.stopped;
@@ -48,7 +48,7 @@ class Instance {
     }
   }
 
-  /** What the task that `begin` gives the number of comes to. */
+  /** Runs a task, whose number `begin` returns, and resolves to its result. */
   run(begin) {
     return new Promise((resolve, reject) => {
       const task = this.call(begin);
@@ -65,7 +65,7 @@ class Instance {
     try {
       poll(task);
     } catch (cause) {
-      // There is no argument to be wrong about.
+      // A step has no arguments that could be invalid: every error is a crash.
       this.#stop(cause);
     } finally {
       this.#stepping = outer;
@@ -75,7 +75,7 @@ class Instance {
   #wake(task) {
     if (this.#woken.has(task)) return;
     this.#woken.add(task);
-    // One that wakes itself gives way to others, and to what the host waits for: microtasks alone would not let it in.
+    // A task that wakes itself yields to the host's events, which microtasks alone would starve.
     if (task === this.#stepping) setTimeout(() => this.#step(task));
     else queueMicrotask(() => this.#step(task));
   }
@@ -87,10 +87,10 @@ class Instance {
     else waiting?.reject(new KnowledgeError(JSON.parse(value)));
   }
 
-  /** Everything that waits is rejected, and so is whatever comes after. */
+  /** Stops the instance: rejects its running tasks and all later calls. */
   #stop(cause) {
     if (this.stopped) return;
-    const message = `a defect stopped the module: ${this.#panicMessage ?? cause?.message}`;
+    const message = `the module crashed: ${this.#panicMessage ?? cause?.message}`;
     this.stopped = new KnowledgeError({ code: "internal", message }, { cause });
     log("error", message);
     for (const { reject } of this.#tasks.values()) reject(this.stopped);
@@ -103,15 +103,15 @@ function log(level, message) {
 }
 
 let source = () => {
-  throw new TypeError("the module has no source: call initialise(source) before a service is opened");
+  throw new TypeError("the module has no source; call initialise(source) before a service is opened");
 };
 let loading;
-/** The instance that is called: there is one at a time. */
+/** The current instance; there is one at a time. */
 let current;
 
 /**
- * Says what the module is loaded from when it is needed: bytes, a compiled module, an address, a response, or a promise
- * of one of them. The entry points of the package do.
+ * Sets the function that returns the source of the module: bytes, a compiled module, an address, a
+ * response, or a promise of one of these. Called by the package's entry points.
  */
 export function setSource(from) {
   source = from;
@@ -122,12 +122,12 @@ async function load(from) {
   current ??= new Instance();
 }
 
-/** Loads the module, once: again only after it could not be loaded. Where a defect stopped it, it starts anew. */
+/** Loads the module once, or again if that failed; restarts it after a crash. */
 export async function loaded() {
   if (!current) {
     const from = loading ? undefined : source();
     if (from instanceof WebAssembly.Module) {
-      // At once: workerd lets no request wait for what another one began.
+      // Synchronous: in workerd no request can wait for a promise of another one.
       initSync({ module: from });
       current = new Instance();
     } else {
@@ -139,7 +139,7 @@ export async function loaded() {
     }
   }
   if (current.stopped) {
-    // Not from inside a call of the instance that stopped: what is left of it would go on in the new one's memory.
+    // Not inside a call of the stopped instance, which would continue in the memory of the new one.
     await undefined;
     if (current.stopped) {
       startAnew();
@@ -149,7 +149,7 @@ export async function loaded() {
   return current;
 }
 
-/** The same promise for the module to wait for: it does not come back to an instance that has stopped meanwhile. */
+/** Wraps a promise for the module: once the current instance has stopped, it never settles. */
 export function held(promise) {
   const instance = current;
   const unlessStopped = (settle) => (value) => {
@@ -160,12 +160,12 @@ export function held(promise) {
   });
 }
 
-/** Runs a task of the instance that is called. */
+/** Runs a task of the current instance. */
 export function run(begin) {
   return current.run(begin);
 }
 
-/** A service over a store behind its bridge, and the instance that it is part of. */
+/** Opens a service over the bridge of a store; returns it with its instance. */
 export async function open(store, options) {
   const instance = await loaded();
   return { instance, service: await instance.run(() => openService(store, options)) };

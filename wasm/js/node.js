@@ -1,4 +1,4 @@
-// For Node.js: the module is read from its file.
+// Entry point for Node.js: the module is read from its file.
 
 import { readFile } from "node:fs/promises";
 

@@ -1,11 +1,11 @@
 import type { RequestLike } from "./index.js";
 import type { Action, AudienceLabel, Workspace } from "./operations.js";
 
-/** Which page of a list. */
+/** Parameters of a page of a list. */
 export interface PageQuery {
-  /** How many items, at most 200. */
+  /** Number of items, at most 200. */
   limit?: number;
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the previous page. */
   cursor?: string;
 }
 
@@ -23,28 +23,29 @@ export interface Organization {
   created_at: string;
 }
 
-/** A member as the operator sees it. */
+/** A member, as the operator API returns it. */
 export interface ProvisionedMember {
   id: string;
   kind: "user" | "service_account";
   handle: string;
   name: string;
-  /** The role in the organisation: one of the four, or the slug of a custom role. */
+  /** The role in the organisation: a built-in one, or the slug of a custom role. */
   role: string;
-  /** The roles in workspaces, which replace it there. */
+  /** The roles in workspaces, which replace that of the organisation there. */
   workspace_roles: Array<{ workspace: string; role: string }>;
   teams: string[];
   created_at: string;
 }
 
-/** A token or a session as the operator sees it. */
+/** A token or a session, as the operator API returns it. */
 export interface Credential {
   id: string;
   kind: "bearer" | "session";
   name: string;
-  /** The handle of the member that whoever presents it acts as. */
+  /** The handle of the member that the credential authenticates. */
   member: string;
   state: "valid" | "expired" | "revoked";
+  /** The scope of the credential; `null` is unrestricted. */
   narrowing: {
     workspaces: string[] | null;
     actions: Action[] | null;
@@ -56,18 +57,19 @@ export interface Credential {
 }
 
 /**
- * The operator's side of a service. Nothing here asks who calls: whoever can call it can do everything. Organisations are
- * named by their slug, workspaces by slug or identifier, members by handle or identifier.
+ * The operator API of a service, without authentication: a caller can do everything. Organisations
+ * are given by slug, workspaces by slug or identifier, members by handle or identifier.
  */
 export class Provisioning {
   private constructor();
   /**
-   * Answers a request to the operator's interface as the server's socket for it does: the methods below are its requests, at
-   * `/admin/v1/orgs` and under it, and deliveries can be looked after there. Let nobody else's requests through.
+   * Handles a request to the operator API, as the server's admin socket does. The methods below are
+   * its requests, under `/admin/v1/orgs`; it also has requests for deliveries. Pass on requests of
+   * the operator only.
    */
   fetch(request: RequestLike): Promise<Response>;
   organizations(page?: PageQuery): Promise<Page<Organization>>;
-  /** Makes an organisation with its first member, who owns it. */
+  /** Creates an organisation with its owner as the first member. */
   createOrganization(organization: {
     slug: string;
     name: string;
@@ -93,15 +95,16 @@ export class Provisioning {
   ): Promise<ProvisionedMember>;
   member(org: string, member: string): Promise<ProvisionedMember>;
   removeMember(org: string, member: string): Promise<void>;
-  /** Gives a role in the organisation, or with a `workspace` in that. */
+  /** Assigns a role in the organisation, or in the given `workspace`. */
   assignRole(
     org: string,
     member: string,
     role: { role: string; workspace?: string },
   ): Promise<ProvisionedMember>;
+  /** Removes the role of a member in a workspace. */
   endWorkspaceRole(org: string, member: string, workspace: string): Promise<ProvisionedMember>;
   credentials(org: string, page?: PageQuery & { kind?: "bearer" | "session" }): Promise<Page<Credential>>;
-  /** Makes a token or a session. Its secret is in this answer and nowhere else. */
+  /** Issues a token or a session. Its secret is returned only here. */
   issueCredential(
     org: string,
     credential: {
@@ -112,6 +115,6 @@ export class Provisioning {
       narrowing?: { workspaces?: string[]; actions?: Action[]; audience?: AudienceLabel[] };
     },
   ): Promise<{ secret: string; credential: Credential }>;
-  /** Revokes a token or a session, by its identifier. Revoking it again changes nothing. */
+  /** Revokes a token or a session by its identifier. Idempotent. */
   revokeCredential(org: string, credential: string): Promise<Credential>;
 }

@@ -1,4 +1,4 @@
-// The operator's side of a service: organisations, workspaces, members, tokens and sessions.
+// The operator API of a service: organisations, workspaces, members, tokens and sessions.
 
 function path(strings, ...names) {
   return String.raw({ raw: strings }, ...names.map((name) => encodeURIComponent(name)));
@@ -10,7 +10,7 @@ function withQuery(path, query = {}) {
   return text === "" ? path : `${path}?${text}`;
 }
 
-/** Provisions over the operator's interface; organisations are named by their slug. */
+/** Client of the operator API; organisations are given by slug. */
 export class Provisioning {
   #ask;
   #answer;
@@ -20,7 +20,7 @@ export class Provisioning {
     this.#answer = answer;
   }
 
-  /** Answers a request to the operator's interface, `/admin/v1/...`: whoever it is let through for can do everything. */
+  /** Handles a request to the operator API, `/admin/v1/...`, without authentication. */
   fetch(request) {
     return this.#answer(request);
   }

@@ -1,4 +1,4 @@
-// The service, for requests and for direct calls.
+// The service: requests and direct calls.
 
 import { StoreBridge, headerPairs, isBytes } from "./bridge.js";
 import { Sender } from "./deliveries.js";
@@ -9,26 +9,26 @@ import { Provisioning } from "./provisioning.js";
 
 const SESSION_COOKIE = "service_session";
 const SESSION_PREFIX = "wks_";
-/** Answers that have no body (Fetch, "null body status"), which `Response` wants told by `null`. */
+/** Statuses without a body (Fetch, "null body status"), for which `Response` requires `null`. */
 const WITHOUT_BODY = new Set([101, 103, 204, 205, 304]);
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** The furthest from the epoch that a `Date` goes, in milliseconds. */
+/** Maximum distance of a `Date` from the epoch, in milliseconds. */
 const DATE_MS_MAX = 8.64e15;
 
-/** 32 bytes in base64, of bytes or of base64. */
+/** Encodes a sealing key in base64, unless it is text already. */
 function sealingKeyText(key) {
   return isBytes(key) ? btoa(String.fromCharCode(...key)) : key;
 }
 
-/** A `Date`, or milliseconds since the Unix epoch, as the latter. */
+/** Converts a `Date` or a number into milliseconds since the Unix epoch. */
 function millis(now) {
   if (now === undefined || now === null) return undefined;
   const at = now.valueOf();
   if (typeof at !== "number" || !(Math.abs(at) <= DATE_MS_MAX)) {
-    throw new TypeError("a time has to be a valid Date, or milliseconds since the Unix epoch");
+    throw new TypeError("now must be a valid Date, or milliseconds since the Unix epoch");
   }
   return at;
 }
@@ -36,21 +36,21 @@ function millis(now) {
 function checkStore(store) {
   const missing = ["read", "commit"].filter((method) => typeof store?.[method] !== "function");
   if (missing.length > 0) {
-    throw new TypeError(`the store has no method ${missing.join(" and no method ")}: a store has the methods read and commit`);
+    throw new TypeError(`the store has no method ${missing.join(" and no method ")}; a store must have read and commit`);
   }
 }
 
-/** A limit that is a number of something, where it is given. */
+/** Returns an optional limit; throws unless it is a positive whole number. */
 function count(name, limits) {
   const number = limits?.[name] ?? undefined;
   if (number === undefined || (Number.isInteger(number) && number >= 1 && number < 2 ** 32)) return number;
-  throw new TypeError(`${name} has to be a whole number from 1`);
+  throw new TypeError(`${name} must be a whole number from 1 to 2^32 - 1`);
 }
 
 /**
- * The value of a header as the bytes that it was sent as, one for each character. Hosts differ: where one reads UTF-8 and
- * meets what is none, it gives characters that are no bytes, and stays no ASCII. One joins several cookies as it joins other
- * headers; no cookie has a comma of its own (RFC 6265, 4.1.1).
+ * Returns the value of a header as bytes, one per character. Some hosts decode UTF-8 and replace
+ * invalid bytes: such characters become a byte that is not ASCII. Some join cookies with a comma as
+ * other headers; a cookie itself contains none (RFC 6265, 4.1.1).
  */
 function headerValue(name, value) {
   const bytes = value.replaceAll(/[^\0-\xff]/g, "\xff");
@@ -60,42 +60,42 @@ function headerValue(name, value) {
 function headerLines(headers) {
   let lines = "";
   for (const [name, value] of headers) {
-    // What a header cannot hold would be read as another header.
-    if (/[\r\n]/.test(name + value)) throw new TypeError(`there is a line break in the header ${JSON.stringify(name)}`);
+    // A line break would start another header.
+    if (/[\r\n]/.test(name + value)) throw new TypeError(`the header ${JSON.stringify(name)} must not contain a line break`);
     lines += `${name}\n${headerValue(name, value)}\n`;
   }
   return lines;
 }
 
-/** Thrown where a body was not read to its end, with the status of the answer. */
-class BodyRefused {
+/** Thrown for a body that was not read to its end, with the status of the response. */
+class BodyRejected {
   constructor(status) {
     this.status = status;
   }
 }
 
-/** The status of the answer to a request that this came of, where it is not its caller's mistake. */
-function refusalStatus(error) {
-  if (error instanceof BodyRefused) return error.status;
+/** Returns the status of the response to a failed request; `undefined` for a caller's mistake. */
+function rejectionStatus(error) {
+  if (error instanceof BodyRejected) return error.status;
   return error instanceof KnowledgeError && error.code === "internal" ? 500 : undefined;
 }
 
-/** What stands for a body that the host hides. */
+/** Placeholder for a body that the host hides. */
 const HIDDEN_BODY = new Uint8Array([0x20]);
 
-/** Whether a request has a body that its host does not show: that of a GET (Fetch, "Request"). What type it has counts. */
+/** Returns true if the host hides a body, that of a GET (Fetch, "Request"); its type is checked. */
 function hasHiddenBody(headers) {
   return Number(headers.get("content-length")) > 0 || headers.has("transfer-encoding");
 }
 
 /**
- * Reads a body that may have so many bytes: of one that has more, not much more. Each chunk is copied and let go at once: it
- * may be one byte of a buffer of many.
+ * Reads a body of at most `bytesMax` bytes; rejects a larger one early. Each chunk is copied and
+ * released, because one byte may be a view of a large buffer.
  */
 async function readBody(request, bytesMax) {
   if (Number(request.headers.get("content-length")) > bytesMax) {
     await request.body?.cancel().catch(() => {});
-    throw new BodyRefused(413);
+    throw new BodyRejected(413);
   }
   if (!request.body) return hasHiddenBody(request.headers) ? HIDDEN_BODY : new Uint8Array();
   const reader = request.body.getReader();
@@ -103,18 +103,18 @@ async function readBody(request, bytesMax) {
   let length = 0;
   for (;;) {
     const { done, value } = await reader.read().catch(() => {
-      throw new BodyRefused(400);
+      throw new BodyRejected(400);
     });
     if (done) return bytes.subarray(0, length);
     if (!isBytes(value)) {
       await reader.cancel().catch(() => {});
-      throw new TypeError("the chunks of a body have to be of the type Uint8Array");
+      throw new TypeError("the chunks of a body must be of type Uint8Array");
     }
     const start = length;
     length += value.length;
     if (length > bytesMax) {
       await reader.cancel().catch(() => {});
-      throw new BodyRefused(413);
+      throw new BodyRejected(413);
     }
     if (length > bytes.length) {
       const grown = new Uint8Array(Math.min(Math.max(length, 2 * start), bytesMax));
@@ -130,7 +130,7 @@ function toResponse([status, lines, body], method) {
   return new Response(hasBody ? body : null, { status, headers: [...headerPairs(lines)] });
 }
 
-/** The parts of a direct call's path and query that its operation names. */
+/** Builds the path and the query of a direct call. */
 function target(operation, parameters) {
   const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name) => {
     const value = parameters[name];
@@ -163,7 +163,7 @@ function requestHeaders(operation, credential, parameters) {
   return headerLines(headers);
 }
 
-/** What an answer of the interface says, or the error that it is. */
+/** Decodes a response of the API; throws that of an error. */
 export function readAnswer([status, lines, bytes]) {
   const headers = new Map(headerPairs(lines));
   const text = decoder.decode(bytes);
@@ -171,7 +171,7 @@ export function readAnswer([status, lines, bytes]) {
   if (status < 400) return { status, headers, body };
   throw new KnowledgeError({
     code: body?.error ?? headers.get("error-code") ?? "invalid_request",
-    message: body?.message ?? headers.get("error-message") ?? `the answer has the status ${status}`,
+    message: body?.message ?? headers.get("error-message") ?? `the response has status ${status}`,
     details: body?.details,
     status,
     requestId: headers.get("request-id"),
@@ -190,14 +190,14 @@ export class KnowledgeService {
     this.#bridge = bridge;
     this.#options = options;
     this.#opened = opened;
-    /** The operator's side: whoever can call it can do everything. */
+    /** The operator API, without authentication: a caller can do everything. */
     this.provision = new Provisioning(
       (method, path, body) => this.#ask(method, path, body),
       (request) => this.#answer(true, request),
     );
   }
 
-  /** Serves a store; an empty one is made ready. */
+  /** Opens a service over a store; an empty store is initialised. */
   static async open(store, options) {
     checkStore(store);
     const { sealingKey, ...others } = options ?? {};
@@ -206,19 +206,19 @@ export class KnowledgeService {
     return new KnowledgeService(bridge, json, await open(bridge, json));
   }
 
-  /** Gives back what the service holds of the module's memory. What is under way comes to its end. */
+  /** Frees the service's share of the module's memory. Calls under way are completed. */
   close() {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#free();
   }
 
-  /** Answers a request as the server does: the same statuses, headers and bytes. */
+  /** Handles a request as the server does, with the same statuses, headers and bytes. */
   async fetch(request) {
     return this.#answer(false, request);
   }
 
-  /** Makes a direct call of an operation, and gives its whole answer. */
+  /** Calls an operation directly, and returns the whole response. */
   async call(operationId, credential, parameters = {}) {
     const operation = OPERATIONS[operationId];
     if (!operation) throw new TypeError(`there is no operation ${operationId}`);
@@ -229,29 +229,29 @@ export class KnowledgeService {
     return readAnswer(await this.#handle(false, operation.method, path, lines, bytes));
   }
 
-  /** Changes attributes of many memories: `bulkUpdateMemories` with its parts as arguments. */
+  /** Changes attributes of many memories: `bulkUpdateMemories` with positional arguments. */
   bulkUpdate(token, idempotencyKey, update) {
     return this.bulkUpdateMemories(token, { idempotencyKey, body: update });
   }
 
-  /** The summary of a workspace: `getDashboardSummary` with its parts as arguments. */
+  /** Returns the summary of a workspace: `getDashboardSummary` with positional arguments. */
   dashboardSummary(token, workspaceId) {
     return this.getDashboardSummary(token, { id: workspaceId });
   }
 
-  /** Fails where the store does not answer. */
+  /** Rejects if the store does not respond. */
   async ready() {
     await this.#run((service) => service.ready());
   }
 
-  /** Does a bounded part of what is due: call again while it says that there is more. */
+  /** Runs a limited number of due tasks; call it again while the report has `hasMore`. */
   async maintain(now) {
     const at = millis(now);
     const done = JSON.parse(await this.#run((service) => service.maintain(at)));
     return { ...done, oldestDue: done.oldestDue === null ? null : new Date(done.oldestDue) };
   }
 
-  /** Makes a round of deliveries with this `fetch`, within these limits: call again when it says. */
+  /** Runs one dispatch pass with this `fetch`; call it again as the report says. */
   async dispatch(fetch, now, limits) {
     const sender = new Sender(fetch);
     const at = millis(now);
@@ -273,22 +273,22 @@ export class KnowledgeService {
       const lines = headerLines(request.headers);
       return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
     } catch (error) {
-      const status = refusalStatus(error);
+      const status = rejectionStatus(error);
       if (status === undefined) throw error;
       return toResponse(await this.#call((service) => service.refuse(isOperator, method, path, status)), method);
     }
   }
 
-  /** The service to call now. */
+  /** Returns the service and its instance; throws after `close`. */
   #live() {
     if (this.#isClosed) throw new KnowledgeError({ code: "closed", message: "the service is closed" });
     return this.#opened;
   }
 
-  /** Opens the service again, where a defect has stopped its instance. */
+  /** Reopens the service after a crash of its instance. */
   async #reopen() {
     this.#opened = await open(this.#bridge, this.#options);
-    // Closed meanwhile, when this was not there yet.
+    // It was closed while it was being reopened.
     if (this.#isClosed) this.#free();
   }
 
@@ -297,14 +297,14 @@ export class KnowledgeService {
     if (!instance.stopped) instance.call(() => service.free());
   }
 
-  /** What the service says at once. */
+  /** Calls the service synchronously, once it is open. */
   async #call(callee) {
     if (this.#live().instance.stopped) await this.#reopen();
     const { instance, service } = this.#live();
     return instance.call(() => callee(service));
   }
 
-  /** What the task that `begin` gives the number of comes to. */
+  /** Runs a task of the service, whose number `begin` returns. */
   async #run(begin) {
     if (this.#live().instance.stopped) await this.#reopen();
     const { instance, service } = this.#live();
@@ -322,7 +322,7 @@ export class KnowledgeService {
   }
 }
 
-// Older hosts have no such symbol.
+// Older hosts lack the symbol.
 if (Symbol.dispose) KnowledgeService.prototype[Symbol.dispose] = KnowledgeService.prototype.close;
 
 for (const operationId of Object.keys(OPERATIONS)) {

@@ -1,9 +1,9 @@
-/** A value that a method returns at once or later. */
+/** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
 
 /** A stored value with its version. */
 export interface Entry {
-  /** The bytes as they were put; of a counter its decimal digits. */
+  /** The bytes as written; those of a counter are decimal digits. */
   value: Uint8Array;
   /** The version of the commit that wrote the value: a whole number from 1 to 2^53 - 1. */
   version: number;
@@ -21,12 +21,12 @@ export interface KeyRange {
 }
 
 /**
- * One part of a `read`. It never asks for nothing: there is at least one key, `start` is before
- * `end`, and `limit` is at least 1.
+ * One part of a `read`. It is never empty: there is at least one key, `start` is before `end`, and
+ * `limit` is at least 1.
  *
  * - `keys`: some keys. A key may occur more than once.
- * - `range`: the first `limit` entries of a range in byte order of their keys, or the last ones
- *   from the end if `isReverse`. `limit` is a whole number up to 2^32 - 1, which stands for all
+ * - `range`: the first `limit` entries of a range in byte order of their keys, or the last ones in
+ *   reverse order if `isReverse`. `limit` is a whole number up to 2^32 - 1, which means all
  *   entries: it may be far greater than the number of entries in the store.
  */
 export type Read =
@@ -34,10 +34,10 @@ export type Read =
   | { type: "range"; range: KeyRange; limit: number; isReverse: boolean };
 
 /**
- * The answer to one `Read`.
+ * The result of one `Read`.
  *
- * - For `keys`: one place per key, in the order of the keys; `null` for an absent key.
- * - For `range`: the entries of the range, in the direction asked for. Fewer than `limit` only if
+ * - For `keys`: one item per key, in the order of the keys; `null` for an absent key.
+ * - For `range`: the entries of the range, in the requested direction. Fewer than `limit` only if
  *   the range holds no more.
  */
 export type Found = Array<Entry | null> | KeyEntry[];
@@ -50,7 +50,7 @@ export interface Check {
 
 /**
  * One change of a commit. `add` adds to a signed 64-bit counter, which begins at 0 and is stored as
- * decimal digits; a commit fails as `invalid`, as a whole, if the value is no counter or the sum
+ * decimal digits; the whole commit fails as `invalid` if the value is not a counter or the sum
  * exceeds 64 bits.
  */
 export type Mutation =
@@ -65,25 +65,25 @@ export type Mutation =
  * A backend promises:
  *
  * - **Order.** Keys are ordered byte by byte.
- * - **One moment.** All reads of one `read` see the store at one point in time, keys and ranges
+ * - **Snapshot.** All reads of one `read` see the store at one point in time, keys and ranges
  *   alike.
  * - **Atomicity.** The mutations of a commit become visible together or not at all.
  * - **Durability.** When `commit` has returned a version, the change survives a crash and a loss of
  *   power; before that no reader sees it.
- * - **Versions.** Every put, delete and add changes the version of its key; one is never used twice
- *   for a key, also not after a delete or when the store is opened again.
- * - **Fail stop.** After a write or a sync has failed, the store refuses every call as
+ * - **Versions.** Every put, delete and add changes the version of its key; a version is never
+ *   reused for a key, not even after a delete or when the store is opened again.
+ * - **Fail stop.** After a write or a sync has failed, the store rejects every call as
  *   `unavailable` until it is opened again.
  * - **Limits.** Keys have up to 512 bytes (the bounds of a range one more), values up to 64 KiB, a
  *   commit up to 4,096 mutations and 8 MiB. No key is changed twice in a commit.
  *
- * Failures are thrown as `StoreError`. An answer of another form than the reads ask for, or with
- * other keys, is treated as `corrupt`.
+ * Failures are thrown as `StoreError`. A result that does not match its reads is treated as
+ * `corrupt`.
  */
 export interface Store {
   /**
-   * Answers all of `reads` as of one point in time: one `Found` per `Read`, in the same order. Two
-   * calls are two points in time. Any mixture is possible.
+   * Reads keys and ranges, in any mixture, at one point in time; returns one `Found` per `Read`, in
+   * the same order. Two calls may see different points in time.
    */
   read(reads: Read[]): Awaitable<Found[]>;
 

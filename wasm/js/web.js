@@ -1,4 +1,4 @@
-// For browsers, bundlers and Deno: the module is fetched from beside this file.
+// Entry point for browsers, bundlers and Deno: the module is fetched from beside this file.
 
 import { setSource } from "./module.js";
 

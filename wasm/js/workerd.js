@@ -1,4 +1,4 @@
-// For workerd, which compiles modules before they are asked for.
+// Entry point for workerd, which compiles modules in advance.
 
 import wasm from "./knowledge_bg.wasm";
 

@@ -1,4 +1,4 @@
-//! Errors as JavaScript gets them: the JSON that `wasm/js/error.js` makes a `KnowledgeError` of.
+//! Errors at the JavaScript boundary: JSON, which `wasm/js/error.js` turns into a `KnowledgeError`.
 
 use knowledge_core::Error;
 use knowledge_core::service::OpenError;
@@ -6,18 +6,18 @@ use knowledge_core::store::StoreErrorKind;
 use serde_json::{Value, json};
 use wasm_bindgen::JsValue;
 
-/// An error with a code for programs, a message for people and what else there is to say.
+/// Returns an error with a code for programs, a message for people and details.
 pub(crate) fn failure(code: &str, message: &str, details: &Value) -> JsValue {
     let failure = json!({ "code": code, "message": message, "details": details });
     JsValue::from_str(&failure.to_string())
 }
 
-/// Options that cannot be in force.
+/// Returns the error for invalid options.
 pub(crate) fn invalid_options(message: &str) -> JsValue {
     failure("invalid_options", message, &json!({}))
 }
 
-/// An error of a call that the host makes by itself: it may know everything.
+/// Converts an error of a call by the host, which may see every detail.
 pub(crate) fn of_service(error: &Error) -> JsValue {
     let details = match error {
         Error::Internal { detail } => json!({ "reason": detail }),
@@ -30,7 +30,7 @@ pub(crate) fn of_service(error: &Error) -> JsValue {
     failure(error.code(), &error.to_string(), &details)
 }
 
-/// Why a store cannot be served.
+/// Converts an error of opening a service over a store.
 pub(crate) fn of_open(error: &OpenError) -> JsValue {
     let code = match error {
         OpenError::LaterSchema { .. } => "later_schema",

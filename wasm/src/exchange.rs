@@ -1,4 +1,4 @@
-//! Requests and answers in parts.
+//! Requests and responses as their parts.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
@@ -6,10 +6,11 @@ use js_sys::{Array, Uint8Array};
 use knowledge_core::{Error, ProblemCode};
 use wasm_bindgen::JsValue;
 
-/// A request of these parts; the headers are names and values in turns, each in a line.
+/// Builds a request from its parts; the header lines are names and values in turn.
 ///
 /// # Errors
-/// The parts are no request of HTTP. A network server never hands on what is none; a host's `fetch` may.
+/// A part is not valid in HTTP. A network server never passes on such a request; a host's `fetch`
+/// may.
 pub(crate) fn request(
     method: &str,
     target: &str,
@@ -17,7 +18,7 @@ pub(crate) fn request(
     body: Vec<u8>,
 ) -> Result<Request<Bytes>, Error> {
     let malformed =
-        |part: &str| Error::invalid(part, ProblemCode::InvalidValue, "cannot be sent over HTTP");
+        |part: &str| Error::invalid(part, ProblemCode::InvalidValue, "must be valid in HTTP");
     let mut request = Request::new(Bytes::from(body));
     *request.method_mut() = parse_method(method).ok_or_else(|| malformed("method"))?;
     *request.uri_mut() = target.parse().map_err(|_| malformed("path"))?;
@@ -31,7 +32,9 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The method and the address to refuse a request at: what can be read of them decides what the answer looks like.
+/// Parses the method and path of a rejected request, which decide the form of the response.
+///
+/// A part that cannot be parsed is replaced by its default.
 pub(crate) fn refused_at(method: &str, target: &str) -> (Method, Uri) {
     let path = target.split('?').next().unwrap_or_default();
     (
@@ -44,8 +47,8 @@ fn parse_method(method: &str) -> Option<Method> {
     Method::from_bytes(method.as_bytes()).ok()
 }
 
-/// The parts of an answer, as JavaScript takes them: status, headers in lines, body.
-pub(crate) fn answer(response: Response<Bytes>) -> JsValue {
+/// Converts a response into its parts for JavaScript: status, header lines, body.
+pub(crate) fn to_parts(response: Response<Bytes>) -> JsValue {
     let (parts, body) = response.into_parts();
     let mut headers = String::new();
     for (name, value) in &parts.headers {
@@ -63,7 +66,7 @@ pub(crate) fn answer(response: Response<Bytes>) -> JsValue {
     .into()
 }
 
-/// The bytes of a header as JavaScript has them, one for each character.
+/// Decodes a header value from JavaScript, where each character is one byte.
 fn latin1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|char| u8::try_from(char).ok()).collect()
 }

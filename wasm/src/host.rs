@@ -1,4 +1,4 @@
-//! What the host of the module gives: time, randomness, waiting, a log, and somebody to tell of a panic.
+//! Services of the module's host: time, randomness, timers, a log, and panic reports.
 
 use std::cell::OnceCell;
 use std::fmt::{self, Write};
@@ -40,7 +40,7 @@ thread_local! {
 #[wasm_bindgen]
 pub fn attach(host: Host) {
     HOST.with(|cell| {
-        // A second call finds the same host: there is one JavaScript half for each module.
+        // A second call passes the same host: each module has one JavaScript half.
         let _ = cell.set(host);
     });
     std::panic::set_hook(Box::new(|panic| {
@@ -59,24 +59,24 @@ fn with<T>(call: impl FnOnce(&Host) -> T) -> T {
     })
 }
 
-/// Tells the host that a task can go on.
+/// Notifies the host that a task can continue.
 pub(crate) fn wake(task: u32) {
     with(|host| host.wake(task));
 }
 
-/// Tells the host what became of a task.
+/// Reports the outcome of a task to the host.
 pub(crate) fn settle(task: u32, outcome: Result<JsValue, JsValue>) {
     let is_fulfilled = outcome.is_ok();
     let (Ok(value) | Err(value)) = outcome;
     with(|host| host.settle(task, is_fulfilled, value));
 }
 
-/// The time of `Date.now()`, the bytes of `crypto.getRandomValues()`, the waiting of `setTimeout()`.
+/// Returns an environment of `Date.now()`, `crypto.getRandomValues()` and `setTimeout()`.
 ///
 /// # Errors
 /// The host has no `crypto.getRandomValues()`.
 pub(crate) fn env() -> Result<Env, getrandom::Error> {
-    // Asked once, here, where there is someone to tell: a host that has it never fails to give.
+    // Checked once, here, where an error can be reported: a host that has it never fails later.
     getrandom::u32()?;
     Ok(Env::new(HostClock, fill))
 }
@@ -86,23 +86,23 @@ struct HostClock;
 #[async_trait(?Send)]
 impl Clock for HostClock {
     fn now(&self) -> Timestamp {
-        // A whole number of milliseconds, far below the 2^53 up to which it is exact.
+        // Exact: a whole number of milliseconds, far below 2^53.
         Timestamp::from_millis(js_sys::Date::now() as i64)
     }
 
     async fn sleep(&self, duration: Duration) {
         let millis = duration.as_secs_f64() * 1e3;
         let slept = with(|host| host.sleep(millis));
-        // It has nothing to fail with; and one that does has waited long enough.
+        // A timer does not fail; if one did, ending the wait early would be harmless.
         let _ = JsFuture::from(slept).await;
     }
 }
 
 fn fill(buffer: &mut [u8]) {
-    getrandom::fill(buffer).expect("the host gave random bytes before");
+    getrandom::fill(buffer).expect("the host has provided random bytes before");
 }
 
-/// Hands warnings and errors to the host's console: what callers are not told.
+/// Log of warnings and errors on the host's console, with details that callers do not see.
 struct HostLog;
 
 impl Subscriber for HostLog {

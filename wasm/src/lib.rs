@@ -1,16 +1,16 @@
 //! The JavaScript boundary of the workspace knowledge service.
 //!
-//! Rust on this side, the modules of `wasm/js` on the other; nothing else calls across. Requests cross as their parts,
-//! a store is asked in one buffer per call, and a task of this side is a promise of the other. All of it is for one
-//! target: elsewhere the crate is empty.
+//! This crate is the Rust side, the modules of `wasm/js` are the other; nothing else calls across.
+//! Requests cross as their parts, a store call as one buffer, and a task becomes a promise. The
+//! crate is for one target and empty on any other.
 //!
-//! | module | what crosses |
+//! | module | content |
 //! | --- | --- |
-//! | `service` | the service: requests, maintenance, one round of deliveries |
+//! | `service` | the service: requests, maintenance, one dispatch pass |
 //! | `store` | reads and commits, to a store written in JavaScript |
 //! | `sender` | deliveries, to the `fetch` of the host |
 //! | `task` | futures, which become promises |
-//! | `host` | time, randomness, waiting, the log, and the message of a panic |
+//! | `host` | time, randomness, timers, the log, and the message of a panic |
 #![cfg(target_arch = "wasm32")]
 
 mod error;

@@ -1,4 +1,4 @@
-//! What a service is opened with.
+//! Options of a service.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use knowledge_core::model::{AddressPolicy, BaseUrl, IpNet, is_origin};
 use knowledge_core::service::{Options, SealingKey};
 use serde::Deserialize;
 
-/// The options as JSON. A field that is not known is refused: it would be one that is not in force.
+/// The options as JSON. An unknown field is rejected, because it would have no effect.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GivenOptions {
-    /// 32 bytes in base64.
+    /// Key of 32 bytes, in base64.
     sealing_key: String,
     public_url: Option<String>,
     #[serde(default)]
@@ -27,7 +27,7 @@ pub(crate) struct GivenOptions {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct GivenWebhooks {
-    /// Ranges such as `10.1.0.0/16`.
+    /// Address ranges, such as `10.1.0.0/16`.
     allow: Vec<String>,
     allow_http: bool,
 }
@@ -36,7 +36,7 @@ impl GivenWebhooks {
     fn addresses(&self) -> Result<AddressPolicy, String> {
         let range = |text: &String| {
             let invalid =
-                |_| format!("webhooks.allow: {text} is no range of addresses, such as 10.1.0.0/16");
+                |_| format!("webhooks.allow: {text} must be an address range such as 10.1.0.0/16");
             text.parse::<IpNet>().map_err(invalid)
         };
         let allow = self.allow.iter().map(range).collect::<Result<_, _>>()?;
@@ -45,7 +45,7 @@ impl GivenWebhooks {
     }
 }
 
-/// Defines the limits that can be given: those in numbers, and those in seconds.
+/// Defines the configurable limits: numbers, then durations in seconds.
 macro_rules! limits {
     ($($number:ident),* ; $($seconds:ident => $duration:ident),* $(,)?) => {
         #[derive(Default, Deserialize)]
@@ -88,11 +88,11 @@ limits! {
 
 impl GivenOptions {
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
-        let given: Self = serde_json::from_str(json)
-            .map_err(|error| format!("the options are not valid: {error}"))?;
+        let given: Self =
+            serde_json::from_str(json).map_err(|error| format!("invalid options: {error}"))?;
         match given.trusted_origins.iter().find(|text| !is_origin(text)) {
             Some(other) => Err(format!(
-                "trustedOrigins: {other} is no origin as browsers send it, such as https://app.example.com"
+                "trustedOrigins: {other} must be an origin as browsers send it, such as https://app.example.com"
             )),
             None => Ok(given),
         }
@@ -101,7 +101,7 @@ impl GivenOptions {
     pub(crate) fn options(&self) -> Result<Options, String> {
         let key = STANDARD.decode(&self.sealing_key).ok();
         let key: Option<[u8; 32]> = key.and_then(|bytes| bytes.try_into().ok());
-        let key = key.ok_or("the sealing key has to be 32 random bytes, or these in base64")?;
+        let key = key.ok_or("sealingKey must be 32 random bytes, raw or in base64")?;
         let url = self.public_url.as_deref().map(base_url).transpose()?;
         let mut options = Options::new(SealingKey::new(key));
         options.limits = self.limits.over(options.limits);
@@ -112,9 +112,9 @@ impl GivenOptions {
 }
 
 fn base_url(text: &str) -> Result<String, String> {
-    // Not said again: it may have a password in it.
+    // The text is not repeated: it may contain a password.
     let base = BaseUrl::parse(text).ok_or(
-        "publicUrl has to be an http or https URL without credentials or a query, such as https://knowledge.example.com",
+        "publicUrl must be an http or https URL without credentials or a query, such as https://knowledge.example.com",
     )?;
     Ok(base.to_string())
 }

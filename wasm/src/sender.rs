@@ -1,4 +1,4 @@
-//! Deliveries, sent by the `fetch` of the host.
+//! Deliveries, sent through the `fetch` of the host.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use knowledge_core::model::{AddressPolicy, DeliveryFailure, DeliveryFailureCode};
 use knowledge_core::service::{
-    ANSWER_BYTES_MAX, Attempt, DELIVERY_TIMEOUT, DeliveryAnswer, DeliveryRequest, DeliverySender,
+    Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,
+    RESPONSE_BYTES_MAX,
 };
 use serde::Deserialize;
 use wasm_bindgen::JsValue;
@@ -15,7 +16,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 #[wasm_bindgen]
 extern "C" {
-    /// `fetch` behind `wasm/js/deliveries.js`.
+    /// The host's `fetch`, wrapped by `wasm/js/deliveries.js`.
     pub type SenderBridge;
 
     #[wasm_bindgen(method, catch)]
@@ -29,20 +30,21 @@ extern "C" {
     ) -> Result<Promise, JsValue>;
 }
 
-/// What deliveries say of who sends them.
+/// The `User-Agent` header of deliveries, as header lines.
 const USER_AGENT: &str = concat!("user-agent\nknowledge/", env!("CARGO_PKG_VERSION"), "\n");
 
-/// A [`DeliverySender`] that asks JavaScript. What a name leads to is not known here: the addresses that stand in URLs are
-/// checked before each exchange.
+/// A [`DeliverySender`] that sends through JavaScript.
+///
+/// It checks an address in a URL before each exchange; the addresses of a name are unknown here.
 pub(crate) struct FetchSender {
     pub(crate) bridge: SenderBridge,
     pub(crate) addresses: AddressPolicy,
 }
 
-/// What became of an exchange, as JSON.
+/// Outcome of an exchange, as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Exchanged {
+struct ExchangeOutcome {
     duration_ms: f64,
     status: Option<u16>,
     retry_after_seconds: Option<f64>,
@@ -70,22 +72,23 @@ impl DeliverySender for FetchSender {
             &headers,
             &request.body,
             timeout_millis,
-            ANSWER_BYTES_MAX,
+            RESPONSE_BYTES_MAX,
         ) {
             Ok(promise) => JsFuture::from(promise).await,
             Err(error) => Err(error),
         };
         let exchanged = sent.ok().and_then(|value| value.as_string());
-        let exchanged = exchanged.and_then(|json| serde_json::from_str::<Exchanged>(&json).ok());
-        exchanged.map_or_else(broken, Exchanged::into_attempt)
+        let exchanged =
+            exchanged.and_then(|json| serde_json::from_str::<ExchangeOutcome>(&json).ok());
+        exchanged.map_or_else(broken, ExchangeOutcome::into_attempt)
     }
 }
 
-impl Exchanged {
+impl ExchangeOutcome {
     fn into_attempt(self) -> Attempt {
         let duration = Duration::try_from_secs_f64(self.duration_ms / 1e3).unwrap_or_default();
         let outcome = match (self.status, self.failure) {
-            (Some(status), None) => Ok(DeliveryAnswer {
+            (Some(status), None) => Ok(DeliveryResponse {
                 status,
                 retry_after: self
                     .retry_after_seconds
@@ -98,11 +101,11 @@ impl Exchanged {
     }
 }
 
-/// The module that sends did not do as it says.
+/// Returns the attempt for a malformed outcome of an exchange.
 fn broken() -> Attempt {
     failed(
         DeliveryFailureCode::ConnectionFailed,
-        "the host could not send",
+        "the host could not send the request",
     )
 }
 

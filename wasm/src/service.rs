@@ -1,4 +1,4 @@
-//! The service as JavaScript holds it.
+//! The service as JavaScript uses it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::sender::{FetchSender, SenderBridge};
 use crate::store::{JsStore, StoreBridge};
 use crate::{error, exchange, host, options, task};
 
-/// An open service. Methods that take time give the number of their task.
+/// An open service. Asynchronous methods return the number of their task.
 #[derive(Clone, Debug)]
 #[wasm_bindgen]
 pub struct Service {
@@ -37,7 +37,7 @@ pub fn open(store: StoreBridge, options: String) -> u32 {
     })
 }
 
-/// The service over a store, and the origins that it trusts.
+/// Opens a service over a store; returns it with its trusted origins.
 pub(crate) async fn open_service(
     store: StoreBridge,
     options: &str,
@@ -47,7 +47,7 @@ pub(crate) async fn open_service(
     let options = given.options();
     let options = options.map_err(|message| error::invalid_options(&message))?;
     let env = host::env().map_err(|missing| {
-        let message = format!("globalThis.crypto is needed: {missing}");
+        let message = format!("globalThis.crypto is required: {missing}");
         error::failure("unsupported", &message, &json!({}))
     })?;
     let store = Arc::new(JsStore::new(store));
@@ -58,14 +58,14 @@ pub(crate) async fn open_service(
 
 #[wasm_bindgen]
 impl Service {
-    /// The largest body of a request, in bytes.
+    /// Returns the maximum size of a request body, in bytes.
     #[wasm_bindgen(getter, js_name = bodyBytesMax)]
     #[must_use]
     pub fn body_bytes_max(&self) -> usize {
         self.api.service().limits().body_bytes_max
     }
 
-    /// Answers a request; to the operator's interface where `is_operator`.
+    /// Handles a request; if `is_operator`, one to the operator API.
     pub fn handle(
         &self,
         is_operator: bool,
@@ -76,19 +76,21 @@ impl Service {
     ) -> u32 {
         let service = self.clone();
         let request = exchange::request(method, target, headers, body);
-        let request = request.map_err(|error| self.refusal(is_operator, method, target, error));
+        let request =
+            request.map_err(|error| self.error_response(is_operator, method, target, error));
         task::spawn(async move {
             let response = match request {
                 Ok(request) if is_operator => service.admin.handle(request).await,
                 Ok(request) => service.api.handle(request).await,
-                Err(refusal) => refusal,
+                Err(response) => response,
             };
-            Ok(exchange::answer(response))
+            Ok(exchange::to_parts(response))
         })
     }
 
-    /// The answer of this status to a request that did not get as far as [`handle`](Self::handle), or did not come back
-    /// from there: 413 or 400 where its body was not read to its end, 500 where a defect came between.
+    /// Returns the error response to a request that [`handle`](Self::handle) did not complete.
+    ///
+    /// The status is 413 or 400 if its body was not read to the end, and 500 after a panic.
     #[must_use]
     pub fn refuse(&self, is_operator: bool, method: &str, target: &str, status: u16) -> JsValue {
         let error = match status {
@@ -100,12 +102,12 @@ impl Service {
                     "must be sent as its header announces it; it ends early or has a broken chunk";
                 Error::invalid("body", ProblemCode::InvalidValue, message)
             }
-            _ => Error::internal("a defect stopped the module"),
+            _ => Error::internal("the module crashed"),
         };
-        exchange::answer(self.refusal(is_operator, method, target, error))
+        exchange::to_parts(self.error_response(is_operator, method, target, error))
     }
 
-    fn refusal(
+    fn error_response(
         &self,
         is_operator: bool,
         method: &str,
@@ -113,13 +115,13 @@ impl Service {
         error: Error,
     ) -> Response<Bytes> {
         if is_operator {
-            return self.admin.refuse(error);
+            return self.admin.reject(error);
         }
         let (method, uri) = exchange::refused_at(method, target);
-        self.api.refuse(&method, &uri, &error)
+        self.api.reject(&method, &uri, &error)
     }
 
-    /// Whether the store answers.
+    /// Checks that the store responds.
     pub fn ready(&self) -> u32 {
         let service = self.api.service().clone();
         task::spawn(async move {
@@ -129,15 +131,17 @@ impl Service {
         })
     }
 
-    /// Does what is due at that time, in milliseconds since the Unix epoch; without one, now.
+    /// Runs tasks that are due at `now`, in milliseconds since the Unix epoch.
+    ///
+    /// Without a time it takes the current one.
     pub fn maintain(&self, now: Option<f64>) -> u32 {
         let service = self.api.service().clone();
         task::spawn(async move {
             let done = service.maintain(time(&service, now)).await;
             let done = done.map_err(|error| error::of_service(&error))?;
             Ok(json(&json!({
-                "swept": done.swept,
-                "auditPagesSwept": done.audit_pages_swept,
+                "swept": done.purged,
+                "auditPagesSwept": done.audit_pages_purged,
                 "holdersRewritten": done.holders_rewritten,
                 "oldestDue": done.oldest_due.map(Timestamp::as_millis),
                 "hasMore": done.has_more,
@@ -145,7 +149,9 @@ impl Service {
         })
     }
 
-    /// Makes one round of deliveries at that time, so many at once and in all; without one, now and as many as usual.
+    /// Runs one dispatch pass at `now`, with limits in parallel and in total.
+    ///
+    /// The defaults are the current time and the limits of [`DispatchLimits`].
     pub fn dispatch(
         &self,
         bridge: SenderBridge,
@@ -177,7 +183,7 @@ impl Service {
 }
 
 fn time(service: &KnowledgeService, now: Option<f64>) -> Timestamp {
-    // Milliseconds are whole numbers below 2^53.
+    // Exact: a whole number of milliseconds, below 2^53.
     now.map_or_else(
         || service.env().now(),
         |millis| Timestamp::from_millis(millis as i64),

@@ -1,4 +1,4 @@
-//! A store that is written in JavaScript.
+//! A store implemented in JavaScript.
 
 use async_trait::async_trait;
 use js_sys::futures::JsFuture;
@@ -13,7 +13,7 @@ use crate::wire::{self, corrupt};
 
 #[wasm_bindgen]
 extern "C" {
-    /// A store behind `wasm/js/bridge.js`, which speaks the bytes of [`wire`].
+    /// A store, wrapped by `wasm/js/bridge.js`, which uses the encoding of [`wire`].
     #[derive(Debug)]
     pub type StoreBridge;
 
@@ -23,7 +23,7 @@ extern "C" {
     fn commit(this: &StoreBridge, commit: &[u8]) -> Result<JsValue, JsValue>;
 }
 
-/// A [`Store`] that asks one of JavaScript.
+/// A [`Store`] that calls one in JavaScript.
 #[derive(Debug)]
 pub(crate) struct JsStore(StoreBridge);
 
@@ -37,44 +37,44 @@ impl JsStore {
 impl Store for JsStore {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         if reads.iter().all(|read| wire::is_empty(*read)) {
-            return wire::Answer::default().found(reads);
+            return wire::Decoder::default().found(reads);
         }
-        let answer = answer(self.0.read(&wire::reads(reads))).await;
-        let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
-        bytes(answer)?.found(reads)
+        let result = settled(self.0.read(&wire::reads(reads))).await;
+        let result = result.map_err(|error| failure(&error, StoreErrorKind::Unavailable))?;
+        decoder(result)?.found(reads)
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
-        // An error that does not say otherwise may hide that the commit was applied.
-        let answer = answer(self.0.commit(&wire::commit(&commit))).await;
-        let answer = answer.map_err(|error| failure(&error, StoreErrorKind::Unknown))?;
-        if answer.is_null() {
+        // An error without a kind leaves the outcome indeterminate: it may have been applied.
+        let result = settled(self.0.commit(&wire::commit(&commit))).await;
+        let result = result.map_err(|error| failure(&error, StoreErrorKind::Unknown))?;
+        if result.is_null() {
             return Ok(CommitOutcome::Conflict);
         }
-        let version = answer.as_f64().and_then(wire::version).ok_or_else(|| {
-            let message = "the store answered a commit with what is no version";
+        let version = result.as_f64().and_then(wire::version).ok_or_else(|| {
+            let message = "the store returned an invalid version from a commit";
             StoreError::new(StoreErrorKind::Unknown, message)
         })?;
         Ok(CommitOutcome::Committed(version))
     }
 }
 
-/// What a call gave, at once or as a promise: a store whose engine does not wait need not wait either.
-async fn answer(called: Result<JsValue, JsValue>) -> Result<JsValue, JsValue> {
+/// Returns the result of a call, which is a value or a promise; a synchronous store need not wait.
+async fn settled(called: Result<JsValue, JsValue>) -> Result<JsValue, JsValue> {
     match called?.dyn_into::<Promise>() {
         Ok(promise) => JsFuture::from(promise).await,
         Err(value) => Ok(value),
     }
 }
 
-fn bytes(answer: JsValue) -> Result<wire::Answer, StoreError> {
-    match answer.dyn_into::<Uint8Array>() {
-        Ok(bytes) => Ok(wire::Answer::new(bytes.to_vec())),
-        Err(_) => Err(corrupt("the store answered with no bytes")),
+fn decoder(result: JsValue) -> Result<wire::Decoder, StoreError> {
+    match result.dyn_into::<Uint8Array>() {
+        Ok(bytes) => Ok(wire::Decoder::new(bytes.to_vec())),
+        Err(_) => Err(corrupt("the store did not return bytes")),
     }
 }
 
-/// The error that was thrown: of the kind that it names itself, else of that one.
+/// Converts a thrown error; one that names no kind has the kind `unnamed`.
 fn failure(error: &JsValue, unnamed: StoreErrorKind) -> StoreError {
     let text = |name: &str| {
         let value = Reflect::get(error, &JsValue::from_str(name)).ok()?;
@@ -89,6 +89,6 @@ fn failure(error: &JsValue, unnamed: StoreErrorKind) -> StoreError {
         _ => unnamed,
     };
     let message =
-        text("message").unwrap_or_else(|| "the store threw what has no message".to_owned());
+        text("message").unwrap_or_else(|| "the store threw a value without a message".to_owned());
     StoreError::new(kind, message)
 }

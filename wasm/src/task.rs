@@ -1,8 +1,8 @@
 //! Futures as promises.
 //!
-//! Each step of a future is a call from JavaScript that JavaScript watches: so a panic ends in a `catch` there, and every
-//! promise that waits for this module is rejected with what was wrong. A promise that a step waits for comes back by a
-//! callback that takes no step: it keeps what the promise came to, and asks for the next one.
+//! JavaScript calls each step of a future in a `try` block: after a panic it rejects every promise
+//! of this module with the panic's message. The callback of a promise that a step awaits takes no
+//! step itself: it stores the outcome and requests the next step.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -28,23 +28,23 @@ thread_local! {
     static TASKS: RefCell<Tasks> = RefCell::default();
 }
 
-/// Keeps a future for [`poll`]. The number stands for it on the other side.
+/// Stores a future for [`poll`]; returns the number that JavaScript knows it by.
 pub(crate) fn spawn(future: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> u32 {
     TASKS.with_borrow_mut(|tasks| {
-        // After 2^32 tasks the numbers come again; the one before has ended by then.
+        // Numbers repeat after 2^32 tasks; the earlier task has ended by then.
         tasks.last = tasks.last.wrapping_add(1);
         tasks.waiting.insert(tasks.last, Box::pin(future));
         tasks.last
     })
 }
 
-/// Takes a task one step further; the host is told when it has ended.
+/// Runs one step of a task; reports its outcome to the host once it has ended.
 #[wasm_bindgen]
 pub fn poll(task: u32) {
     let Some(mut future) = TASKS.with_borrow_mut(|tasks| tasks.waiting.remove(&task)) else {
         return;
     };
-    let waker = Waker::from(Arc::new(Waking(task)));
+    let waker = Waker::from(Arc::new(TaskWaker(task)));
     match future.as_mut().poll(&mut Context::from_waker(&waker)) {
         Poll::Ready(outcome) => host::settle(task, outcome),
         Poll::Pending => TASKS.with_borrow_mut(|tasks| {
@@ -53,9 +53,9 @@ pub fn poll(task: u32) {
     }
 }
 
-struct Waking(u32);
+struct TaskWaker(u32);
 
-impl Wake for Waking {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         host::wake(self.0);
     }

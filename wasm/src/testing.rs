@@ -1,4 +1,4 @@
-//! For the tests of the package: what is written in Rust to try a store, carried out on one of JavaScript.
+//! Entry points for the package's tests: the test kit, run over stores in JavaScript.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{error, task};
 
 #[wasm_bindgen]
 extern "C" {
-    /// Opens the stores that are tried.
+    /// A factory of the stores under test.
     pub type JsHarness;
 
     #[wasm_bindgen(method, getter, js_name = isDurable)]
@@ -62,7 +62,7 @@ impl Harness for JsHarness {
     }
 }
 
-/// Runs the conformance suite: the names of the cases that passed, were excused and failed, as JSON.
+/// Runs the conformance suite; returns the cases that passed, were skipped and failed, as JSON.
 #[wasm_bindgen]
 pub fn conformance(harness: JsHarness) -> u32 {
     task::spawn(async move {
@@ -72,14 +72,14 @@ pub fn conformance(harness: JsHarness) -> u32 {
         let report = json!({
             "cases": conformance::case_names().count(),
             "passed": report.passed,
-            "excused": report.excused,
+            "excused": report.skipped,
             "failed": failed.collect::<Vec<_>>(),
         });
         Ok(JsValue::from_str(&report.to_string()))
     })
 }
 
-/// Runs so many sequences of operations over new stores, each compared with the model, from a seed.
+/// Runs random operations from a seed over `cases` new stores and compares each with the model.
 #[wasm_bindgen]
 pub fn simulate(harness: JsHarness, seed: u32, cases: u32, is_faulty: bool) -> u32 {
     task::spawn(async move {
@@ -95,17 +95,19 @@ pub fn simulate(harness: JsHarness, seed: u32, cases: u32, is_faulty: bool) -> u
     })
 }
 
-/// Random requests from this seed with their answers, and what they leave behind, see [`conversation`].
+/// Runs random requests from a seed; returns requests, responses and final state.
+///
+/// The format is that of [`conversation`].
 #[wasm_bindgen]
 pub fn converse(harness: JsHarness, seed: u32) -> u32 {
     task::spawn(async move {
         let store = store(harness.open()).await;
-        let held = conversation::hold(store, seed.into()).await;
+        let held = conversation::run(store, seed.into()).await;
         Ok(JsValue::from_str(&held))
     })
 }
 
-/// Fills an empty store with what the HTTP suite of the server asks for: the fixture, as JSON.
+/// Seeds an empty store for the server's HTTP suite; returns the fixture as JSON.
 #[wasm_bindgen]
 pub fn seed(store: StoreBridge, options: String) -> u32 {
     task::spawn(async move {
@@ -117,7 +119,7 @@ pub fn seed(store: StoreBridge, options: String) -> u32 {
     })
 }
 
-/// Panics, to show what comes of it.
+/// Panics in a task, with this message.
 #[wasm_bindgen]
 pub fn panic(message: String) -> u32 {
     task::spawn(async move { panic!("{message}") })

@@ -1,12 +1,12 @@
-//! The bytes in which a store is asked and answers: one buffer each way, because crossing the boundary costs more than
+//! Encoding of store calls: one buffer each way, because crossing the boundary costs more than
 //! copying. `wasm/js/bridge.js` is the other half.
 //!
 //! | part | bytes |
 //! | --- | --- |
 //! | a length | 4, little-endian |
-//! | bytes | their length, then they |
-//! | a list | the number of its parts as a length, then they |
-//! | a version | 8, an IEEE 754 number as JavaScript has it; 0 for none |
+//! | bytes | their length, then the bytes |
+//! | a list | the number of its items as a length, then the items |
+//! | a version | 8, an IEEE 754 number as in JavaScript; 0 for none |
 //! | a delta | 8, little-endian, two's complement |
 
 use bytes::{Buf, Bytes};
@@ -23,7 +23,7 @@ const PUT: u8 = 0;
 const DELETE: u8 = 1;
 const ADD: u8 = 2;
 
-/// The largest version: above it JavaScript's numbers have gaps.
+/// Maximum version: above it, numbers in JavaScript have gaps.
 const VERSION_MAX: f64 = 9_007_199_254_740_991.0;
 
 fn write_length(buffer: &mut Vec<u8>, length: usize) {
@@ -36,7 +36,7 @@ fn write_bytes(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.extend_from_slice(bytes);
 }
 
-/// Returns true if a read finds nothing in any store; a store is never asked for it.
+/// Returns true if a read is empty in any store; such a read is never sent to one.
 pub(crate) fn is_empty(read: Read<'_>) -> bool {
     match read {
         Read::Keys(keys) => keys.is_empty(),
@@ -44,10 +44,10 @@ pub(crate) fn is_empty(read: Read<'_>) -> bool {
     }
 }
 
-/// Encodes the reads of one call, but for the empty ones, as a list.
+/// Encodes the reads of one call as a list, without the empty ones.
 ///
-/// A read of keys is its kind and the list of them. A read of a range is its kind, the list of its bounds (without the
-/// second one if it has no end) and its limit as a length.
+/// A read of keys is its kind and the list of the keys. A read of a range is its kind, the list of
+/// its bounds (only the first if it has no end) and its limit as a length.
 pub(crate) fn reads(reads: &[Read<'_>]) -> Vec<u8> {
     let asked = || reads.iter().filter(|read| !is_empty(**read));
     let mut buffer = Vec::new();
@@ -81,7 +81,7 @@ pub(crate) fn reads(reads: &[Read<'_>]) -> Vec<u8> {
     buffer
 }
 
-/// The checks and the mutations of a commit, each list behind its length.
+/// Encodes a commit: the list of its checks, then the list of its mutations.
 pub(crate) fn commit(commit: &Commit) -> Vec<u8> {
     let mut buffer = Vec::new();
     write_length(&mut buffer, commit.checks().len());
@@ -107,27 +107,27 @@ pub(crate) fn commit(commit: &Commit) -> Vec<u8> {
     buffer
 }
 
-/// A version as a number of JavaScript; `None` for what can be none.
+/// Converts a number from JavaScript into a version; `None` if it is not valid as one.
 pub(crate) fn version(number: f64) -> Option<Version> {
     let is_whole = number.fract() == 0.0 && (1.0..=VERSION_MAX).contains(&number);
-    // Exact, for what is whole and in that range.
+    // Exact for a whole number in that range.
     is_whole.then(|| Version::new(number as u64))?
 }
 
-/// An answer of a store, read from its beginning.
+/// Decoder of a result of a store, from its beginning.
 #[derive(Default)]
-pub(crate) struct Answer(Bytes);
+pub(crate) struct Decoder(Bytes);
 
-impl Answer {
+impl Decoder {
     pub(crate) fn new(buffer: Vec<u8>) -> Self {
         Self(buffer.into())
     }
 
-    /// Takes the answers to all of `reads`.
+    /// Decodes the results of all `reads`.
     pub(crate) fn found(mut self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let found = reads.iter().map(|read| match *read {
             Read::Keys(keys) => self.keys(keys.len()).map(Found::Keys),
-            // No list stands for it.
+            // It was not sent to the store, so no result was encoded.
             Read::Range { .. } if is_empty(*read) => Ok(Found::Range(Vec::new())),
             Read::Range {
                 range,
@@ -138,11 +138,11 @@ impl Answer {
         let found = found.collect::<Result<_, _>>()?;
         match self.0.is_empty() {
             true => Ok(found),
-            false => Err(corrupt("the store answered more than it was asked")),
+            false => Err(corrupt("the store returned more than was requested")),
         }
     }
 
-    /// Takes one place per key.
+    /// Decodes one optional entry per key.
     fn keys(&mut self, count: usize) -> Result<Vec<Option<Entry>>, StoreError> {
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
@@ -156,7 +156,7 @@ impl Answer {
         Ok(entries)
     }
 
-    /// Takes the list of the entries of a range.
+    /// Decodes the list of entries of a range.
     fn range(
         &mut self,
         range: &KeyRange,
@@ -166,14 +166,15 @@ impl Answer {
         let mut found: Vec<KeyEntry> = Vec::new();
         for _ in 0..self.length()? {
             let key = Key::new(self.bytes()?).map_err(|error| corrupt(&error.to_string()))?;
-            // A caller that reads in pages continues behind the last key: a repeated key would keep it there forever.
+            // A caller that reads in pages continues after the last key: a repeated key would make
+            // it loop forever.
             let is_next = found.last().is_none_or(|last| match direction {
                 Direction::Forward => last.key < key,
                 Direction::Reverse => last.key > key,
             });
             if !is_next || found.len() == limit || !range.contains(&key) {
                 return Err(corrupt(
-                    "the store answered a read of a range with other keys than those asked for, or out of their order",
+                    "the store returned too many keys for a range, or keys outside it or out of order",
                 ));
             }
             let version = self.number()?;
@@ -185,7 +186,7 @@ impl Answer {
 
     fn entry(&mut self, number: f64) -> Result<Entry, StoreError> {
         let version = version(number).ok_or_else(|| {
-            corrupt("a version of the store is not a whole number from 1 to 2^53 - 1")
+            corrupt("the store returned a version that is not a whole number from 1 to 2^53 - 1")
         })?;
         let value = self.bytes()?;
         Ok(Entry { value, version })
@@ -210,10 +211,10 @@ impl Answer {
 }
 
 fn too_short() -> StoreError {
-    corrupt("the store answered less than it was asked")
+    corrupt("the store returned less than was requested")
 }
 
-/// A store that does not answer as it is asked.
+/// Returns the error for a result of a store that is malformed.
 pub(crate) fn corrupt(message: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }

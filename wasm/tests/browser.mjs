@@ -1,4 +1,4 @@
-// The example for browsers, in Chromium: what is done on the page is still there afterwards, also without a network.
+// Tests of the browser example, in Chromium: changes on the page persist, also offline.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -12,7 +12,7 @@ import { CHROMIUM } from "./support/process.mjs";
 
 const MEMORIES = 6;
 
-/** A page of a new browser, and what goes wrong on it. */
+/** Opens a page in a new browser, and collects its errors. */
 async function open(t, options) {
   const url = `${await serveFiles(t)}/examples/browser/`;
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
@@ -29,7 +29,7 @@ async function shown(page) {
   await page.waitForFunction((count) => document.querySelectorAll("#memories tr").length === count, MEMORIES);
 }
 
-/** The sensitivity of each memory, as the page shows it. */
+/** Returns the sensitivity of each memory, as the page shows it. */
 const labels = (page) => page.locator("#memories td:nth-child(3)").allTextContents();
 
 async function relabel(page, label) {
@@ -37,7 +37,7 @@ async function relabel(page, label) {
   await page.getByRole("button", { name: "Relabel" }).click();
 }
 
-/** Relabels all memories, and waits until it is shown. */
+/** Relabels all memories, and waits for the page to show it. */
 async function relabelAll(page, label) {
   await page.getByLabel("Select all memories").check();
   await relabel(page, label);
@@ -45,15 +45,15 @@ async function relabelAll(page, label) {
   assert.deepEqual(new Set(await labels(page)), new Set([label]));
 }
 
-test("memories are relabelled, kept over a reload, and there without a network", async (t) => {
+test("relabelled memories survive a reload and work offline", async (t) => {
   const { context, page, problems, url } = await open(t);
   await page.goto(url);
   await shown(page);
   await page.getByRole("heading", { name: "Product", level: 1 }).waitFor();
   await page.getByRole("button", { name: "Relabel" }).click();
-  assert.equal(await page.textContent("#result"), "", "a label has to be chosen first");
+  assert.equal(await page.textContent("#result"), "", "a label must be chosen first");
   await relabel(page, "public");
-  await page.getByText("Select what to relabel.").waitFor();
+  await page.getByText("Select memories to relabel.").waitFor();
 
   await page.getByLabel("Select Where the backups are").check();
   await relabel(page, "public");
@@ -79,7 +79,7 @@ test("memories are relabelled, kept over a reload, and there without a network",
   await page.getByText("Offline: everything still works").waitFor();
 });
 
-test("what is shown is said too", async (t) => {
+test("the page exposes its state to screen readers", async (t) => {
   const { page, url } = await open(t);
   await page.goto(url);
   await shown(page);
@@ -88,24 +88,24 @@ test("what is shown is said too", async (t) => {
   assert.ok(steps.every((step) => /^(Done|To do): /.test(step)), steps.join());
   const boxes = await page.getByRole("table").getByRole("checkbox").all();
   const names = await Promise.all(boxes.map((box) => box.getAttribute("aria-label")));
-  assert.equal(new Set(names).size, MEMORIES + 1, "each has a name of its own");
+  assert.equal(new Set(names).size, MEMORIES + 1, "each checkbox has its own name");
 });
 
-test("where the key was cleared, a new demo can be made", async (t) => {
+test("a demo whose key was cleared can be replaced", async (t) => {
   const { page, url } = await open(t);
   await page.goto(url);
   await shown(page);
   await relabelAll(page, "restricted");
   await page.evaluate(() => localStorage.clear());
   await page.reload();
-  await page.getByText("the key that it is sealed with was cleared").waitFor();
+  await page.getByText("the key that seals it was cleared").waitFor();
   page.once("dialog", (dialog) => dialog.accept());
   await page.getByRole("button", { name: "Start over with a new demo" }).click();
   await page.getByText("Who is on call").waitFor();
-  assert.equal((await labels(page))[0], "confidential", "it is a new one");
+  assert.equal((await labels(page))[0], "confidential", "the demo is a new one");
 });
 
-test("the page opens where it cannot be kept for when there is no network", async (t) => {
+test("the page works without its service worker", async (t) => {
   const { page, url, problems } = await open(t);
   await page.addInitScript(() => {
     navigator.serviceWorker.register = () => Promise.reject(new Error("not here"));
@@ -124,7 +124,7 @@ for (const colorScheme of ["light", "dark"]) {
       await shown(page);
       await page.getByLabel("Select Prices of next year").check();
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
-      // To be looked at: SCREENSHOTS names a directory.
+      // Screenshots for review go to the directory SCREENSHOTS.
       const directory = process.env.SCREENSHOTS;
       if (!directory) return;
       mkdirSync(directory, { recursive: true });

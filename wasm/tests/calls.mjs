@@ -8,7 +8,7 @@ import { KnowledgeError, KnowledgeService, StoreError } from "../pkg/node.js";
 import { MemoryStore } from "../pkg/stores/memory.js";
 import { SEALING_KEY, acme, memories, request } from "./support/acme.mjs";
 
-test("the eight operations of the specification are called", async () => {
+test("direct calls cover the eight operations", async () => {
   const context = await acme();
   const { service, workspace, token, session } = context;
   const ids = await memories(context, 2);
@@ -49,7 +49,7 @@ function makeRecall({ service, workspace, token }, memoryIds) {
   return service.createRecall(token, { id: workspace.id, body: { query: "What?", memory_ids: memoryIds } });
 }
 
-test("a call gives the whole answer where it is asked for", async () => {
+test("call returns the status, headers and body", async () => {
   const { service, workspace, token } = await acme();
   const { status, headers, body } = await service.call("getDashboardSummary", token, { id: workspace.id });
   assert.equal(status, 200);
@@ -60,7 +60,7 @@ test("a call gives the whole answer where it is asked for", async () => {
   assert.equal(body.workspace.id, workspace.id);
 });
 
-test("queries filter and page", async () => {
+test("query parameters page a list", async () => {
   const context = await acme();
   const { service, workspace, token } = context;
   const ids = await memories(context, 3);
@@ -70,7 +70,7 @@ test("queries filter and page", async () => {
   assert.deepEqual(listed.sort(), ids.sort());
 });
 
-test("a refusal is an error with its code and details", async () => {
+test("a rejected call throws its code and details", async () => {
   const { service, workspace, token } = await acme();
   const body = { name: "", kind: "wiki", more: true };
   const refused = await service.createSource(token, { body }).catch((error) => error);
@@ -80,7 +80,7 @@ test("a refusal is an error with its code and details", async () => {
   assert.match(refused.requestId, /^[0-9a-f-]{36}$/);
   assert.deepEqual(refused.details.fields.map(({ path }) => path).sort(), ["more", "name"]);
 
-  // This one says in headers what is wrong.
+  // This operation reports errors in headers.
   await assert.rejects(service.dashboardSummary("wkt_unknown", workspace.id), {
     name: "KnowledgeError",
     code: "unauthenticated",
@@ -90,7 +90,7 @@ test("a refusal is an error with its code and details", async () => {
   await assert.rejects(service.dashboardSummary(token, nowhere), { code: "not_found" });
 });
 
-test("what cannot be a call is refused before it is one", async () => {
+test("an invalid call is rejected before it is made", async () => {
   const { service, token } = await acme();
   await assert.rejects(service.getSource(token, {}), TypeError);
   await assert.rejects(service.call("nothing", token), TypeError);
@@ -99,17 +99,17 @@ test("what cannot be a call is refused before it is one", async () => {
   for (const credential of [`${token}\nidempotency-key\none`, `${token}\ridempotency-key`, "wks_\ncookie"]) {
     await assert.rejects(service.listSources(credential), /line break/);
   }
-  // A parameter is one segment of its path, whatever is in it.
+  // A parameter is always one segment of the path.
   await assert.rejects(service.getSource(token, { id: "../sources" }), { code: "not_found" });
 });
 
-test("arguments of another type are refused", async () => {
+test("arguments of the wrong type are rejected", async () => {
   const { service } = await acme();
   const options = { sealingKey: SEALING_KEY };
   for (const store of [undefined, null, {}, "store"]) {
     await assert.rejects(KnowledgeService.open(store, options), {
       name: "TypeError",
-      message: "the store has no method read and no method commit: a store has the methods read and commit",
+      message: "the store has no method read and no method commit; a store must have read and commit",
     });
   }
   for (const now of [NaN, Infinity, new Date(NaN), 8.64e15 + 1, "2026-01-01", 0n, true, []]) {
@@ -119,24 +119,24 @@ test("arguments of another type are refused", async () => {
   for (const sender of [undefined, null, new Date(), "fetch"]) {
     await assert.rejects(service.dispatch(sender), TypeError);
   }
-  // The ends of what is a time, which is early: nothing is due.
+  // The earliest valid time, and an early one: nothing is due.
   assert.equal((await service.maintain(-8.64e15)).swept, 0);
   assert.equal((await service.maintain(new Date(0))).swept, 0);
 });
 
-test("a store without read or commit is refused when it is opened", async () => {
+test("open rejects a store without read or commit", async () => {
   const options = { sealingKey: SEALING_KEY };
   const [read, commit] = [() => [], () => null];
   const former = { get: () => [], scan: () => [], commit };
   for (const [store, missing] of [[former, "read"], [{ commit }, "read"], [{ read }, "commit"]]) {
     await assert.rejects(KnowledgeService.open(store, options), {
       name: "TypeError",
-      message: `the store has no method ${missing}: a store has the methods read and commit`,
+      message: `the store has no method ${missing}; a store must have read and commit`,
     });
   }
 });
 
-test("no time is the time that it is", async (t) => {
+test("maintain defaults to the current time", async (t) => {
   const { service } = await acme();
   const later = Date.now() + 30 * 86_400_000;
   for (const now of [null, undefined]) assert.equal((await service.maintain(now)).swept, 0);
@@ -144,7 +144,7 @@ test("no time is the time that it is", async (t) => {
   assert.ok((await service.maintain(null)).swept >= 2, "the two credentials");
 });
 
-test("a service that is closed gives its memory back, and cannot be called", async () => {
+test("a closed service frees its memory and rejects calls", async () => {
   const store = new SlowStore();
   const { service } = await acme(store);
   const waiting = service.ready();
@@ -162,7 +162,7 @@ test("a service that is closed gives its memory back, and cannot be called", asy
   if (Symbol.dispose) assert.equal(KnowledgeService.prototype[Symbol.dispose], KnowledgeService.prototype.close);
 
   const { memory } = await initialise();
-  // Kept, so that it is not the garbage collector who gives back.
+  // Kept alive, so that the garbage collector does not free them.
   const closed = [];
   const openAndClose = async (count) => {
     for (let number = 0; number < count; number++) {
@@ -174,12 +174,12 @@ test("a service that is closed gives its memory back, and cannot be called", asy
   await openAndClose(20);
   const before = memory.buffer.byteLength;
   await openAndClose(200);
-  // They would hold 37 kB each; an allocator may take another page all the same.
+  // Without close each would hold 37 kB; the allocator may still take another page.
   const grown = memory.buffer.byteLength - before;
   assert.ok(grown <= 1024 * 1024, `${grown} bytes more`);
 });
 
-test("the operator makes and ends what callers need", async () => {
+test("provision manages members, roles and credentials", async () => {
   const { service } = await acme();
   const { provision } = service;
   assert.deepEqual((await provision.organizations()).data.map(({ slug }) => slug), ["acme"]);
@@ -204,7 +204,7 @@ test("the operator makes and ends what callers need", async () => {
   });
 });
 
-test("a store is opened again with its own key alone", async () => {
+test("a store reopens only with its own key", async () => {
   const store = new MemoryStore();
   await acme(store);
   const base64 = Buffer.from(SEALING_KEY).toString("base64");
@@ -214,7 +214,7 @@ test("a store is opened again with its own key alone", async () => {
   await assert.rejects(KnowledgeService.open(store, { sealingKey: other }), { code: "other_sealing_key" });
 });
 
-test("options that cannot be in force are refused", async () => {
+test("open rejects invalid options", async () => {
   const open = (options) => KnowledgeService.open(new MemoryStore(), { sealingKey: SEALING_KEY, ...options });
   for (const options of [
     { sealingKey: undefined },
@@ -236,27 +236,27 @@ test("options that cannot be in force are refused", async () => {
   }
 });
 
-test("a store that cannot be opened says why", async () => {
+test("open reports the kind of a store's failure", async () => {
   const failures = { full: "full", corrupt: "corrupt", invalid: "corrupt", unavailable: "unavailable" };
   for (const [kind, code] of Object.entries(failures)) {
     const store = new FailingStore();
     store.failure = {
       commit() {
-        throw new StoreError(kind, "it does not do");
+        throw new StoreError(kind, "the commit failed");
       },
     };
     await assert.rejects(KnowledgeService.open(store, { sealingKey: SEALING_KEY }), { code }, kind);
   }
 });
 
-/** An error that cannot say what it is about. */
-const UNTELLABLE = Object.defineProperty(new Error(), "message", {
+/** An error whose message cannot be read. */
+const UNREADABLE = Object.defineProperty(new Error(), "message", {
   get() {
     throw new Error("there is no message");
   },
 });
 
-/** A store whose methods fail once they are told to. */
+/** A store whose methods fail once `failure` is set. */
 class FailingStore extends MemoryStore {
   failure = undefined;
   #unless(method, ...values) {
@@ -271,7 +271,7 @@ class FailingStore extends MemoryStore {
   }
 }
 
-test("a store that fails is an error, whatever it throws or answers", async (t) => {
+test("a failing store gives an error, whatever it throws", async (t) => {
   const store = new FailingStore();
   const { service, token } = await acme(store);
   const logged = t.mock.method(console, "warn", () => {});
@@ -283,13 +283,13 @@ test("a store that fails is an error, whatever it throws or answers", async (t) 
     throw error;
   };
   const cases = [
-    [{ read: throws(new StoreError("unavailable", "the disk is away")) }, "unavailable"],
-    [{ read: rejects(new StoreError("corrupt", "a bit fell over")) }, "internal"],
+    [{ read: throws(new StoreError("unavailable", "the disk is offline")) }, "unavailable"],
+    [{ read: rejects(new StoreError("corrupt", "a bit is flipped")) }, "internal"],
     [{ read: throws("a text") }, "unavailable"],
-    [{ read: throws(UNTELLABLE) }, "unavailable"],
+    [{ read: throws(UNREADABLE) }, "unavailable"],
     [{ read: () => undefined }, "internal"],
     [{ read: () => [] }, "internal"],
-    [{ commit: throws(new StoreError("full", "no room")) }, "unavailable"],
+    [{ commit: throws(new StoreError("full", "the disk is full")) }, "unavailable"],
     [{ commit: rejects(new Error("the answer was lost")) }, "unavailable"],
     [{ commit: () => "done" }, "unavailable"],
   ];
@@ -299,18 +299,18 @@ test("a store that fails is an error, whatever it throws or answers", async (t) 
     const error = await service.createSource(token, { body }).catch((error) => error);
     assert.equal(error.code, code, `${Object.keys(failure)}: ${Object.values(failure)}`);
   }
-  store.failure = { read: throws(new StoreError("unavailable", "the disk is away")) };
+  store.failure = { read: throws(new StoreError("unavailable", "the disk is offline")) };
   const response = await service.fetch(request("/v1/sources", { token }));
   assert.equal(response.status, 503);
   assert.equal(response.headers.get("retry-after"), "1");
-  assert.ok(!(await response.text()).includes("the disk is away"), "callers are not told");
-  assert.ok(logged.mock.calls.some(({ arguments: [line] }) => line.includes("the disk is away")));
-  await assert.rejects(service.ready(), { code: "unavailable", details: { reason: "the disk is away", retry_after_seconds: 1 } });
+  assert.ok(!(await response.text()).includes("the disk is offline"), "the response hides the reason");
+  assert.ok(logged.mock.calls.some(({ arguments: [line] }) => line.includes("the disk is offline")));
+  await assert.rejects(service.ready(), { code: "unavailable", details: { reason: "the disk is offline", retry_after_seconds: 1 } });
   store.failure = undefined;
   await service.ready();
 });
 
-/** A store that takes a while, and lets others in between. */
+/** A store with random delays, so that calls interleave. */
 class SlowStore {
   #store = new MemoryStore();
   async #later(answer) {
@@ -327,7 +327,7 @@ class SlowStore {
   }
 }
 
-test("of concurrent bulk updates with one key one is carried out", async () => {
+test("concurrent bulk updates with one key are applied once", async () => {
   const context = await acme(new SlowStore());
   const { service, token } = context;
   const ids = await memories(context, 4);
@@ -339,7 +339,7 @@ test("of concurrent bulk updates with one key one is carried out", async () => {
   const fresh = results.filter(({ value }) => value && !value.replayed);
   const replayed = results.filter(({ value }) => value?.replayed);
   const refused = results.filter(({ reason }) => reason);
-  // Whoever loses too often against the others is told to try again.
+  // An update with too many conflicts is rejected, to be retried.
   assert.ok(refused.every(({ reason }) => reason.code === "conflict"));
   assert.equal(new Set(fresh.map(({ value }) => value.operationId)).size, fresh.length);
   assert.ok(fresh.length <= KEYS && fresh.length + replayed.length + refused.length === calls.length);
@@ -350,7 +350,7 @@ test("of concurrent bulk updates with one key one is carried out", async () => {
   }
 });
 
-test("what has expired is swept", async () => {
+test("maintain purges expired records", async () => {
   const { service } = await acme();
   const done = await service.maintain(Date.now() + 30 * 86_400_000);
   assert.ok(done.swept >= 2, "the two credentials");

@@ -1,4 +1,4 @@
-// Each store passes the conformance suite of the storage trait, in the host that it is for.
+// Tests of each store with the conformance suite of the storage trait, in its host.
 
 import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
@@ -15,7 +15,7 @@ import { CHROMIUM, DENO, NODE, Scratch } from "./support/process.mjs";
 import { startWorkerd } from "./support/workerd.mjs";
 
 const ROOT = resolve(import.meta.dirname, "..");
-/** The cases about reopening, which a store in memory is excused from. */
+/** Number of cases about reopening, which a volatile store skips. */
 const REOPENING = 9;
 
 function expectPassed(report, excused) {
@@ -25,7 +25,7 @@ function expectPassed(report, excused) {
   assert.ok(report.passed.length > REOPENING);
 }
 
-/** A store that refuses to be asked for nothing: the module answers such reads by itself. */
+/** A store that rejects empty reads, which the module must answer by itself. */
 class StrictStore extends MemoryStore {
   read(reads) {
     assert.ok(reads.length > 0);
@@ -41,25 +41,25 @@ class StrictStore extends MemoryStore {
   }
 }
 
-test("the memory store, in Node.js", async () => {
+test("MemoryStore conforms in Node.js", async () => {
   const report = await conformance(volatile(() => new StrictStore()));
   expectPassed(report, REOPENING);
 });
 
-/** Runs the suite over SQLite in a process, started with these arguments before the script. */
+/** Runs the suite over SQLite in a process, with options before the script. */
 async function overSqlite(t, program, options) {
   const script = join(ROOT, "tests/hosts/sqlite.mjs");
   const scratch = new Scratch(t);
   const host = scratch.start(program, [...options, script, scratch.path]);
-  expectPassed(await host.told((line) => JSON.parse(line)), 0);
+  expectPassed(await host.line((line) => JSON.parse(line)), 0);
   assert.equal(await host.ended, 0);
 }
 
-test("the SQLite store, in Deno", (t) => overSqlite(t, DENO, ["run", "--allow-all", "--no-config"]));
+test("SqliteStore conforms in Deno", (t) => overSqlite(t, DENO, ["run", "--allow-all", "--no-config"]));
 
-test("the SQLite store, in Node.js", (t) => overSqlite(t, NODE, ["--disable-warning=ExperimentalWarning"]));
+test("SqliteStore conforms in Node.js", (t) => overSqlite(t, NODE, ["--disable-warning=ExperimentalWarning"]));
 
-test("the Durable Object store, in workerd", async (t) => {
+test("DurableObjectStore conforms in workerd", async (t) => {
   const workerd = await startWorkerd(new Scratch(t), {
     main: join(ROOT, "tests/hosts/worker.mjs"),
     directory: join(ROOT, "pkg-testing"),
@@ -70,7 +70,7 @@ test("the Durable Object store, in workerd", async (t) => {
   expectPassed(await response.json(), 0);
 });
 
-test("the IndexedDB store, in Chromium", async (t) => {
+test("IndexedDbStore conforms in Chromium", async (t) => {
   const url = await serveFiles(t);
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
   t.after(() => browser.close());

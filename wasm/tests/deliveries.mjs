@@ -1,4 +1,4 @@
-// Deliveries by `fetch`, in Node.js: what is sent, and what becomes of it.
+// Tests of deliveries through `fetch`, in Node.js: requests and outcomes.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
@@ -12,7 +12,7 @@ import { assertSigned, endpoint } from "./support/deployed.mjs";
 const WEBHOOKS = { allow: ["127.0.0.0/8"], allowHttp: true };
 const HOUR_MS = 3_600_000;
 
-/** A service with a webhook for this address, and an event on its way to it. */
+/** Creates a service with a webhook for this URL and a pending event. */
 async function withEvent(url) {
   const store = new MemoryStore();
   const context = await acme(store, { webhooks: WEBHOOKS });
@@ -28,7 +28,7 @@ async function withEvent(url) {
   return { ...context, store, ids, webhook, deliveries };
 }
 
-test("an event is delivered once, signed", async (t) => {
+test("dispatch delivers an event once, signed", async (t) => {
   const { received, url } = await endpoint(t);
   const { service, ids, webhook, deliveries } = await withEvent(`${url}/hook`);
   const done = await service.dispatch(fetch);
@@ -48,7 +48,7 @@ test("an event is delivered once, signed", async (t) => {
   assert.deepEqual([delivery.id, delivery.status], [request.headers["webhook-id"], "delivered"]);
 });
 
-test("a failure is tried again when it is due", async (t) => {
+test("dispatch retries a failed delivery when it is due", async (t) => {
   let status = 503;
   const { received, url } = await endpoint(t, (_, response) => response.writeHead(status).end());
   const { service, deliveries } = await withEvent(url);
@@ -63,7 +63,7 @@ test("a failure is tried again when it is due", async (t) => {
   assert.deepEqual(delivery.attempts.map(({ status }) => status), [503, 200]);
 });
 
-test("a round does no more than its host lets it do", async () => {
+test("dispatch respects its limits", async () => {
   const context = await acme(undefined, { webhooks: WEBHOOKS });
   const { service, workspace, token } = context;
   const [id] = await memories(context, 1);
@@ -94,17 +94,17 @@ test("a round does no more than its host lets it do", async () => {
   }
 });
 
-test("Retry-After is honoured", async (t) => {
+test("dispatch honours Retry-After", async (t) => {
   const { url } = await endpoint(t, (_, response) => response.writeHead(429, { "retry-after": "9" }).end());
   const { service, deliveries } = await withEvent(url);
   await service.dispatch(fetch);
   const [delivery] = await deliveries();
   const wait = Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
-  // The schedule alone would wait 5 s, and 6 s with its jitter.
+  // The schedule itself waits 5 to 6 s, including jitter.
   assert.ok(wait >= 9_000, `it waits ${wait} ms`);
 });
 
-/** How long a delivery waits that was answered with this, in milliseconds. */
+/** Returns the delay of the next attempt after this `Retry-After`, in milliseconds. */
 async function waitAfter(retryAfter) {
   const { service, deliveries } = await withEvent(await closedAddress());
   await service.dispatch(async () => new Response(null, { status: 429, headers: { "retry-after": retryAfter() } }));
@@ -112,8 +112,8 @@ async function waitAfter(retryAfter) {
   return Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].at);
 }
 
-test("Retry-After is read in all its forms", async () => {
-  // Ten seconds from now, in the words of `toUTCString`: "Sun, 06 Nov 1994 08:49:37 GMT".
+test("dispatch accepts every form of Retry-After", async () => {
+  // The parts of `toUTCString`, "Sun, 06 Nov 1994 08:49:37 GMT", ten seconds from now.
   const words = () => new Date(Date.now() + 10_000).toUTCString().split(/[ ,]+/);
   const WEEKDAYS = { Sun: "Sunday", Mon: "Monday", Tue: "Tuesday", Wed: "Wednesday", Thu: "Thursday", Fri: "Friday", Sat: "Saturday" };
   const forms = {
@@ -129,7 +129,7 @@ test("Retry-After is read in all its forms", async () => {
       return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} ${year}`;
     },
   };
-  // The schedule alone would wait 5 s, and 6 s with its jitter.
+  // The schedule itself waits 5 to 6 s, including jitter.
   for (const [name, form] of Object.entries(forms)) {
     const wait = await waitAfter(form);
     assert.ok(wait >= 9_000, `${name}: it waits ${wait} ms`);
@@ -140,20 +140,20 @@ test("Retry-After is read in all its forms", async () => {
   }
 });
 
-test("a redirect that the given fetch follows is no delivery", async (t) => {
+test("a redirect that a custom fetch follows fails the delivery", async (t) => {
   const inside = await endpoint(t);
   const { url } = await endpoint(t, (_, response) => response.writeHead(303, { location: inside.url }).end());
   const { service, deliveries } = await withEvent(url);
   const following = (url, { redirect, ...init }) => fetch(url, init);
   const done = await service.dispatch(following);
-  assert.equal(inside.received.length, 1, "it was followed");
+  assert.equal(inside.received.length, 1, "the redirect was followed");
   assert.deepEqual([done.attempts, done.delivered], [1, 0]);
   const [delivery] = await deliveries();
   assert.deepEqual(delivery.attempts.map(({ status }) => status), [302]);
   assert.equal(delivery.status, "pending");
 });
 
-test("a redirect is not followed", async (t) => {
+test("dispatch does not follow a redirect", async (t) => {
   const inside = await endpoint(t);
   const { received, url } = await endpoint(t, (_, response) =>
     response.writeHead(307, { location: inside.url }).end(),
@@ -165,7 +165,7 @@ test("a redirect is not followed", async (t) => {
   assert.deepEqual(delivery.attempts.map(({ status }) => status), [307]);
 });
 
-test("of an endless answer little is read", async (t) => {
+test("dispatch reads little of an endless response", async (t) => {
   let written = 0;
   const ended = Promise.withResolvers?.() ?? withResolvers();
   const { url } = await endpoint(t, (_, response) => {
@@ -189,7 +189,7 @@ function withResolvers() {
   return made;
 }
 
-test("an answer that breaks off is a failure", async (t) => {
+test("a response that ends early fails the delivery", async (t) => {
   const { url } = await endpoint(t, (_, response) => {
     response.writeHead(200, { "content-length": "100" });
     response.write("half");
@@ -201,7 +201,7 @@ test("an answer that breaks off is a failure", async (t) => {
   assert.equal(delivery.attempts[0].error.code, "answer_broken");
 });
 
-/** An address at which nobody listens any more. */
+/** Returns the URL of a port that was just closed. */
 async function closedAddress() {
   const server = createServer();
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
@@ -210,23 +210,23 @@ async function closedAddress() {
   return `http://127.0.0.1:${port}`;
 }
 
-test("what cannot be reached is said so", async () => {
+test("an unreachable endpoint gives connection_failed", async () => {
   const { service, deliveries } = await withEvent(`${await closedAddress()}/hook`);
   await service.dispatch(fetch);
   const [{ attempts }] = await deliveries();
   assert.deepEqual(attempts.map(({ error }) => error.code), ["connection_failed"]);
 });
 
-/** How long an exchange may take. */
+/** Timeout of an exchange. */
 const EXCHANGE_MS_MAX = 15_000;
 
-/** Time that passes when the test says so. */
+/** Replaces timers by those of the test. */
 function clock(t) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   return t.mock.timers;
 }
 
-test("an exchange that takes too long is broken off", async (t) => {
+test("dispatch aborts an exchange after its timeout", async (t) => {
   const time = clock(t);
   let signal;
   const silent = await endpoint(t, () => {
@@ -245,7 +245,7 @@ test("an exchange that takes too long is broken off", async (t) => {
   assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
 });
 
-test("an answer that does not end in time is broken off", async (t) => {
+test("dispatch aborts a response that does not end in time", async (t) => {
   const time = clock(t);
   const { url } = await endpoint(t, (_, response) => response.writeHead(200).write("half"));
   const { service, deliveries } = await withEvent(url);
@@ -258,11 +258,11 @@ test("an answer that does not end in time is broken off", async (t) => {
   assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out"]);
 });
 
-test("a fetch that does not heed the signal is not waited for", async (t) => {
+test("dispatch does not wait for a fetch that ignores the signal", async (t) => {
   const time = clock(t);
   const { service, deliveries } = await withEvent(await closedAddress());
   const never = new Promise(() => {});
-  /** Makes a round with a `fetch` that tells when it waits, and lets the time pass. */
+  /** Runs a dispatch pass with a `fetch` that calls back once it hangs, then advances the time. */
   const dispatch = async (silent, now) => {
     let dispatched;
     await new Promise((waits) => {
@@ -287,14 +287,14 @@ test("a fetch that does not heed the signal is not waited for", async (t) => {
   assert.deepEqual(attempts.map(({ error }) => error.code), ["timed_out", "timed_out"]);
 });
 
-test("an address that is not permitted is refused where it is entered", async (t) => {
+test("createWebhook rejects an address that is not permitted", async (t) => {
   const { url } = await endpoint(t);
   const { service, token, workspace } = await acme();
   const body = { event_type: "memory.updated", url: url.replace("http:", "https:") };
   await assert.rejects(service.createWebhook(token, { id: workspace.id, body }), { status: 400 });
 });
 
-test("an address that is permitted no more is not sent to", async (t) => {
+test("dispatch rejects an address that is no longer permitted", async (t) => {
   const { received, url } = await endpoint(t);
   const { store, deliveries } = await withEvent(url);
   const webhooks = { ...WEBHOOKS, allow: [] };

@@ -1,4 +1,4 @@
-// The example for Deno: served over HTTP, as its task says, through crashes.
+// Tests of the Deno example: served over HTTP with the command of its task, across crashes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,10 +12,10 @@ import {
 import { DenoExample, started } from "./support/examples.mjs";
 import { updateAll } from "./support/updates.mjs";
 
-/** How many keys are acknowledged when Deno is killed. */
+/** Numbers of acknowledged keys at which Deno is killed. */
 const CRASHES_AT = [1, 10, 50];
 
-test("what was acknowledged is there after a crash", async (t) => {
+test("acknowledged changes survive a crash", async (t) => {
   const deployed = await started(new DenoExample(t));
   const { ask } = deployed;
   const acme = await organization(ask, "acme");
@@ -28,7 +28,7 @@ test("what was acknowledged is there after a crash", async (t) => {
   assert.equal(summary.workspace.id, acme.workspace.id);
 });
 
-test("the operator alone is let to the operator's interface", async (t) => {
+test("the operator API requires the operator's token", async (t) => {
   const { ask } = await started(new DenoExample(t));
   await organization(ask, "acme");
   const { data } = await ask("GET", "/admin/v1/orgs", OPERATOR_TOKEN);
@@ -39,12 +39,12 @@ test("the operator alone is let to the operator's interface", async (t) => {
   }
 });
 
-test("what happened is delivered", async (t) => {
+test("the server delivers events by itself", async (t) => {
   const { ask } = await started(new DenoExample(t));
   await assertDelivers(t, ask);
 });
 
-test("1,000 concurrent bulk updates with 100 keys are 100 updates over crashes", async (t) => {
+test("1,000 bulk updates with 100 keys apply 100 across crashes", async (t) => {
   const { crashes } = await updateAll(await started(new DenoExample(t)), CRASHES_AT);
   assert.equal(crashes, CRASHES_AT.length);
 });

@@ -1,4 +1,4 @@
-// What the README of the examples says can be typed as it stands there.
+// Tests that the commands in the README of the examples run as written.
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 const EXAMPLES = readFileSync(join(ROOT, "examples/README.md"), "utf8");
 const PROJECT = readFileSync(resolve(ROOT, "../README.md"), "utf8");
 
-/** The commands of a chapter. */
+/** Returns the commands of a chapter. */
 function commands(readme, title) {
   const [, chapter] = readme.split(`\n## ${title}\n`);
   assert.ok(chapter, title);
@@ -24,7 +24,7 @@ function commands(readme, title) {
   return blocks.join("");
 }
 
-/** Runs a script of a shell to its end; what it prints. */
+/** Runs a shell script to its end; returns its output. */
 async function run(scratch, script, env = {}) {
   const shell = scratch.start("sh", ["-euc", script], { cwd: scratch.path, env: { ...process.env, ...env } });
   let output = "";
@@ -33,44 +33,44 @@ async function run(scratch, script, env = {}) {
   return output;
 }
 
-/** A command that changes into a directory first, with more arguments; the shell becomes it, so that it ends with it. */
-function instead(command, more) {
+/** Adds arguments to a command after a `cd`, and `exec`, so that it ends with the shell. */
+function withArguments(command, more) {
   assert.ok(command.includes(" && "), command);
   return command.trim().replace(" && ", " && exec ") + more;
 }
 
-test("the secrets are made as they have to be", async (t) => {
+test("the README's commands create valid secrets", async (t) => {
   const script = `${commands(EXAMPLES, "Secrets")}printenv SEALING_KEY OPERATOR_TOKEN`;
   const [key, token] = (await run(new Scratch(t), script)).split("\n");
   assert.equal(Buffer.from(key, "base64").length, 32);
   assert.equal(token.length, 64);
 });
 
-test("the worker starts", async (t) => {
+test("the README's command starts the worker", async (t) => {
   const { scratch } = new WorkerExample(t);
-  const script = instead(commands(EXAMPLES, "A worker"), " --socket-addr=http=127.0.0.1:0 --control-fd=3");
+  const script = withArguments(commands(EXAMPLES, "Worker"), " --socket-addr=http=127.0.0.1:0 --control-fd=3");
   const workerd = scratch.start("sh", ["-euc", script], {
     cwd: scratch.path,
     env: { ...process.env, ...ENVIRONMENT },
     stdio: ["ignore", "inherit", "inherit", "pipe"],
   });
-  const port = await workerd.told(listening, { stream: 3 });
+  const port = await workerd.line(listening, { stream: 3 });
   const response = await fetch(`http://127.0.0.1:${port}/v1/workspaces`);
   assert.equal(response.status, 401);
   assert.equal((await response.json()).error, "unauthenticated");
 });
 
-test("the task of Deno is there", async (t) => {
-  // What it does is tried where a process can be killed by itself; a task is one more.
+test("deno.json has the README's task", async (t) => {
+  // Other tests run its command: a task is a second process, which cannot be killed with the first.
   const command = commands(EXAMPLES, "Deno").replace(/start\s*$/, "");
   const listed = await run(new Scratch(t), `cd ${ROOT}\n${command} 2>&1`, { NO_COLOR: "1" });
   assert.match(listed, /^- start$/m);
 });
 
 for (const [name, Example] of [["worker", WorkerExample], ["Deno", DenoExample]]) {
-  test(`the operator's commands lead to all eight operations, ${name}`, async (t) => {
+  test(`the README's commands prepare all eight operations, ${name}`, async (t) => {
     const example = await started(new Example(t));
-    const setUp = commands(EXAMPLES, "The operator's side").replace("http://127.0.0.1:8787", example.url);
+    const setUp = commands(EXAMPLES, "Operator API").replace("http://127.0.0.1:8787", example.url);
     const operations = commands(PROJECT, "The eight operations").replaceAll(/^curl /gm, "curl --silent --show-error --fail-with-body ");
     assert.equal(operations.match(/^curl /gm).length, 8);
     const output = await run(example.scratch, setUp + operations, ENVIRONMENT);
@@ -78,11 +78,11 @@ for (const [name, Example] of [["worker", WorkerExample], ["Deno", DenoExample]]
   });
 }
 
-test("the page is served with types that browsers take", async (t) => {
+test("the README's server sends valid content types", async (t) => {
   const scratch = new Scratch(t);
-  const [, ...words] = commands(EXAMPLES, "In a browser").trim().replace("8000", "0").split(" ");
+  const [, ...words] = commands(EXAMPLES, "Browser").trim().replace("8000", "0").split(" ");
   const server = scratch.start("python3", ["-u", ...words], { cwd: ROOT, stdio: ["ignore", "pipe", "ignore"] });
-  const port = await server.told((line) => /port (\d+)/.exec(line)?.[1]);
+  const port = await server.line((line) => /port (\d+)/.exec(line)?.[1]);
   const [, address] = /<(http:\/\/127\.0\.0\.1:8000[^>]*)>/.exec(EXAMPLES);
   const page = new URL(address.replace("8000", port));
   const expected = { "": "text/html", "app.js": "javascript", "style.css": "text/css", "../../pkg/knowledge_bg.wasm": "application/wasm" };
@@ -94,7 +94,7 @@ test("the page is served with types that browsers take", async (t) => {
   }
 });
 
-test("what it links to is there", () => {
+test("the README's links resolve", () => {
   const links = [...EXAMPLES.matchAll(/\]\(([^)#]+)/g)].map(([, link]) => link);
   assert.ok(links.length > 0);
   for (const link of links) assert.ok(existsSync(join(ROOT, "examples", link)), link);

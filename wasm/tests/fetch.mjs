@@ -1,4 +1,4 @@
-// The service answers requests, in Node.js over the memory store.
+// Tests of requests to the service, in Node.js over the memory store.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import { acme, memories, request } from "./support/acme.mjs";
 
 const BODY_BYTES_MAX = 1024 * 1024;
 
-test("a request is answered with the headers of the interface", async () => {
+test("fetch returns the headers of the API", async () => {
   const { service, workspace, token } = await acme();
   const path = `/v1/workspaces/${workspace.id}/dashboard-summary`;
   const response = await service.fetch(request(path, { token }));
@@ -26,7 +26,7 @@ test("a request is answered with the headers of the interface", async () => {
   assert.notEqual(again.headers.get("request-id"), response.headers.get("request-id"));
 });
 
-test("a HEAD has the length and not the body", async () => {
+test("a HEAD response has the length but no body", async () => {
   const { service, workspace, token } = await acme();
   const path = `/v1/workspaces/${workspace.id}/dashboard-summary`;
   const body = await (await service.fetch(request(path, { token }))).text();
@@ -36,7 +36,7 @@ test("a HEAD has the length and not the body", async () => {
   assert.equal(await response.text(), "");
 });
 
-test("a bulk update over HTTP is replayed under its key", async () => {
+test("fetch replays a bulk update with the same key", async () => {
   const context = await acme();
   const ids = await memories(context, 3);
   const update = () =>
@@ -56,7 +56,7 @@ test("a bulk update over HTTP is replayed under its key", async () => {
   assert.deepEqual(replayed, { ...fresh, replayed: true });
 });
 
-test("a session is a cookie, and an answer without content has none", async () => {
+test("fetch accepts a session cookie and returns an empty 204", async () => {
   const { service, session } = await acme();
   const role = {
     name: "Readers",
@@ -79,7 +79,7 @@ test("a session is a cookie, and an answer without content has none", async () =
   assert.equal(deleted.body, null);
 });
 
-test("refusals have the statuses of the server", async () => {
+test("error responses have the statuses of the server", async () => {
   const { service, token } = await acme();
   const ask = (path, init) => service.fetch(request(path, init));
 
@@ -107,7 +107,7 @@ test("refusals have the statuses of the server", async () => {
   );
 });
 
-/** A body that is made as it is read, and tells how much was. */
+/** Creates a body that is generated as it is read, and counts the bytes. */
 function stream(bytes, { failsAt = Infinity } = {}) {
   const sent = { bytes: 0 };
   const body = new ReadableStream({
@@ -122,7 +122,7 @@ function stream(bytes, { failsAt = Infinity } = {}) {
   return { body, sent };
 }
 
-test("a body that is too large is not read to its end", async () => {
+test("fetch stops reading a body that is too large", async () => {
   const { service, token } = await acme();
   const { body, sent } = stream(100 * BODY_BYTES_MAX);
   const init = { token, method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
@@ -135,7 +135,7 @@ test("a body that is too large is not read to its end", async () => {
   assert.ok(sent.bytes <= BODY_BYTES_MAX + 4 * 64 * 1024, `${sent.bytes} bytes were read`);
 });
 
-test("a body that is announced as too large is not read at all", async () => {
+test("fetch does not read a body declared as too large", async () => {
   const { service, token } = await acme();
   const { body, sent } = stream(100 * BODY_BYTES_MAX);
   const headers = { "content-type": "application/json", "content-length": String(2 * BODY_BYTES_MAX) };
@@ -145,7 +145,7 @@ test("a body that is announced as too large is not read at all", async () => {
   assert.ok(sent.bytes <= 2 * 64 * 1024, `${sent.bytes} bytes were read`);
 });
 
-test("a body of many small chunks holds no more than its bytes", async () => {
+test("a body of small chunks holds no more than its bytes", async () => {
   const { service, token } = await acme();
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc");
@@ -155,12 +155,12 @@ test("a body of many small chunks holds no more than its bytes", async () => {
   let heldBytes = 0;
   const body = new ReadableStream({
     async pull(controller) {
-      // As Deno gives them: a byte of a chunk of HTTP in a buffer of the size that it reads in.
+      // Deno returns a chunk of one byte as a view of its whole read buffer.
       const buffer = new Uint8Array(64 * 1024);
       buffer[0] = text.charCodeAt(sent++);
       controller.enqueue(buffer.subarray(0, 1));
       if (sent % 1_000 === 0) {
-        // What was let go on the way here is free then.
+        // By then earlier chunks have been released.
         await new Promise(setImmediate);
         collect();
         heldBytes = Math.max(heldBytes, process.memoryUsage().arrayBuffers - before);
@@ -174,11 +174,11 @@ test("a body of many small chunks holds no more than its bytes", async () => {
   const response = await service.fetch(request("/v1/sources", init));
   assert.equal(response.status, 201);
   assert.equal((await response.json()).name, "Handbook");
-  // Of 500 MiB of buffers. The engine takes its time to give back what it has collected.
+  // All buffers together are 500 MiB. The engine frees collected ones with a delay.
   assert.ok(heldBytes < 64 * 1024 * 1024, `${heldBytes} bytes were held`);
 });
 
-test("what cannot be sent over HTTP is refused in the shape of the interface", async () => {
+test("fetch rejects invalid HTTP in the format of the API", async () => {
   const { service, token, workspace } = await acme();
   const long = "a".repeat(70_000);
   const path = await service.fetch(request(`/v1/${long}`, { token }));
@@ -188,7 +188,7 @@ test("what cannot be sent over HTTP is refused in the shape of the interface", a
     await path.json().then(({ error, details }) => [error, details.fields.map(({ path }) => path)]),
     ["invalid_request", ["path"]],
   );
-  // This operation has errors without a body.
+  // This operation reports errors without a body.
   const query = await service.fetch(request(`/v1/workspaces/${workspace.id}/dashboard-summary?${long}`, { token }));
   assert.deepEqual([query.status, query.headers.get("error-code"), await query.text()], [400, "invalid_request", ""]);
 
@@ -202,7 +202,7 @@ test("what cannot be sent over HTTP is refused in the shape of the interface", a
   assert.deepEqual(await ask({ method: "G E T" }), [400, "method"]);
 });
 
-test("a body that breaks off is refused", async () => {
+test("fetch rejects a body that ends early", async () => {
   const { service, token } = await acme();
   const { body } = stream(BODY_BYTES_MAX, { failsAt: 128 * 1024 });
   const init = { token, method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
@@ -211,7 +211,7 @@ test("a body that breaks off is refused", async () => {
   assert.equal((await response.json()).details.fields[0].path, "body");
 });
 
-test("a limit of the options is the one in force", async () => {
+test("fetch applies the limits of the options", async () => {
   const { service, token } = await acme(undefined, { limits: { bodyBytesMax: 100 } });
   const init = { token, method: "POST", body: " ".repeat(101), headers: { "content-type": "application/json" } };
   const response = await service.fetch(request("/v1/sources", init));

@@ -1,17 +1,17 @@
-// The operator's interface by requests: what a deployment forwards once it knows who asks.
+// Tests of requests to the operator API, which a deployment forwards after authentication.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { BASE, acme } from "./support/acme.mjs";
 
-/** A request to the interface, as JSON where there is a body. */
+/** Creates a request to the operator API, with an optional body in JSON. */
 function asked(method, path, body) {
   const headers = { "content-type": "application/json" };
   return new Request(BASE + path, { method, headers, body: body && JSON.stringify(body) });
 }
 
-test("what the operator asks for by requests is what the methods give", async () => {
+test("provision.fetch returns the results of the methods", async () => {
   const { service } = await acme();
   const { provision } = service;
   const listed = await provision.fetch(asked("GET", "/admin/v1/orgs"));
@@ -26,7 +26,7 @@ test("what the operator asks for by requests is what the methods give", async ()
   assert.deepEqual((await service.listCustomRoles(secret, { orgSlug: "acme" })).data, []);
 });
 
-test("it refuses as the public interface does", async () => {
+test("provision.fetch rejects requests as the public API does", async () => {
   const { service } = await acme();
   const { provision } = service;
   const slug = { slug: "acme", name: "Acme", owner: { handle: "maya", name: "Maya" } };
@@ -36,6 +36,6 @@ test("it refuses as the public interface does", async () => {
   assert.equal(large.status, 413);
   assert.equal((await large.json()).error, "payload_too_large");
   assert.equal((await provision.fetch(asked("GET", "/v1/sources"))).status, 404);
-  // Nor is the operator's interface among what everybody reaches.
+  // The public API does not include the operator API.
   assert.equal((await service.fetch(asked("GET", "/admin/v1/orgs"))).status, 404);
 });

@@ -1,4 +1,4 @@
-// The package as npm gets it: its files, its types, its README.
+// Tests of the package as published on npm: files, types, README.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -12,7 +12,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 const PKG = join(ROOT, "pkg");
 const run = promisify(execFile);
 
-/** A directory whose `node_modules` has the package. */
+/** Creates a directory with the package in its `node_modules`. */
 function application(t) {
   const directory = mkdtempSync(join(tmpdir(), "knowledge-package-"));
   t.after(() => rmSync(directory, { recursive: true }));
@@ -22,7 +22,7 @@ function application(t) {
   return directory;
 }
 
-test("npm packs everything that the package names, and nothing else", async () => {
+test("npm packs all files of the exports and no others", async () => {
   const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: PKG });
   const [{ files, name, version }] = [JSON.parse(stdout)].flat().flatMap((one) => (one.files ? [one] : Object.values(one)));
   const packed = files.map(({ path }) => path).sort();
@@ -33,7 +33,7 @@ test("npm packs everything that the package names, and nothing else", async () =
   for (const path of named) assert.ok(packed.includes(path.replace("./", "")), `${path} is packed`);
   for (const path of packed) {
     assert.match(path, /^(LICENSE|README\.md|package\.json|knowledge_bg\.wasm|(stores\/)?[a-z-]+(\.d\.ts|\.js))$/);
-    // Types for each module that has an entry of its own, and what those name.
+    // Every file of types belongs to a module, except that of the interface of stores.
     if (path.endsWith(".d.ts") && !/store\.d\.ts$/.test(path)) assert.ok(existsSync(join(PKG, path.replace(".d.ts", ".js"))));
   }
   assert.equal(name, "knowledge-wasm");
@@ -41,14 +41,14 @@ test("npm packs everything that the package names, and nothing else", async () =
   assert.notEqual(version, "0.0.0");
 });
 
-test("the module does not say where it was built, or by whom", () => {
+test("the module contains no path of the build machine", () => {
   const module = readFileSync(join(PKG, "knowledge_bg.wasm"));
   const cargo = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
   for (const path of [resolve(ROOT, ".."), homedir(), cargo]) assert.ok(!module.includes(join(path, "/")), path);
-  assert.ok(module.includes("/crates/"), "it does say where a panic comes from");
+  assert.ok(module.includes("/crates/"), "it contains the source locations of panics");
 });
 
-test("the types are those of the package, for who compiles against it", async (t) => {
+test("an application compiles against the types", async (t) => {
   const directory = application(t);
   writeFileSync(join(directory, "consumer.ts"), readFileSync(join(ROOT, "tests/support/consumer.ts")));
   const options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable"];
@@ -56,7 +56,7 @@ test("the types are those of the package, for who compiles against it", async (t
   await run(tsc, [...options, "--types", "", "consumer.ts"], { cwd: directory }).catch(({ stdout }) => assert.fail(stdout));
 });
 
-test("the codes of refusals are those of the interface", () => {
+test("KnowledgeErrorCode has every error code of the API", () => {
   const types = readFileSync(join(PKG, "error.d.ts"), "utf8");
   const refusals = readFileSync(join(PKG, "operations.d.ts"), "utf8").matchAll(/^ {2}error: "(\w+)";$/gm);
   const codes = new Set(Array.from(refusals, ([, code]) => code));
@@ -64,9 +64,9 @@ test("the codes of refusals are those of the interface", () => {
   for (const code of codes) assert.ok(types.includes(`\n  | "${code}"`), code);
 });
 
-test("the module comes from where its user says, and is loaded from nowhere else", async (t) => {
+test("initialise sets the only source of the module", async (t) => {
   const directory = application(t);
-  // As the package reaches a browser by a bundler: without the file beside it.
+  // As in a browser after bundling: without the module's file beside the script.
   const program = `
     import { readFile } from "node:fs/promises";
     import { KnowledgeService, initialise } from "knowledge-wasm/custom";
@@ -87,7 +87,7 @@ test("the module comes from where its user says, and is loaded from nowhere else
   }
 });
 
-test("what the README shows runs", async (t) => {
+test("the README's example runs", async (t) => {
   const directory = application(t);
   const readme = readFileSync(join(PKG, "README.md"), "utf8");
   const [, example] = readme.match(/```js\n([^]*?)```/);

@@ -1,5 +1,5 @@
-// A panic inside the module: a defect, which is told to everybody who waits, and after which there is a new instance. It has
-// a file, and so a process, of its own.
+// Tests of panics inside the module, which reject all running calls and are followed by a new
+// instance. They have a file, and thus a process, of their own.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -14,10 +14,10 @@ import { startWorkerd } from "./support/workerd.mjs";
 const SEALING_KEY = new Uint8Array(32).fill(7);
 const BASE = "https://knowledge.example";
 
-/** A store that answers its reads when it is let go on, once it is held. */
+/** A store that can hold back its reads. */
 class HeldStore extends MemoryStore {
   #held = undefined;
-  /** Settles when a read waits. */
+  /** A promise that settles once a read is held. */
   reached = undefined;
   hold() {
     let reach, release;
@@ -44,7 +44,7 @@ async function acme(store) {
   return { service, ask };
 }
 
-test("the mistake of a caller leaves the module alone", async () => {
+test("the mistake of a caller does not stop the module", async () => {
   const store = new HeldStore();
   const { service } = await acme(store);
   const release = store.hold();
@@ -54,7 +54,7 @@ test("the mistake of a caller leaves the module alone", async () => {
   const { fetch, ready } = service;
   const thrower = {
     valueOf() {
-      throw new TypeError("it is no number");
+      throw new TypeError("not a number");
     },
   };
   const body = (chunk) => new ReadableStream({ start: (controller) => controller.enqueue(chunk) });
@@ -62,24 +62,24 @@ test("the mistake of a caller leaves the module alone", async () => {
   const url = `${BASE}/v1/sources`;
   const mistakes = {
     "a method without its service": () => fetch(new Request(url)),
-    "another one": () => ready(),
-    "a time that is none": () => service.maintain(thrower),
+    "another method without its service": () => ready(),
+    "an invalid time": () => service.maintain(thrower),
     "a request without a method": () => service.fetch({ url, headers, body: null }),
     "a request without headers": () => service.fetch({ url, method: "GET", body: null }),
     "a body of numbers": () => service.fetch({ url, method: "POST", headers, body: body(new BigInt64Array(1)) }),
     "a body of text": () => service.fetch({ url, method: "POST", headers, body: body("text") }),
-    "a sealing key that is no text": () => KnowledgeService.open(new MemoryStore(), { sealingKey: 1n }),
+    "a sealing key that is a bigint": () => KnowledgeService.open(new MemoryStore(), { sealingKey: 1n }),
   };
   for (const [name, mistake] of Object.entries(mistakes)) {
     await assert.rejects(mistake, TypeError, name);
   }
 
-  // An instance that had stopped would have rejected it.
+  // A stopped instance would have rejected this call.
   release();
   await waiting;
 });
 
-test("a panic rejects what waits for the module, and the next call finds a new instance", async (t) => {
+test("a panic rejects all calls; the next gets a new instance", async (t) => {
   const logged = t.mock.method(console, "error", () => {});
   const unhandled = t.mock.fn();
   process.on("unhandledRejection", unhandled);
@@ -106,7 +106,7 @@ test("a panic rejects what waits for the module, and the next call finds a new i
   await rejected;
   assert.ok(logged.mock.calls.some(({ arguments: [line] }) => line.includes("out of order")));
 
-  // What it had asked its store for comes when there is nobody left to tell.
+  // The store's result arrives after its instance has stopped.
   release();
   const response = await asked;
   assert.equal(response.status, 500);
@@ -114,12 +114,12 @@ test("a panic rejects what waits for the module, and the next call finds a new i
   assert.equal(response.headers.get("content-type"), "application/json");
   const { error, message, details } = await response.json();
   assert.deepEqual([error, details], ["internal", {}]);
-  assert.ok(!message.includes("out of order"), "callers are not told");
+  assert.ok(!message.includes("out of order"), "the response hides the reason");
   const summary = await askedForSummary;
   assert.deepEqual([summary.status, summary.headers.get("error-code"), await summary.text()], [500, "internal", ""]);
   const operator = await askedByOperator;
   assert.equal(operator.status, 500);
-  assert.match((await operator.json()).message, /a defect stopped the module/, "operators are told");
+  assert.match((await operator.json()).message, /the module crashed/, "operators see the reason");
 
   assert.equal((await ask("/v1/sources")).status, 200);
   assert.equal((await service.provision.organization("acme")).slug, "acme");
@@ -130,7 +130,7 @@ test("a panic rejects what waits for the module, and the next call finds a new i
   assert.equal(unhandled.mock.callCount(), 0);
 });
 
-test("every panic has its new instance", async (t) => {
+test("every panic is followed by a new instance", async (t) => {
   t.mock.method(console, "error", () => {});
   const { service } = await acme(new MemoryStore());
   for (const message of ["the first", "the second"]) {
@@ -138,12 +138,12 @@ test("every panic has its new instance", async (t) => {
     await Promise.all([service.ready(), service.maintain(), service.provision.organizations()]);
   }
   await assert.rejects(panic("the third"), { code: "internal" });
-  // What is gone needs not be given back.
+  // The memory of a stopped instance need not be freed.
   service.close();
   await assert.rejects(service.ready(), { code: "closed" });
 });
 
-test("in workerd, a panic of one object is over for all of its isolate", async (t) => {
+test("workerd's objects recover from a panic in their isolate", async (t) => {
   const workerd = await startWorkerd(new Scratch(t), {
     main: join(import.meta.dirname, "hosts/panic-worker.mjs"),
     directory: join(import.meta.dirname, "../pkg-testing"),

@@ -1,5 +1,5 @@
-// The service does the same natively and as WebAssembly: random requests from one seed are answered with the same bytes,
-// and leave the same bytes behind.
+// Tests that the service behaves identically natively and as WebAssembly: random requests from one
+// seed give the same responses and the same stored bytes.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -15,28 +15,28 @@ const SEEDS = 24;
 const SIMULATIONS = 8;
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 
-/** What is spoken of in so many conversations: requests that succeed, signed messages, what is swept and delivered. */
-const SAID = [
+/** Events that these conversations must contain: updates, signed messages, purges, deliveries. */
+const REQUIRED = [
   /^PATCH \/v1\/memories\/bulk .*\n  200$/m,
   /^POST \/v1\/inbound\/.*\n  204$/m,
-  /^maintain Maintained \{ swept: [1-9]/m,
+  /^maintain MaintenanceReport \{ purged: [1-9]/m,
   /^  Attempt \{.* Ok\(Delivered\)$/m,
 ];
 
 const memory = volatile(() => new MemoryStore());
 
-/** The first line in which two texts differ, for people. */
+/** Returns the first line in which two texts differ. */
 function difference(native, wasm) {
   const [left, right] = [native.split("\n"), wasm.split("\n")];
   const at = left.findIndex((line, number) => line !== right[number]);
   return at < 0 ? "" : `line ${at + 1}:\n${left[at]}\n${right[at]}`;
 }
 
-test("the same requests have the same answers and leave the same behind", async () => {
+test("the module gives the native responses and state", async () => {
   const program = process.env.KNOWLEDGE_CONVERSATION;
-  assert.ok(program, "KNOWLEDGE_CONVERSATION names the program; cargo xtask ci --only wasm does");
+  assert.ok(program, "KNOWLEDGE_CONVERSATION must name the program; run cargo xtask ci --only wasm");
   const firstSeed = Math.floor(Math.random() * 2 ** 31);
-  const hold = async (_, number) => {
+  const converseTwice = async (_, number) => {
     const seed = firstSeed + number;
     const options = { maxBuffer: OUTPUT_BYTES_MAX };
     const { stdout } = await promisify(execFile)(program, [String(seed)], options);
@@ -45,12 +45,12 @@ test("the same requests have the same answers and leave the same behind", async 
     assert.ok(stdout === wasm, `seed ${seed}, ${difference(stdout, wasm)}`);
     return stdout;
   };
-  // At once: each of them waits for its turn most of the time.
-  const all = (await Promise.all(Array.from({ length: SEEDS }, hold))).join("");
-  for (const said of SAID) assert.match(all, said);
+  // Concurrently: each mostly waits for the other process.
+  const all = (await Promise.all(Array.from({ length: SEEDS }, converseTwice))).join("");
+  for (const required of REQUIRED) assert.match(all, required);
 });
 
-test("random operations do what the model says", async () => {
+test("random operations match the model", async () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   await simulate(memory, seed, SIMULATIONS, false);
   await simulate(memory, seed, SIMULATIONS, true);

@@ -1,4 +1,4 @@
-// Where a store's engine fails, and where a store answers with what it was not asked for.
+// Tests of failing engines, and of stores that return invalid results.
 
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
@@ -13,7 +13,7 @@ import { acme } from "./support/acme.mjs";
 import { serveFiles } from "./support/files.mjs";
 import { CHROMIUM, DENO, Scratch } from "./support/process.mjs";
 
-test("the SQLite store beside others, and where SQLite fails, in Deno", async (t) => {
+test("SqliteStore passes its concurrency and fault tests in Deno", async (t) => {
   const cases = resolve(import.meta.dirname, "hosts/sqlite-faults.mjs");
   const args = ["test", "--allow-all", "--no-config", cases];
   const deno = new Scratch(t).start(DENO, args, { env: { ...process.env, NO_COLOR: "1" } });
@@ -23,13 +23,13 @@ test("the SQLite store beside others, and where SQLite fails, in Deno", async (t
   assert.match(printed.join(""), /^ok \| [1-9]\d* passed \| 0 failed/m);
 });
 
-/** A page that can have IndexedDB stores, and its session of the browser's protocol. */
+/** Opens a page that can use IndexedDB stores, and a session of the browser's protocol. */
 async function openPage(t) {
   const url = await serveFiles(t);
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
   t.after(() => browser.close());
   const page = await browser.newPage();
-  // A document that does nothing by itself: this one is shown as text.
+  // Any document without scripts would do; this one is shown as text.
   await page.goto(`${url}/pkg/index.js`);
   await page.evaluate(async () => {
     const { IndexedDbStore } = await import("/pkg/stores/indexeddb.js");
@@ -42,13 +42,13 @@ async function openPage(t) {
       { type: "put", key, value: new Uint8Array(bytes).map(() => Math.random() * 256) },
       { type: "add", key: counter, delta: 1n },
     ];
-    /** What a call comes to: `done`, or the kind and the message of its failure. */
+    /** Resolves to `done`, or to the kind and the message of the failure. */
     globalThis.outcome = (call) =>
       Promise.resolve(call).then(
         () => "done",
         ({ kind, message }) => `${kind}: ${message}`,
       );
-    /** Aborts the next transaction that asks for this with success. */
+    /** Aborts the next transaction in which a request of this method succeeds. */
     globalThis.abortAt = (method) => {
       const original = IDBObjectStore.prototype[method];
       IDBObjectStore.prototype[method] = function (...given) {
@@ -64,7 +64,7 @@ async function openPage(t) {
   return { page, origin: url, session: await page.context().newCDPSession(page) };
 }
 
-test("an IndexedDB store does not know whether a commit was applied that ends after its writes", async (t) => {
+test("IndexedDbStore fails as unknown on an abort after writes", async (t) => {
   const { page } = await openPage(t);
   const outcomes = await page.evaluate(async () => {
     const store = await open();
@@ -86,7 +86,7 @@ test("an IndexedDB store does not know whether a commit was applied that ends af
   ]);
 });
 
-test("an IndexedDB store goes on after a commit that ended before its writes", async (t) => {
+test("IndexedDbStore continues after an abort before writes", async (t) => {
   const { page } = await openPage(t);
   const outcomes = await page.evaluate(async () => {
     const store = await open();
@@ -99,7 +99,7 @@ test("an IndexedDB store goes on after a commit that ended before its writes", a
   assert.equal(outcomes[1], "done");
 });
 
-test("an IndexedDB store is full where the browser gives no room, and goes on when there is some", async (t) => {
+test("IndexedDbStore fails as full at the quota, then recovers", async (t) => {
   const { page, origin, session } = await openPage(t);
   const commit = () => page.evaluate(() => outcome(globalThis.store.commit([], mutations(64 * 1024))));
   await page.evaluate(async () => {
@@ -111,7 +111,7 @@ test("an IndexedDB store is full where the browser gives no room, and goes on wh
   assert.equal(await commit(), "done");
 });
 
-test("an IndexedDB store says so when the browser has closed its database", async (t) => {
+test("IndexedDbStore reports a database closed by the browser", async (t) => {
   const { page, origin, session } = await openPage(t);
   await page.evaluate(async () => {
     globalThis.store = await open();
@@ -123,38 +123,38 @@ test("an IndexedDB store says so when the browser has closed its database", asyn
   assert.equal(await page.evaluate(() => outcome(store.commit([], mutations()))), closed);
 });
 
-const OTHER_KEYS = /other keys than those asked for/;
+const OTHER_KEYS = /too many keys for a range, or keys outside it or out of order/;
 
-/** A key that is further on than one, and begins as it does. */
+/** Returns an entry with a later key, which begins with the given one. */
 const behind = ({ key, ...entry }, place) => ({ key: Uint8Array.of(...key, place >> 8, place & 0xff), ...entry });
 
-const NO_BYTES = /that is no Uint8Array/;
+const NO_BYTES = /that is not a Uint8Array/;
 const withKey = (key) => (found) => found.map((entry) => entry && { ...entry, key });
 const withVersion = (version) => (found) => found.map((entry) => entry && { ...entry, version });
 const withoutKeys = (found) => found.map(({ key, ...entry }) => entry);
 const tooMany = ([first], { limit }) => Array.from({ length: limit + 1 }, (_, at) => behind(first, at));
 
 for (const [what, type, lie, expected] of [
-  ["more than was asked for", "range", tooMany, OTHER_KEYS],
-  ["the same keys for ever", "range", ([first], { limit }) => Array(limit).fill(first), OTHER_KEYS],
-  ["keys out of their order", "range", (found) => found.toReversed(), OTHER_KEYS],
-  ["a key behind its range", "range", ([first]) => [first, { ...first, key: Uint8Array.of(0xff) }], OTHER_KEYS],
+  ["more than was requested", "range", tooMany, OTHER_KEYS],
+  ["repeated keys", "range", ([first], { limit }) => Array(limit).fill(first), OTHER_KEYS],
+  ["keys out of order", "range", (found) => found.toReversed(), OTHER_KEYS],
+  ["a key after its range", "range", ([first]) => [first, { ...first, key: Uint8Array.of(0xff) }], OTHER_KEYS],
   ["a key before its range", "range", ([first, ...others]) => [{ ...first, key: Uint8Array.of(0) }, ...others], OTHER_KEYS],
   ["a key that is text", "range", ([first]) => [{ ...first, key: "key" }], NO_BYTES],
   ["a value that is text", "range", ([first]) => [{ ...first, value: "value" }], NO_BYTES],
   ["no entry of a range", "range", () => [null], NO_BYTES],
   ["entries of a range without their keys", "range", withoutKeys, NO_BYTES],
-  ["no array for a range", "range", (found) => found.values(), /read of the type range with no array/],
+  ["no array for a range", "range", (found) => found.values(), /did not return an array for a read of type range/],
   ["values that are text", "keys", (found) => found.map((entry) => entry && { ...entry, value: "value" }), NO_BYTES],
   ["the entries of a range for keys", "keys", withKey(Uint8Array.of(0)), /entry of another key/],
-  ["too few places", "keys", (found) => found.slice(1), /places \(0\) than keys \(1\): return one place per key/],
-  ["too many places", "keys", (found) => [...found, null], /places \(2\) than keys \(1\): return one place per key/],
-  ["no array for keys", "keys", () => null, /read of the type keys with no array/],
+  ["too few entries for keys", "keys", (found) => found.slice(1), /0 entries for 1 keys; return one entry per key/],
+  ["too many entries for keys", "keys", (found) => [...found, null], /2 entries for 1 keys; return one entry per key/],
+  ["no array for keys", "keys", () => null, /did not return an array for a read of type keys/],
   ...[0, 0.5, -1, NaN, 2 ** 53, 1n, "1", null, undefined].map((version) => {
     return [`a version that is ${typeof version} ${version}`, "keys", withVersion(version), /not a whole number from 1/];
   }),
 ]) {
-  test(`a store that answers with ${what} is corrupt`, async (t) => {
+  test(`a store that returns ${what} is corrupt`, async (t) => {
     const store = new MemoryStore();
     const { service, token } = await acme(store);
     for (const name of ["Wiki", "Handbook"]) await service.createSource(token, { body: { name, kind: "wiki" } });
@@ -166,15 +166,15 @@ for (const [what, type, lie, expected] of [
   });
 }
 
-const OTHER_NUMBER = /number of answers \((\d)\) than reads \((?!\1)\d\): return one answer per read/;
+const OTHER_NUMBER = /returned (\d) results for (?!\1)\d reads; return an array with one result per read/;
 
 for (const [what, lie, expected] of [
-  ["too few founds", (found) => found.slice(1), OTHER_NUMBER],
-  ["too many founds", (found) => [...found, []], OTHER_NUMBER],
-  ["founds of the other kind", (found) => found.toReversed(), /number of places \(0\) than keys \(\d+\)/],
-  ["founds that are no array", (found) => ({ ...found, length: found.length }), /with no array: return one answer per read/],
+  ["too few results", (found) => found.slice(1), OTHER_NUMBER],
+  ["too many results", (found) => [...found, []], OTHER_NUMBER],
+  ["results of the other kind", (found) => found.toReversed(), /0 entries for \d+ keys/],
+  ["no array of results", (found) => ({ ...found, length: found.length }), /did not return an array; return an array with/],
 ]) {
-  test(`a store that answers several reads with ${what} is corrupt`, async (t) => {
+  test(`a store that returns ${what} for several reads is corrupt`, async (t) => {
     const store = new MemoryStore();
     const { service, token, workspace } = await acme(store);
     const answer = store.read.bind(store);
@@ -192,7 +192,7 @@ for (const [what, lie, expected] of [
   });
 }
 
-test("the largest limit asks for all entries of a range", async (t) => {
+test("the maximum limit requests all entries of a range", async (t) => {
   const store = new MemoryStore();
   const { service, token, workspace } = await acme(store);
   const read = t.mock.method(store, "read");
@@ -201,7 +201,7 @@ test("the largest limit asks for all entries of a range", async (t) => {
   assert.equal(Math.max(...limits), 2 ** 32 - 1);
 });
 
-test("a Durable Object's store tells damage from a full disk and from the rest", () => {
+test("DurableObjectStore distinguishes damage from a full disk", () => {
   for (const [message, kind] of [
     ["database disk image is malformed: SQLITE_CORRUPT", "corrupt"],
     ["file is not a database: SQLITE_NOTADB", "corrupt"],
@@ -216,8 +216,8 @@ test("a Durable Object's store tells damage from a full disk and from the rest",
     const storage = { sql: { exec }, transactionSync: (work) => work() };
     const store = new DurableObjectStore(storage);
     isBroken = true;
-    const isTold = (error) => error instanceof StoreError && error.kind === kind && error.message === message;
-    assert.throws(() => store.read([{ type: "keys", keys: [new Uint8Array([1])] }]), isTold);
-    assert.throws(() => new DurableObjectStore(storage), isTold);
+    const isReported = (error) => error instanceof StoreError && error.kind === kind && error.message === message;
+    assert.throws(() => store.read([{ type: "keys", keys: [new Uint8Array([1])] }]), isReported);
+    assert.throws(() => new DurableObjectStore(storage), isReported);
   }
 });

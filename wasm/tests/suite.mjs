@@ -1,4 +1,4 @@
-// The HTTP suite of the server, against the package in Deno and in workerd.
+// Tests of the package with the server's HTTP suite, in Deno and in workerd.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -12,31 +12,31 @@ import { startWorkerd } from "./support/workerd.mjs";
 
 const ROOT = resolve(import.meta.dirname, "..");
 
-/** What is not asked here, by the names of tests or of their modules, and why. Everything else is, or this fails. */
-const NOT_ASKED = {
-  "contract::": "tries the suite itself",
-  "support::": "tries the suite itself",
-  "compression::": "the host's, as are all options of the network",
-  "cors::": "the host's",
-  "rate_limits::": "the host's",
-  "reference::": "the description of the interface and its pages are the server's",
+/** Skipped tests, by name or module, with the reason. All other tests must run. */
+const SKIPPED = {
+  "contract::": "tests the suite itself",
+  "support::": "tests the suite itself",
+  "compression::": "a feature of the host, as is everything of the network",
+  "cors::": "a feature of the host",
+  "rate_limits::": "a feature of the host",
+  "reference::": "the OpenAPI document and its pages are the server's only",
   "failures::": "needs a store that misbehaves, inside the suite; calls.mjs has one of JavaScript",
   "full_disk::": "needs a file system that is full, under the server's store",
-  "idempotency::of_many_calls_at_once_one_is_in_the_audit_log": "looks into a store inside the suite",
-  "idempotency::a_key_stands_in_one_header": "Fetch joins headers of one name to one",
-  "dashboard::a_segment_of_dots_is_an_identifier_as_any_other": "Fetch resolves segments of dots",
-  "common::a_get_in_chunks_that_are_too_large": "Fetch shows no body of a GET",
-  "common::a_connection_ends_with_a_body_that_is_too_large": "the host has the connection",
+  "idempotency::concurrent_calls_with_one_key_are_audited_once": "looks into a store inside the suite",
+  "idempotency::idempotency_key_header_must_not_be_repeated": "Fetch joins headers of one name to one",
+  "dashboard::dashboard_treats_dot_segment_as_identifier": "Fetch resolves segments of dots",
+  "common::get_with_chunks_beyond_limit_is_rejected": "Fetch shows no body of a GET",
+  "common::body_beyond_limit_ends_the_connection": "the host has the connection",
 };
-/** Told expressly: with one alone the tests would run in a thread that is not named after them. */
+/** More than one, because a single thread would not be named after the tests. */
 const THREADS = 4;
 
-const stands = (name) => (prefix) => (prefix.endsWith("::") ? name.startsWith(prefix) : name === prefix);
+const matches = (name) => (prefix) => (prefix.endsWith("::") ? name.startsWith(prefix) : name === prefix);
 
-/** Runs the suite's program; what it prints. */
+/** Runs the suite's program; returns its output. */
 async function run(scratch, options, env = {}) {
   const program = process.env.KNOWLEDGE_HTTP_SUITE;
-  assert.ok(program, "KNOWLEDGE_HTTP_SUITE names the program; cargo xtask ci --only wasm does");
+  assert.ok(program, "KNOWLEDGE_HTTP_SUITE must name the program; run cargo xtask ci --only wasm");
   const suite = scratch.start(program, options, { env: { ...process.env, INSTA_UPDATE: "no", ...env } });
   let output = "";
   suite.stdout.on("data", (data) => (output += data));
@@ -49,22 +49,22 @@ async function namesOf(scratch) {
   return output.split("\n").flatMap((line) => /^(.+): test$/.exec(line)?.[1] ?? []);
 }
 
-/** Asks the service of a fixture whatever it can be asked. */
-async function askAll(t, scratch, fixture) {
+/** Runs all tests that apply, against the service of a fixture. */
+async function runAll(t, scratch, fixture) {
   const names = await namesOf(scratch);
-  const excuses = Object.keys(NOT_ASKED);
-  for (const excuse of excuses) assert.ok(names.some((name) => stands(name)(excuse)), `${excuse} is there`);
-  const asking = names.filter((name) => !excuses.some(stands(name))).sort();
+  const skipped = Object.keys(SKIPPED);
+  for (const prefix of skipped) assert.ok(names.some((name) => matches(name)(prefix)), `${prefix} exists`);
+  const applicable = names.filter((name) => !skipped.some(matches(name))).sort();
 
   const asked = scratch.file("asked");
   const env = { KNOWLEDGE_TEST_TARGET: fixture, KNOWLEDGE_TEST_ASKED: asked };
-  const output = await run(scratch, ["--exact", `--test-threads=${THREADS}`, ...asking], env);
-  assert.match(output, new RegExp(`test result: ok\\. ${asking.length} passed; 0 failed; 0 ignored;`));
-  assert.deepEqual(readFileSync(asked, "utf8").trim().split("\n").sort(), asking, "each has asked this service");
-  t.diagnostic(`${asking.length} of ${names.length} tests asked it`);
+  const output = await run(scratch, ["--exact", `--test-threads=${THREADS}`, ...applicable], env);
+  assert.match(output, new RegExp(`test result: ok\\. ${applicable.length} passed; 0 failed; 0 ignored;`));
+  assert.deepEqual(readFileSync(asked, "utf8").trim().split("\n").sort(), applicable, "each test has used this service");
+  t.diagnostic(`${applicable.length} of ${names.length} tests ran`);
 }
 
-/** A request as `fetch` would not send it; the status and the text of the answer. */
+/** Sends a request that `fetch` would change; returns the status and the text of the response. */
 async function ask(url, path, { method, headers, body }) {
   const { host, port } = new URL(url);
   const sent = request({ host: "127.0.0.1", port, path, method, headers: { host, ...headers } });
@@ -74,8 +74,8 @@ async function ask(url, path, { method, headers, body }) {
   return [answer.statusCode, Buffer.concat(chunks).toString()];
 }
 
-/** What the README says of the differences. */
-async function askWhatDiffers(fixture) {
+/** Tests the differences that the README lists. */
+async function assertDifferences(fixture) {
   const { base_url, orgs } = JSON.parse(readFileSync(fixture));
   const [{ members, main }] = orgs;
   const authorization = `Bearer ${members.member.token}`;
@@ -94,17 +94,17 @@ async function askWhatDiffers(fixture) {
   assert.deepEqual([found, JSON.parse(workspace).id], [200, main.id]);
 }
 
-test("in Deno, over SQLite", async (t) => {
+test("the HTTP suite passes in Deno over SQLite", async (t) => {
   const scratch = new Scratch(t);
   const fixture = scratch.file("fixture.json");
   const script = join(ROOT, "tests/hosts/deno-suite.mjs");
   const deno = scratch.start(DENO, ["run", "--allow-all", "--no-config", script, scratch.file("suite.db"), fixture]);
-  await deno.told((line) => line === "seeded" || undefined);
-  await askWhatDiffers(fixture);
-  await askAll(t, scratch, fixture);
+  await deno.line((line) => line === "seeded" || undefined);
+  await assertDifferences(fixture);
+  await runAll(t, scratch, fixture);
 });
 
-/** A directory with the modules that the worker imports, by their names. */
+/** Creates a directory with the modules that the worker imports. */
 function modules(scratch) {
   const directory = scratch.directory("modules");
   for (const name of ["pkg", "pkg-testing"]) {
@@ -115,7 +115,7 @@ function modules(scratch) {
   return directory;
 }
 
-test("in workerd, over the storage of a Durable Object", async (t) => {
+test("the HTTP suite passes in workerd over a Durable Object", async (t) => {
   const scratch = new Scratch(t);
   const workerd = await startWorkerd(scratch, {
     main: join(ROOT, "tests/hosts/worker-suite.mjs"),
@@ -126,6 +126,6 @@ test("in workerd, over the storage of a Durable Object", async (t) => {
   assert.equal(seeded.status, 200);
   const fixture = scratch.file("fixture.json");
   writeFileSync(fixture, await seeded.text());
-  await askWhatDiffers(fixture);
-  await askAll(t, scratch, fixture);
+  await assertDifferences(fixture);
+  await runAll(t, scratch, fixture);
 });

@@ -1,4 +1,4 @@
-// The example for Workers, in workerd: an organisation in a Durable Object, through crashes.
+// Tests of the worker example, in workerd: organisations in Durable Objects, across crashes.
 
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
@@ -19,10 +19,10 @@ import { WorkerExample, started } from "./support/examples.mjs";
 import { NODE, WRANGLER } from "./support/process.mjs";
 import { updateAll } from "./support/updates.mjs";
 
-/** How many keys are acknowledged when workerd is killed. */
+/** Numbers of acknowledged keys at which workerd is killed. */
 const CRASHES_AT = [1, 5, 10, 20, 30, 50];
 
-test("organisations have an object each, found by their credentials", async (t) => {
+test("the worker routes credentials to their organisation", async (t) => {
   const { ask } = await started(new WorkerExample(t));
   const acme = await organization(ask, "acme");
   const globex = await organization(ask, "globex");
@@ -36,13 +36,13 @@ test("organisations have an object each, found by their credentials", async (t) 
   const unknown = `${acme.token.slice(0, -4)}AAAA`;
   await ask("GET", path(acme), unknown, undefined, { status: 401 });
   await ask("GET", path(acme), "nothing", undefined, { status: 401 });
-  // Where a browser sends its session along with another's token, each counts where it is taken.
+  // If a browser also sends its session with another member's token, each path uses its own kind.
   const headers = { cookie: `service_session=${acme.session}` };
   await ask("GET", path(globex), globex.token, undefined, { headers });
   await ask("GET", "/v1/orgs/acme/custom-roles", globex.token, undefined, { headers });
 });
 
-test("the operator alone is let to the operator's interface", async (t) => {
+test("the operator API requires the operator's token", async (t) => {
   const { ask } = await started(new WorkerExample(t));
   await organization(ask, "acme");
   await organization(ask, "globex");
@@ -62,9 +62,9 @@ test("the operator alone is let to the operator's interface", async (t) => {
   await ask("GET", "/admin/v1/orgs/nobody", OPERATOR_TOKEN, undefined, { status: 404 });
 });
 
-test("an organisation that was made as the directory went away is found once it is asked for again", async (t) => {
+test("a repeated request enters an organisation after a crash", async (t) => {
   const deployed = new WorkerExample(t);
-  // The directory fails the first time that something is entered: as after a crash between the two.
+  // The first entry in the directory fails, as after a crash between creation and entry.
   const wrapper = `import worker, { Directory as Whole, Organization } from "worker.js";
     export { Organization };
     let isAway = true;
@@ -72,7 +72,7 @@ test("an organisation that was made as the directory went away is found once it 
       enter(organization) {
         if (isAway) {
           isAway = false;
-          throw new Error("the directory is away");
+          throw new Error("the directory is unavailable");
         }
         return super.enter(organization);
       }
@@ -88,38 +88,38 @@ test("an organisation that was made as the directory went away is found once it 
   assert.deepEqual((await ask("GET", "/v1/workspaces", token)).data, []);
 });
 
-test("what others post is found by the organisation of its URL", async (t) => {
+test("the worker routes inbound messages by their URL", async (t) => {
   const { ask, url } = await started(new WorkerExample(t));
   const acme = await organization(ask, "acme");
   const hooks = `/v1/workspaces/${acme.workspace.id}/inbound-webhooks`;
   const hook = await ask("POST", hooks, acme.token, { name: "Status page" }, { status: 201 });
   const { pathname } = new URL(hook.url);
   const post = async (path, id) => {
-    const body = JSON.stringify({ memories: [{ title: id, content: "What it says." }] });
+    const body = JSON.stringify({ memories: [{ title: id, content: "Some content." }] });
     const headers = { "content-type": "application/json", ...signed(hook.signing_secret, id, body) };
     return (await fetch(url + path, { method: "POST", headers, body })).status;
   };
   assert.equal(await post(pathname, "first"), 204);
   assert.equal(await post(pathname.replace(acme.id, acme.id.toUpperCase()), "second"), 204);
-  // Identifiers are written with hyphens.
+  // Identifiers need their hyphens.
   assert.equal(await post(pathname.replace(acme.id, acme.id.replaceAll("-", "")), "third"), 404);
   const { data } = await ask("GET", `/v1/workspaces/${acme.workspace.id}/memories`, acme.token);
   assert.deepEqual(data.map(({ title }) => title), ["first", "second"]);
 });
 
-/** The example, from which an alarm reaches this machine: by itself it reaches public addresses alone. */
+/** Starts the example with deliveries to this machine, which it forbids by default. */
 async function reachingThisMachine(t) {
   const deployed = new WorkerExample(t);
   deployed.configure("  services = [\n", `  services = [\n    (name = "internet", network = (allow = ["private"])),\n`);
   return started(deployed);
 }
 
-test("an alarm delivers what happened", async (t) => {
+test("an alarm delivers events", async (t) => {
   const { ask } = await reachingThisMachine(t);
   await assertDelivers(t, ask);
 });
 
-test("an alarm delivers that a signed message was refused", async (t) => {
+test("an alarm delivers the event of a rejected message", async (t) => {
   const { ask, url } = await reachingThisMachine(t);
   const acme = await organization(ask, "acme");
   const changed = await endpoint(t);
@@ -131,7 +131,7 @@ test("an alarm delivers that a signed message was refused", async (t) => {
   const hook = await ask("POST", inbound, acme.token, { name: "Status page" }, { status: 201 });
   const [id] = await memories(ask, acme, 1);
   await ask("PATCH", `/v1/memories/${id}`, acme.token, { sensitivityLabel: "restricted" });
-  // The alarm of these changes has rung; the next one is an hour away.
+  // The alarm of these changes is over; the next one is in an hour.
   await changed.first;
 
   const body = JSON.stringify({ memories: [{ title: "without content" }] });
@@ -141,7 +141,7 @@ test("an alarm delivers that a signed message was refused", async (t) => {
   assert.equal(JSON.parse((await refused.first).body).type, "ingest.failed");
 });
 
-test("wrangler bundles what Cloudflare runs", async (t) => {
+test("wrangler bundles a worker that runs", async (t) => {
   const deployed = new WorkerExample(t);
   const wrangler = deployed.scratch.start(NODE, [WRANGLER, "deploy", "--dry-run", "--outdir", "bundle"], {
     cwd: deployed.directory,
@@ -154,7 +154,7 @@ test("wrangler bundles what Cloudflare runs", async (t) => {
     assert.ok(output.includes(binding), output);
   }
 
-  // As it runs there: the one script, and the module.
+  // As on Cloudflare: one script, and the module.
   const [modules] = /  modules = \[[^]*?\n  \],\n/.exec(deployed.configuration);
   const wasm = readdirSync(join(deployed.directory, "bundle")).filter((name) => name.endsWith(".wasm"));
   assert.equal(wasm.length, 1);
@@ -172,14 +172,14 @@ test("wrangler bundles what Cloudflare runs", async (t) => {
   assert.equal((await ask("GET", "/v1/workspaces", acme.token)).data[0].id, acme.workspace.id);
 });
 
-test("1,000 concurrent bulk updates with 100 keys are 100 updates", async (t) => {
+test("1,000 concurrent bulk updates with 100 keys apply 100", async (t) => {
   const { outcomes } = await updateAll(await started(new WorkerExample(t)));
-  assert.ok(outcomes.every(({ fresh, lost }) => fresh === 1 && lost === 0), "each key was told once that it was the first");
+  assert.ok(outcomes.every(({ fresh, lost }) => fresh === 1 && lost === 0), "each key has one first response");
 });
 
-test("they are 100 updates over crashes too", async (t) => {
-  const { crashes, unheard } = await updateAll(await started(new WorkerExample(t)), CRASHES_AT);
+test("1,000 bulk updates with 100 keys apply 100 across crashes", async (t) => {
+  const { crashes, unacknowledged } = await updateAll(await started(new WorkerExample(t)), CRASHES_AT);
   assert.equal(crashes, CRASHES_AT.length);
-  assert.ok(unheard > 0, "they came between commits and their answers");
-  t.diagnostic(`${unheard} updates were there after a crash that nobody had been told of`);
+  assert.ok(unacknowledged > 0, "crashes came between commits and their responses");
+  t.diagnostic(`${unacknowledged} updates survived a crash without having been acknowledged`);
 });

@@ -1,5 +1,5 @@
-// Writes what the package knows of the operations, from the description of the interface on the standard input: a table
-// for the calls (operations.js), and the types of what is sent and answered (operations.d.ts).
+// Generates the modules of operations of the package from the OpenAPI document on standard input: a
+// table for direct calls (operations.js), and types of requests and responses (operations.d.ts).
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,9 +9,9 @@ const STDIN = 0;
 const document = JSON.parse(readFileSync(STDIN, "utf8"));
 const { schemas } = document.components;
 
-const HEAD = "// Made of the description of the interface by wasm/tools/operations.mjs.\n\n";
+const HEAD = "// Generated from the OpenAPI document by wasm/tools/operations.mjs.\n\n";
 
-/** What is at a local reference. */
+/** Resolves a local reference. */
 function resolve(value) {
   if (!value?.$ref) return value;
   return value.$ref
@@ -30,7 +30,7 @@ function comment(text, indent = "") {
 
 const union = (types) => [...new Set(types)].join(" | ");
 
-/** A schema as a type. */
+/** Converts a schema into a type. */
 function type(schema, indent = "") {
   if (schema === true || schema === undefined) return "unknown";
   if (schema.$ref) return schema.$ref.split("/").at(-1);
@@ -78,15 +78,15 @@ function object(schema, indent) {
   return `{\n${fields.join("")}${indent}}`;
 }
 
-/** `Idempotency-Key` as `idempotencyKey`. */
+/** Converts a header name such as `Idempotency-Key` into `idempotencyKey`. */
 function parameterName(header) {
   const words = header.toLowerCase().split("-");
   return words.map((word, at) => (at ? word[0].toUpperCase() + word.slice(1) : word)).join("");
 }
 
 /**
- * What asks for an answer only where it is another than before, else for a 304 without a body: it is given to `call`, as
- * the `ETag` of the answer before was by it.
+ * The parameter of a conditional request, which can give a 304 without a body. Only `call` accepts
+ * it, because only `call` returns the `ETag`.
  */
 const CONDITION = "ifNoneMatch";
 
@@ -120,7 +120,7 @@ function describe(method, path, operation) {
 
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods)
-    // A signature is over bytes: who makes one sends them as a request.
+    // A signature covers bytes: such a message is sent as a request, not by a direct call.
     .filter(([, operation]) => !operation.security.some((one) => "signature" in one))
     .map(([method, operation]) => describe(method.toUpperCase(), path, operation)),
 );
@@ -162,13 +162,13 @@ function types() {
     const about = comment(`${summary}.\n\n${description}`, "  ");
     return `${about}  ${id}(credential: string, parameters${mark}: ${parameters}): Promise<${answer}>;\n`;
   });
-  return `${HEAD}${declared.join("")}/** What each operation takes and answers; \`undefined\` is a 304, which an \`ETag\` asks for. */
+  return `${HEAD}${declared.join("")}/** Parameters and response body of each operation; \`undefined\` stands for a 304. */
 export interface Operations {
 ${entries.join("")}}
 
 /**
- * The operations as methods: the body of the answer, or an error. The credential is a token or a session. What gives the
- * \`ETag\` of an answer, and takes one, is \`call\`.
+ * The operations as methods, which return the body of the response or reject with an error. The
+ * credential is a token or a session. To receive or send an \`ETag\`, use \`call\`.
  */
 export interface DirectCalls {
 ${methods.join("")}}

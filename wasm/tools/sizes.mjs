@@ -1,5 +1,5 @@
-// Prints what each file of the package weighs, as it is and as a server would send it, and the digest of the module, by
-// which two builds are compared. Fails where the module is larger than it may be.
+// Prints the size of each file of the package, raw and compressed, and the digest of the module, by
+// which two builds are compared. Fails if the module exceeds its limit.
 
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
@@ -8,8 +8,8 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 const [, , directory, module] = process.argv;
 /**
- * What the module may weigh in gzip, which is how most hosts count: a little more than it does, so that growth is noticed.
- * The goal is 160 kB; what takes the room is said in the package's README.
+ * Maximum size of the module in gzip, which most hosts measure. It is slightly above the current
+ * size, to detect growth. The goal is 160 kB; the package's README has the shares of the parts.
  */
 const MODULE_GZIP_BYTES_MAX = 640_000;
 
@@ -32,6 +32,6 @@ const digest = createHash("sha256").update(readFileSync(join(directory, module))
 console.log(`sha256 of ${module}: ${digest.digest("hex")}`);
 
 if (moduleGzipBytes > MODULE_GZIP_BYTES_MAX) {
-  console.error(`${module} has ${moduleGzipBytes} bytes in gzip; at most ${MODULE_GZIP_BYTES_MAX} are allowed`);
+  console.error(`${module} has ${moduleGzipBytes} bytes in gzip; it must have at most ${MODULE_GZIP_BYTES_MAX}`);
   process.exit(1);
 }

@@ -1,11 +1,11 @@
-// A demo organisation that lives in this browser: its dashboard, and its memories to be relabelled in bulk. Nothing leaves
-// the page, and it works with the network off.
+// A demo organisation in this browser: its dashboard, and bulk relabelling of its memories. Nothing
+// leaves the page, and it works offline.
 
 import { KnowledgeError, KnowledgeService } from "knowledge-wasm";
 import { IndexedDbStore } from "knowledge-wasm/stores/indexeddb";
 
 const DATABASE = "knowledge-demo";
-/** What is kept beside the store. A demo's secrets need no safer place. */
+/** Keys in local storage, which is safe enough for the secrets of a demo. */
 const SEALING_KEY = "knowledge-demo-sealing-key";
 const CALLER = "knowledge-demo-caller";
 const YEAR_SECONDS = 365 * 24 * 60 * 60;
@@ -20,7 +20,7 @@ const MEMORIES = [
 
 const element = (id) => document.getElementById(id);
 
-/** An element with these properties and children. */
+/** Creates an element with these properties and children. */
 function make(name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
@@ -35,7 +35,7 @@ function sealingKey() {
   return made;
 }
 
-/** Makes the organisation with its memories: the first time, or where the first time came to no end. */
+/** Creates the organisation with its memories, or completes an interrupted creation. */
 async function makeDemo(service) {
   const { provision } = service;
   const owner = { handle: "maya", name: "Maya" };
@@ -64,7 +64,7 @@ async function makeDemo(service) {
   return caller;
 }
 
-/** Opens the demo. Pages that are opened at once take turns, so that there is one. */
+/** Opens the demo. Concurrent pages take turns, so that it is created once. */
 function openDemo() {
   return navigator.locks.request(DATABASE, async () => {
     const store = await IndexedDbStore.open(DATABASE);
@@ -74,9 +74,9 @@ function openDemo() {
   });
 }
 
-/** Deletes everything, here and in other pages that show it, and begins anew. */
+/** Deletes the demo, also for other pages that show it, and starts again. */
 async function reset() {
-  if (!confirm("Delete the demo with everything that was changed in it?")) return;
+  if (!confirm("Delete the demo with all changes to it?")) return;
   await new Promise((resolve, reject) => {
     const deleting = indexedDB.deleteDatabase(DATABASE);
     deleting.onsuccess = resolve;
@@ -130,7 +130,7 @@ class Page {
     );
     const { required, suggested } = summary.first_value_checklist;
     element("checklist").replaceChildren(steps("First steps", required), steps("Worth a try", suggested));
-    // What came in at once has no order of its own.
+    // Memories of one request have no defined order.
     const byTitle = data.toSorted((left, right) => left.title.localeCompare(right.title));
     element("memories").replaceChildren(...byTitle.map(row));
     element("all").checked = false;
@@ -141,7 +141,7 @@ class Page {
     const boxes = document.querySelectorAll("#memories input:checked");
     const memoryIds = [...boxes].map(({ value }) => value);
     if (memoryIds.length === 0) {
-      element("result").textContent = "Select what to relabel.";
+      element("result").textContent = "Select memories to relabel.";
       return;
     }
     const update = { memoryIds, sensitivityLabel: element("label").value };
@@ -151,10 +151,10 @@ class Page {
   }
 }
 
-/** What to say of an error to whoever looks at the page. */
+/** Returns the message of an error for the user of the page. */
 function explain(error) {
   if (error instanceof KnowledgeError && error.code === "other_sealing_key") {
-    return "The data of the demo is still here, but the key that it is sealed with was cleared.";
+    return "The demo is still stored, but the key that seals it was cleared.";
   }
   return error instanceof KnowledgeError ? `${error.message} (${error.code})` : String(error);
 }
@@ -171,12 +171,12 @@ function showConnection() {
   element("connection").className = navigator.onLine ? "online" : "offline";
 }
 
-/** Keeps the page itself for when there is no network. Without that it works as long as there is one. */
+/** Caches the page for offline use. If that fails, the page still works online. */
 async function keepPage() {
   try {
     await navigator.serviceWorker.register("service-worker.js");
   } catch (error) {
-    console.warn("The page is not kept for when there is no network:", error);
+    console.warn("The page is not available offline:", error);
   }
 }
 

@@ -1,4 +1,4 @@
-// Keeps the page and the package, so that they are there without a network.
+// Caches the page and the package for offline use.
 
 const CACHE = "knowledge-demo-2";
 const PACKAGE = "../../pkg";
@@ -31,13 +31,13 @@ addEventListener("install", (event) => {
 
 addEventListener("activate", (event) => event.waitUntil(Promise.all([forgetOthers(), clients.claim()])));
 
-/** Deletes what earlier versions of the demo kept. */
+/** Deletes the caches of earlier versions of the demo. */
 async function forgetOthers() {
   const others = (await caches.keys()).filter((name) => name.startsWith("knowledge-demo-") && name !== CACHE);
   await Promise.all(others.map((name) => caches.delete(name)));
 }
 
-/** What the network has, which is newer; else what was kept. */
+/** Returns the response of the network, or the cached one if the network fails. */
 async function answer(request) {
   try {
     const response = await fetch(request);

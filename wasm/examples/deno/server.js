@@ -1,17 +1,19 @@
-// The workspace knowledge service in Deno, over SQLite. `deno task start` starts it; the environment says with what:
+// The workspace knowledge service in Deno, over SQLite. `deno task start` starts it, with these
+// environment variables:
 //
-// - SEALING_KEY: 32 random bytes in base64. A database is opened with the key that it was first opened with.
-// - OPERATOR_TOKEN: what the operator's interface is reached with; without one nobody reaches it.
-// - DATABASE, a path; PORT, a number; PUBLIC_URL, where the service is reached from outside.
-// - WEBHOOKS: where deliveries may go besides public addresses, as in {"allow": ["127.0.0.0/8"], "allowHttp": true}. Of private
-//   networks the task's --deny-net has to let go, too.
+// - SEALING_KEY: 32 random bytes in base64. A database opens only with its first key.
+// - OPERATOR_TOKEN: token of the operator API; without it the API rejects every request.
+// - DATABASE: a path; PORT: a number; PUBLIC_URL: the public base URL.
+// - WEBHOOKS: permitted targets besides public addresses, such as
+//   {"allow": ["127.0.0.0/8"], "allowHttp": true}. A private network must also be removed from the
+//   task's --deny-net.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 
 import { KnowledgeService } from "knowledge-wasm";
 import { SqliteStore } from "knowledge-wasm/stores/sqlite";
 
-/** How often what is due is looked for. */
+/** Interval between two rounds of maintenance and deliveries, in milliseconds. */
 const ROUND_INTERVAL_MS = 5_000;
 
 const { DATABASE = "knowledge.db", OPERATOR_TOKEN, SEALING_KEY, WEBHOOKS = "{}", ...given } = Deno.env.toObject();
@@ -23,7 +25,7 @@ const service = await KnowledgeService.open(new SqliteStore(DATABASE), {
   webhooks: JSON.parse(WEBHOOKS),
 });
 
-/** Whether the operator asks. The digests have one length, and comparing them takes the same time wherever they differ. */
+/** Returns true for the operator's token, by comparing digests in constant time. */
 function isOperator(request) {
   if (!OPERATOR_TOKEN) return false;
   const digest = (text) => createHash("sha256").update(text).digest();
@@ -34,11 +36,11 @@ function isOperator(request) {
 function answer(request) {
   if (!new URL(request.url).pathname.startsWith("/admin/v1/")) return service.fetch(request);
   if (isOperator(request)) return service.provision.fetch(request);
-  const body = { error: "unauthenticated", message: "the operator's token is needed: Authorization: Bearer ..." };
+  const body = { error: "unauthenticated", message: "send the operator's token: Authorization: Bearer ..." };
   return Response.json(body, { status: 401, headers: { "www-authenticate": "Bearer" } });
 }
 
-/** Does what is due until nothing is left to do now. What fails is for the next round. */
+/** Repeats `work` until nothing more is due. After a failure the next round continues. */
 async function finish(work) {
   try {
     while ((await work()).hasMore);

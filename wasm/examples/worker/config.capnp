@@ -1,5 +1,6 @@
-# For workerd by itself: workerd serve config.capnp, in this directory, with the package built in ../../pkg. The storage is
-# in ./storage; SEALING_KEY, OPERATOR_TOKEN and, where one is wanted, WEBHOOKS come from the environment.
+# Configuration of standalone workerd: run `workerd serve config.capnp` in this directory, with the
+# package built in ../../pkg. Data is in ./storage; SEALING_KEY, OPERATOR_TOKEN and, optionally,
+# WEBHOOKS come from the environment.
 
 using Workerd = import "/workerd/workerd.capnp";
 

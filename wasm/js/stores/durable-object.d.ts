@@ -1,6 +1,6 @@
 import type { Check, Found, Mutation, Read, Store } from "../store.js";
 
-/** What the store needs of `DurableObjectStorage`. The object's class has to be one with SQLite storage. */
+/** The required part of `DurableObjectStorage`; the object's class must have SQLite storage. */
 export interface SqlStorageOwner {
   readonly sql: {
     exec(query: string, ...bindings: any[]): { toArray(): any[] };
@@ -9,7 +9,7 @@ export interface SqlStorageOwner {
   sync(): Promise<void>;
 }
 
-/** The database of one Durable Object: of `ctx.storage`. */
+/** A store in the database of one Durable Object, its `ctx.storage`. */
 export class DurableObjectStore implements Store {
   constructor(storage: SqlStorageOwner);
   read(reads: Read[]): Found[];

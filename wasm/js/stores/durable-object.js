@@ -3,13 +3,13 @@
 import { StoreError } from "../error.js";
 import { TABLES, answer, apply } from "./sql.js";
 
-/** The message is all that the runtime gives: it ends with SQLite's name for the error. */
+/** Returns the kind of an error by its message, which ends with SQLite's name for the error. */
 function kindOf({ message }) {
   if (/SQLITE_FULL/.test(message)) return "full";
   return /SQLITE_(CORRUPT|NOTADB)/.test(message) ? "corrupt" : "unavailable";
 }
 
-/** The database of one Durable Object: of `ctx.storage`. */
+/** A store in the database of one Durable Object, its `ctx.storage`. */
 export class DurableObjectStore {
   #storage;
   #failure;
@@ -32,18 +32,18 @@ export class DurableObjectStore {
       this.#storage.transactionSync(() => apply(this.#all, checks, mutations)),
     );
     try {
-      // Nothing leaves the object before what it read and wrote is durable (output gates); waiting makes this commit so
-      // for its caller too.
+      // Output gates hold back the object's responses until its writes are durable; waiting makes
+      // the commit durable for a caller inside the object too.
       await this.#storage.sync();
     } catch (error) {
-      this.#failure = new StoreError("unavailable", "a commit failed; the object has to start again");
+      this.#failure = new StoreError("unavailable", "a commit failed; restart the object");
       throw new StoreError("unknown", error.message, { cause: error });
     }
     return version;
   }
 
-  // Nothing else of the object runs between the statements of one call, because they are synchronous: all reads of a call
-  // see one point in time without a transaction.
+  // The statements of one call are synchronous, so nothing else of the object runs between them:
+  // all reads of a call see one point in time without a transaction.
   #working(work) {
     if (this.#failure) throw this.#failure;
     try {

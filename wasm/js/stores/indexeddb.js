@@ -7,7 +7,7 @@ const ENTRIES = "entries";
 const VERSIONS = "versions";
 const LAST = "last";
 
-/** What a transaction comes to; `work` gets its promise's functions, to answer with. */
+/** Runs `work` in a transaction, and resolves to the result that it sets once that is complete. */
 function transact(database, mode, work) {
   return new Promise((resolve, reject) => {
     let transaction;
@@ -22,8 +22,8 @@ function transact(database, mode, work) {
     let refusal;
     let isWritten = false;
     transaction.oncomplete = () => resolve(answer);
-    // One that was aborted before it was told all that it writes has changed nothing. Afterwards it may already have been
-    // on its way to the disk.
+    // A transaction that is aborted before its last write was requested has changed nothing. After
+    // that it may already have been on its way to the disk.
     transaction.onabort = () => {
       const error = transaction.error;
       const unnamed = isWritten ? "unknown" : "unavailable";
@@ -48,7 +48,7 @@ function transact(database, mode, work) {
   });
 }
 
-/** Asks for each key, and goes on when all have answered: while a transaction is asked it stays open. */
+/** Reads each key and passes the entries on; pending requests keep the transaction open. */
 function readAll(entries, keys, next) {
   const found = new Array(keys.length);
   let left = keys.length;
@@ -70,7 +70,7 @@ function foundAt(key, entry) {
 }
 
 function scanForward(entries, range, limit, next) {
-  // In one transaction: what answers first and what answers then are of one moment.
+  // Both requests are of one transaction, and so see one point in time.
   const asked = entries.getAllKeys(range, limit);
   entries.getAll(range, limit).onsuccess = ({ target }) => {
     next(target.result.map((entry, place) => foundAt(asked.result[place], entry)));
@@ -88,7 +88,7 @@ function scanBackward(entries, range, limit, next) {
   };
 }
 
-/** Answers one read; `next` gets what is complete when the transaction is. */
+/** Performs one read; the array passed to `next` is complete once the transaction is. */
 function readOne(entries, read, next) {
   if (read.type === "keys") {
     readAll(entries, read.keys, (found) => next(found.map((entry) => entry ?? null)));
@@ -98,7 +98,7 @@ function readOne(entries, read, next) {
   }
 }
 
-/** Writes what a commit changes, once its checks are known to hold. */
+/** Writes the mutations of a commit whose checks hold. */
 function write({ entries, versions, answer, written, refuse }, mutations, last = 0) {
   const version = last + 1;
   const counters = mutations.filter(({ type }) => type === "add");
@@ -122,7 +122,7 @@ function write({ entries, versions, answer, written, refuse }, mutations, last =
   });
 }
 
-/** A store in one database of the page's origin. Pages that have it open at the same time share it. */
+/** A store in one database of the page's origin, shared by its pages. */
 export class IndexedDbStore {
   #database;
   #failure;
@@ -132,7 +132,7 @@ export class IndexedDbStore {
     database.onclose = () => this.#fail("the browser has closed the database");
   }
 
-  /** Opens a database by its name; makes it where there is none. */
+  /** Opens a database by name; creates it if it does not exist. */
   static open(name) {
     return new Promise((resolve, reject) => {
       const opening = indexedDB.open(name, 1);
@@ -144,7 +144,7 @@ export class IndexedDbStore {
         reject(new StoreError("unavailable", opening.error.message, { cause: opening.error }));
       opening.onsuccess = () => {
         const database = opening.result;
-        // Another page may want to delete it: that page need not wait for this one.
+        // Another page may delete the database, and must not have to wait for this one.
         database.onversionchange = () => database.close();
         resolve(new IndexedDbStore(database));
       };
@@ -152,7 +152,7 @@ export class IndexedDbStore {
   }
 
   read(reads) {
-    // One transaction for all of them, and so one moment.
+    // One transaction for all reads, and so one point in time.
     return this.#transact("readonly", ({ entries, answer }) => {
       const found = new Array(reads.length);
       answer(found);
@@ -185,7 +185,7 @@ export class IndexedDbStore {
     try {
       return await transact(this.#database, mode, work);
     } catch (error) {
-      // Nothing is read from here on that could turn out otherwise.
+      // A read could return a value that is not durable, until the outcome is known.
       if (error.kind === "unknown") this.#fail("a commit failed; open the store again");
       throw error;
     }

@@ -1,8 +1,8 @@
-// A store in memory: its contents go with it.
+// A volatile store in memory.
 
 import { addTo } from "./counter.js";
 
-// Keys are held as strings of one character for each byte: JavaScript orders and finds those by itself.
+// Keys are kept as strings of one character per byte, which JavaScript can compare and look up.
 const CHARS_PER_CALL = 8192;
 
 function toText(key) {
@@ -14,7 +14,7 @@ function toBytes(text) {
   return Uint8Array.from(text, (char) => char.charCodeAt(0));
 }
 
-/** The place of the first key that is not before `text`. */
+/** Returns the index of the first key that is not before `text`. */
 function place(keys, text) {
   let low = 0;
   let high = keys.length;
@@ -26,7 +26,7 @@ function place(keys, text) {
   return low;
 }
 
-/** A store in an ordered list. Every call is answered at once, so that none comes between the steps of another. */
+/** A store in an ordered list. Its calls are synchronous and thus never overlap. */
 export class MemoryStore {
   #entries = new Map();
   #keys = [];
@@ -53,7 +53,7 @@ export class MemoryStore {
     const holds = ({ key, version }) =>
       (this.#entries.get(toText(key))?.version ?? null) === version;
     if (!checks.every(holds)) return null;
-    // Everything that can fail comes before the first change.
+    // Everything that can fail precedes the first change.
     const writes = mutations.map(({ type, key, value, delta }) => {
       const text = toText(key);
       if (type === "put") return [text, value];
@@ -75,7 +75,7 @@ export class MemoryStore {
     return version;
   }
 
-  /** Few changes are made where they stand, many in one pass. */
+  /** Updates the list of keys: few changes in place, many in one pass. */
   #reorder(made, gone) {
     if (made.length + gone.size > 16) {
       made.sort((a, b) => (a < b ? -1 : 1));

@@ -1,10 +1,11 @@
-// What the stores over SQLite share: the tables, and the two methods as statements.
+// Tables and statements of the stores over SQLite.
 
 import { addTo } from "./counter.js";
 
 /**
- * Created once, kept for ever. The version stands before the value: it is read alone, and what is behind a value that goes
- * over several pages is found through all of them. The one row of `version` outlives every entry, so that none comes twice.
+ * Statements that create the tables unless they exist. The version precedes the value, because a
+ * column after a large value is reached only through its overflow pages. The one row of `version`
+ * outlives every entry, so that no version is reused.
  */
 export const TABLES = [
   "CREATE TABLE IF NOT EXISTS entry (key BLOB PRIMARY KEY, version INTEGER NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
@@ -25,7 +26,7 @@ function scanStatement(hasEnd, isReverse) {
   return `SELECT key, version, value FROM entry WHERE key >= ? ${end}ORDER BY key ${order} LIMIT ?`;
 }
 
-/** Engines give bytes as a view or as a buffer. */
+/** Converts bytes to a view; engines return a view or a buffer. */
 function bytes(value) {
   return value instanceof Uint8Array ? value : new Uint8Array(value);
 }
@@ -45,14 +46,17 @@ function scan(all, { range: { start, end }, limit, isReverse }) {
 }
 
 /**
- * Answers reads, inside a transaction that the caller ends or where nothing else can run between statements; `all` runs
- * a statement and returns its rows.
+ * Performs reads. It must run in a transaction of the caller, or where nothing else can run between
+ * statements. `all` runs a statement and returns its rows.
  */
 export function answer(all, reads) {
   return reads.map((read) => (read.type === "keys" ? get(all, read) : scan(all, read)));
 }
 
-/** Applies a commit, inside a transaction that the caller ends: the version, or `null` where a check does not hold. */
+/**
+ * Applies a commit in a transaction of the caller; returns the version, or `null` if a check does
+ * not hold.
+ */
 export function apply(all, checks, mutations) {
   for (const { key, version } of checks) {
     const row = all(GET_VERSION, key)[0];

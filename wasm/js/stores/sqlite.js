@@ -5,20 +5,20 @@ import { DatabaseSync } from "node:sqlite";
 import { StoreError } from "../error.js";
 import { TABLES, answer, apply } from "./sql.js";
 
-/** SQLite's codes for a lock of another connection, for damage, for a full disk and for what is no database. */
+/** SQLite's codes: locked by another connection, damaged, disk full, not a database. */
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
 const SQLITE_FULL = 13;
 const SQLITE_NOTADB = 26;
-/** How long a call waits for another connection that has the database locked, in milliseconds. */
+/** Maximum time that a call waits for another connection's lock, in milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
-/** How long it waits at most between two attempts, in milliseconds. */
+/** Maximum pause between two attempts, in milliseconds. */
 const BUSY_PAUSE_MS_MAX = 50;
-/** The journals whose commits are durable or need not be: a database in memory has its own. */
+/** Accepted journal modes: the write-ahead log, and that of a database in memory. */
 const JOURNAL_MODES = ["wal", "memory"];
 
 function codeOf(error) {
-  // The lowest byte is the code, what is above tells more.
+  // The lowest byte is the primary code; the rest extends it.
   return (error.errcode ?? 0) & 0xff;
 }
 
@@ -33,13 +33,13 @@ function storeError(error) {
   return new StoreError(kind, `SQLite: ${error.message}`, { cause: error });
 }
 
-/** A store in one SQLite database. A commit has been written through to the disk when it is answered. */
+/** A store in one SQLite database. A commit is on the disk once it succeeds. */
 export class SqliteStore {
   #database;
   #statements = new Map();
   #failure;
 
-  /** Opens the database at a path, or `:memory:`; makes it where there is none. */
+  /** Opens the database at a path, or `:memory:`; creates it if it does not exist. */
   constructor(path) {
     try {
       this.#database = new DatabaseSync(path);
@@ -55,23 +55,23 @@ export class SqliteStore {
     run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     const [{ journal_mode: mode }] = run("PRAGMA journal_mode = WAL");
     if (!JOURNAL_MODES.includes(mode)) {
-      throw new StoreError("unavailable", `SQLite: there can be no write-ahead log, but a journal in the mode ${mode}`);
+      throw new StoreError("unavailable", `SQLite: the database must support a write-ahead log; its journal mode is ${mode}`);
     }
     run("PRAGMA synchronous = FULL");
-    // For macOS, where a disk that is asked for less writes when it likes.
+    // On macOS only this writes through the disk's cache.
     run("PRAGMA fullfsync = 1");
     for (const statement of TABLES) run(statement);
-    // From here on nothing waits inside SQLite, where nothing else can run meanwhile.
+    // From here on no call waits inside SQLite, which would block the thread.
     run("PRAGMA busy_timeout = 0");
   }
 
   read(reads) {
-    // The first statement fixes what all of them see.
+    // The first statement fixes the snapshot of all reads.
     return this.#transact("BEGIN", () => answer(this.#all, reads));
   }
 
   commit(checks, mutations) {
-    // From the beginning, so that what is checked is still so when it is written.
+    // The write lock comes first, so that the checks still hold at the write.
     return this.#transact("BEGIN IMMEDIATE", () => apply(this.#all, checks, mutations));
   }
 
@@ -89,7 +89,7 @@ export class SqliteStore {
     return statement.all(...values);
   };
 
-  /** What a transaction comes to: at once, or later where another connection has the database locked. */
+  /** Runs a transaction: synchronously, or in later attempts if the database is locked. */
   #transact(begin, work) {
     try {
       return this.#attempt(begin, work);
@@ -111,7 +111,7 @@ export class SqliteStore {
     }
   }
 
-  // Not by `exec`: in Deno its errors have no code.
+  // Statements do not go through `exec`: in Deno its errors have no code.
   #attempt(begin, work) {
     if (this.#failure) throw this.#failure;
     let done;
@@ -128,7 +128,8 @@ export class SqliteStore {
     } catch (error) {
       this.#rollBack();
       if (begin === "BEGIN" || codeOf(error) === SQLITE_BUSY) throw storeError(error);
-      // It may be on the disk, or not: nothing is read from here on that could turn out otherwise.
+      // The commit may be on the disk or not. Until that is known, a read could return a value that
+      // is not durable.
       this.#failure = new StoreError("unavailable", "a commit failed; open the store again");
       throw new StoreError("unknown", `SQLite: ${error.message}`, { cause: error });
     }
@@ -138,7 +139,7 @@ export class SqliteStore {
     try {
       this.#all("ROLLBACK");
     } catch {
-      // Some failures have rolled back already; any other shows at the next BEGIN.
+      // Some failures have rolled back already; any other fails the next BEGIN.
     }
   }
 }

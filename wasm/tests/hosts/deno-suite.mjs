@@ -1,7 +1,7 @@
-// Runs in Deno: the service over SQLite, seeded for the HTTP suite of the server. The arguments are the database and the
-// file that the fixture is written to; a line is printed when it is there.
+// Serves the package in Deno over SQLite, seeded for the server's HTTP suite. The arguments are the
+// database and the file for the fixture; a line is printed once that is written.
 //
-// The module of the tests only seeds: what is asked is the package that ships.
+// The testing module only seeds: the suite runs against the published package.
 
 import "../../pkg-testing/web.js";
 import { writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Runs in a browser: the conformance suite over IndexedDB.
+// Runs the conformance suite over IndexedDB, in a browser.
 
 import "/pkg-testing/web.js";
 import { named } from "/pkg-testing/harnesses.js";

@@ -1,4 +1,5 @@
-// Runs in workerd: objects of one isolate, and so of one module, which one of them makes panic while another waits for it.
+// Runs in workerd: objects of one isolate, which share a module. One of them makes it panic while
+// another waits for it.
 
 import { DurableObject } from "cloudflare:workers";
 
@@ -6,14 +7,14 @@ import { DurableObjectStore } from "./stores/durable-object.js";
 import { panic } from "./testing.js";
 import { KnowledgeService } from "./workerd.js";
 
-/** What has happened in this isolate. */
+/** Events in this isolate. */
 const seen = new Set();
 
 async function until(event) {
   while (!seen.has(event)) await scheduler.wait(1);
 }
 
-/** A store that answers `/waits` when the panic is over. */
+/** A store that holds back the read of `/waits` until after the panic. */
 class HeldStore extends DurableObjectStore {
   isHeld = false;
   async read(reads) {
@@ -40,7 +41,7 @@ export class Trial extends DurableObject {
       seen.add("panicked");
       return new Response(error.code);
     }
-    // Whatever is wrong with it, the store is asked whose it is.
+    // The token is unknown, but the service looks it up in the store.
     this.#store.isHeld = pathname === "/waits";
     const url = new URL("/v1/sources", request.url);
     const token = `wkt_${"0".repeat(32)}_${"A".repeat(43)}`;

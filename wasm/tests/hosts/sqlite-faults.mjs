@@ -1,4 +1,4 @@
-// Runs in Deno, by `deno test`: the SQLite store beside other connections to its file, and where SQLite fails.
+// Tests of SqliteStore for `deno test`: other connections to its file, and failures of SQLite.
 
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const is = (kind) => (error) => {
   return true;
 };
 
-/** A case with the path of a database that is not there yet. */
+/** Defines a test with the path of a database that does not exist yet. */
 function withFile(name, run) {
   Deno.test(name, async () => {
     const directory = Deno.makeTempDirSync();
@@ -32,7 +32,7 @@ function withFile(name, run) {
   });
 }
 
-/** A store, another connection to its database, and what closes both. */
+/** Opens a store and another connection to its database; disposing closes both. */
 function shared(path) {
   const [store, other] = [new SqliteStore(path), new DatabaseSync(path)];
   return {
@@ -45,13 +45,13 @@ function shared(path) {
   };
 }
 
-withFile("a commit waits for another connection, and nothing waits for it", async (path) => {
+withFile("SqliteStore waits for a lock without blocking the thread", async (path) => {
   using both = shared(path);
   const { store, other } = both;
   other.exec("BEGIN IMMEDIATE");
   let isAnswered = false;
   const committing = Promise.resolve(store.commit([], PUT)).finally(() => (isAnswered = true));
-  // What is read meanwhile is what was there before.
+  // A read in the meantime returns the previous state.
   assert.deepEqual(await store.read([READ]), [[null]]);
   await new Promise((resolve) => setTimeout(resolve));
   assert.equal(isAnswered, false);
@@ -60,7 +60,7 @@ withFile("a commit waits for another connection, and nothing waits for it", asyn
   assert.deepEqual(await store.read([READ]), [[{ value: VALUE, version }]]);
 });
 
-withFile("reads of one call see one moment beside another connection", async (path) => {
+withFile("SqliteStore reads one snapshot during other writes", async (path) => {
   using both = shared(path);
   const { store, other } = both;
   const version = await store.commit([], PUT);
@@ -89,7 +89,7 @@ withFile("reads of one call see one moment beside another connection", async (pa
   }
 });
 
-withFile("a commit that waits in vain was not applied", async (path) => {
+withFile("SqliteStore does not apply a commit that timed out", async (path) => {
   using both = shared(path);
   const { store, other } = both;
   other.exec("BEGIN IMMEDIATE");
@@ -100,7 +100,7 @@ withFile("a commit that waits in vain was not applied", async (path) => {
   assert.deepEqual(await store.read([READ]), [[{ value: VALUE, version }]]);
 });
 
-withFile("two processes lose no update of each other", async (path) => {
+withFile("SqliteStore loses no update of two processes", async (path) => {
   const each = 100;
   const write = async () => {
     const args = ["run", "--allow-all", "--no-config", WRITER, path, String(each)];
@@ -114,10 +114,10 @@ withFile("two processes lose no update of each other", async (path) => {
   assert.equal(new TextDecoder().decode(value), String(2 * each));
 });
 
-withFile("after a commit that failed at its end nothing is answered, and nobody is kept waiting", async (path) => {
+withFile("SqliteStore rejects every call after a failed COMMIT", async (path) => {
   using both = shared(path);
   const { store, other } = both;
-  // What SQLite checks at the end of a transaction alone.
+  // SQLite checks this constraint only at the end of a transaction.
   other.exec("CREATE TABLE parent (id INTEGER PRIMARY KEY)");
   other.exec("CREATE TABLE child (parent REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)");
   other.exec("CREATE TRIGGER orphan AFTER INSERT ON entry BEGIN INSERT INTO child VALUES (1); END");
@@ -131,30 +131,30 @@ withFile("after a commit that failed at its end nothing is answered, and nobody 
   again.close();
 });
 
-withFile("what is no database is told so, and let go", (path) => {
+withFile("SqliteStore rejects a file that is not a database", (path) => {
   writeFileSync(path, "This has never been a database. ".repeat(256));
   assert.throws(() => new SqliteStore(path), is("corrupt"));
   const files = readdirSync("/proc/self/fd").map((fd) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`);
     } catch {
-      // The one of this listing.
+      // The descriptor of this listing.
       return undefined;
     }
   });
   assert.ok(!files.includes(path));
 });
 
-withFile("a place where there can be no database is told so", (path) => {
+withFile("SqliteStore rejects a path in a missing directory", (path) => {
   assert.throws(() => new SqliteStore(join(path, "knowledge.db")), is("unavailable"));
 });
 
-Deno.test("a database without a write-ahead log is refused", () => {
-  // A temporary one has none.
+Deno.test("SqliteStore rejects a database without a write-ahead log", () => {
+  // A temporary database has none.
   assert.throws(() => new SqliteStore(""), (error) => is("unavailable")(error) && /write-ahead/.test(error.message));
 });
 
-withFile("a commit is written through to the disk", (path) => {
+withFile("SqliteStore writes commits through to the disk", (path) => {
   let connection;
   const { prepare } = DatabaseSync.prototype;
   DatabaseSync.prototype.prepare = function (sql) {
@@ -171,7 +171,7 @@ withFile("a commit is written through to the disk", (path) => {
   }
 });
 
-withFile("a version is read without what stands under its key", (path) => {
+withFile("SqliteStore stores the version before the value", (path) => {
   using both = shared(path);
   const columns = both.other.prepare("PRAGMA table_info(entry)").all();
   assert.deepEqual(columns.map(({ name }) => name), ["key", "version", "value"]);

@@ -1,4 +1,4 @@
-// Runs in Deno: adds one to what stands under a key, so many times, by reading it and writing what it then is.
+// Runs in Deno: increments the number at a key repeatedly, each time with a read and a commit.
 
 import { SqliteStore } from "../../pkg/stores/sqlite.js";
 

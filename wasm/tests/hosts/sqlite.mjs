@@ -1,4 +1,5 @@
-// Runs in Deno and in Node.js: the conformance suite over SQLite, in the directory of the argument. Prints the report.
+// Runs the conformance suite over SQLite, in Deno or Node.js, and prints the report. The argument
+// is the directory of the databases.
 
 import { join } from "node:path";
 

@@ -1,7 +1,7 @@
-// Runs in workerd: the service in a Durable Object. `/seed` seeds it for the HTTP suite of the server, and answers with the
-// fixture.
+// Serves the package in workerd, in a Durable Object. `/seed` seeds it for the server's HTTP suite,
+// and returns the fixture.
 //
-// The module of the tests only seeds: what is asked is the package that ships.
+// The testing module only seeds: the suite runs against the published package.
 
 import "./pkg-testing/workerd.js";
 import { DurableObject } from "cloudflare:workers";
@@ -19,7 +19,7 @@ export class Trial extends DurableObject {
 
   constructor(ctx, env) {
     super(ctx, env);
-    // Each time: an object that nobody asks for a while is put away.
+    // In the constructor, because an idle object is evicted and constructed again.
     ctx.blockConcurrencyWhile(async () => {
       this.#store = new DurableObjectStore(ctx.storage);
       this.#service = await KnowledgeService.open(this.#store, OPTIONS);
@@ -34,7 +34,7 @@ export class Trial extends DurableObject {
     }
     if (pathname === DISPATCH_PATH) return dispatch(this.#service, request);
     const response = await this.#service.fetch(request);
-    // Cloudflare's network adds it; workerd by itself does not.
+    // Cloudflare's network adds this header; standalone workerd does not.
     response.headers.set("date", new Date().toUTCString());
     return response;
   }

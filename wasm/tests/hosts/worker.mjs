@@ -1,4 +1,4 @@
-// Runs in workerd: the conformance suite inside a Durable Object, over its own storage.
+// Runs the conformance suite in workerd, inside a Durable Object over its storage.
 
 import "./workerd.js";
 import { DurableObject } from "cloudflare:workers";
@@ -6,7 +6,7 @@ import { DurableObject } from "cloudflare:workers";
 import { DurableObjectStore } from "./stores/durable-object.js";
 import { conformance } from "./testing.js";
 
-/** An object with one database: a new store is one without its tables. */
+/** An object with one database; dropping the tables gives a new store. */
 export class Trial extends DurableObject {
   async fetch() {
     const { storage } = this.ctx;

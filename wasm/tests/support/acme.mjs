@@ -1,4 +1,4 @@
-// An organisation to try things with.
+// A sample organisation.
 
 import { KnowledgeService } from "../../pkg/node.js";
 import { MemoryStore } from "../../pkg/stores/memory.js";
@@ -6,7 +6,7 @@ import { MemoryStore } from "../../pkg/stores/memory.js";
 export const SEALING_KEY = new Uint8Array(32).fill(7);
 export const BASE = "https://knowledge.example";
 
-/** A service over a store with an organisation, a workspace, a source and the credentials of its owner. */
+/** Opens a service with an organisation, a workspace and the credentials of the owner. */
 export async function acme(store = new MemoryStore(), options = {}) {
   const service = await KnowledgeService.open(store, { sealingKey: SEALING_KEY, ...options });
   const { provision } = service;
@@ -22,19 +22,19 @@ export async function acme(store = new MemoryStore(), options = {}) {
   return { service, workspace, token, session };
 }
 
-/** Makes so many memories; their identifiers. */
+/** Creates memories; returns their identifiers. */
 export async function memories({ service, workspace, token }, count) {
   const body = { name: "Handbook", kind: "wiki" };
   const source = await service.createSource(token, { body });
   const ids = [];
   for (let number = 0; number < count; number++) {
-    const body = { sourceId: source.id, title: `Page ${number}`, content: "What it says." };
+    const body = { sourceId: source.id, title: `Page ${number}`, content: "Some content." };
     ids.push((await service.createMemory(token, { id: workspace.id, body })).id);
   }
   return ids;
 }
 
-/** A request to the service, with a token. */
+/** Creates a request to the service, with an optional token. */
 export function request(path, { token, ...init } = {}) {
   const headers = new Headers(init.headers);
   if (token) headers.set("authorization", `Bearer ${token}`);

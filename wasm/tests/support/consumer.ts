@@ -1,4 +1,4 @@
-// What an application may write. It is compiled and never run.
+// A sample application, which is compiled and never run.
 
 import { KnowledgeError, KnowledgeService, StoreError } from "knowledge-wasm";
 import type { BulkResult, DashboardSummary, KnowledgeErrorCode, Read, Store } from "knowledge-wasm";
@@ -12,12 +12,12 @@ const stores: Store[] = [new MemoryStore(), new SqliteStore(":memory:"), await I
 const own: Store = {
   read: async (reads) => reads.map((read) => (read.type === "keys" ? read.keys.map(() => null) : [])),
   commit() {
-    throw new StoreError("unavailable", "there is nothing behind it");
+    throw new StoreError("unavailable", "not implemented");
   },
 };
-// @ts-expect-error: a store has two methods
+// @ts-expect-error: a store must have two methods
 const half: Store = { read: async () => [] };
-// @ts-expect-error: a read has no other type
+// @ts-expect-error: there is no such type of read
 const other: Read = { type: "prefix", keys: [] };
 
 const service = await KnowledgeService.open(stores[0] ?? own, {
@@ -25,20 +25,20 @@ const service = await KnowledgeService.open(stores[0] ?? own, {
   limits: { bodyBytesMax: 1024 },
   webhooks: { allow: ["10.0.0.0/8"] },
 });
-// @ts-expect-error: there is no service without a sealing key
+// @ts-expect-error: the sealing key is required
 await KnowledgeService.open(own, {});
 
 const result: BulkResult = await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "public" });
-// @ts-expect-error: an operation that needs a key needs one
+// @ts-expect-error: the idempotency key is required
 await service.bulkUpdateMemories("wkt_", { body: { memoryIds: [] } });
 // @ts-expect-error: there is no such label
 await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "secret" });
 const summary: DashboardSummary = await service.getDashboardSummary("wkt_", { id: "" });
-// @ts-expect-error: whoever has an ETag has it from `call`, which is also told that there is no body
+// @ts-expect-error: only `call` returns and accepts an ETag
 await service.getDashboardSummary("wkt_", { id: "", ifNoneMatch: "" });
 const again = await service.call("getDashboardSummary", "wkt_", { id: "", ifNoneMatch: "" });
 const changed: DashboardSummary | undefined = again.body;
-// @ts-expect-error: a 304 has none
+// @ts-expect-error: a 304 has no body
 const unchanged: DashboardSummary = again.body;
 const { headers, body } = await service.call("listSources", "wkt_", { limit: 10 });
 const names: string[] = body.data.map(({ name }) => name);

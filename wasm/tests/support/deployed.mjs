@@ -1,11 +1,11 @@
-// What a deployment is asked over HTTP, whatever it runs in.
+// HTTP requests to a deployment, in any host.
 
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 
 export const OPERATOR_TOKEN = "the operator's token of the tests";
-/** What the examples read from the environment. Webhooks may be on this machine. */
+/** Environment variables of the examples, which permit webhooks on this machine. */
 export const ENVIRONMENT = {
   OPERATOR_TOKEN,
   SEALING_KEY: Buffer.alloc(32, 7).toString("base64"),
@@ -14,7 +14,7 @@ export const ENVIRONMENT = {
 
 const CREATED = { status: 201 };
 
-/** Asks a deployment that is reached at what `url` gives: the body of the answer, which has to have this status. */
+/** Creates a client of the deployment at `url()`, which checks the status and returns the body. */
 export function asking(url) {
   return async function ask(method, path, credential, body, { status = 200, headers = {} } = {}) {
     const presented = credential?.startsWith("wks_")
@@ -31,18 +31,18 @@ export function asking(url) {
   };
 }
 
-/** Issues a credential, of its kind. */
+/** Issues a credential of a kind. */
 export async function issue(ask, slug, kind) {
   const credential = { member: "maya", kind, name: kind, expires_in_seconds: 3_600 };
   return (await ask("POST", `/admin/v1/orgs/${slug}/credentials`, OPERATOR_TOKEN, credential, CREATED)).secret;
 }
 
-/** What an organisation is made with. */
+/** Returns the body of the request that creates an organisation. */
 export function wanted(slug) {
   return { slug, name: slug, owner: { handle: "maya", name: "Maya" } };
 }
 
-/** Makes an organisation with a workspace, and issues the two kinds of credentials to its owner. */
+/** Creates an organisation with a workspace, and issues both kinds of credentials to its owner. */
 export async function organization(ask, slug) {
   const { organization } = await ask("POST", "/admin/v1/orgs", OPERATOR_TOKEN, wanted(slug), CREATED);
   const product = { slug: "product", name: "Product" };
@@ -51,25 +51,25 @@ export async function organization(ask, slug) {
   return { id: organization.id, token, session, workspace };
 }
 
-/** Takes in so many memories; their identifiers. */
+/** Ingests memories; returns their identifiers. */
 export async function memories(ask, { token, workspace }, count) {
   const source = await ask("POST", "/v1/sources", token, { name: "Wiki", kind: "wiki" }, CREATED);
   const memories = Array.from({ length: count }, (_, number) => ({
     title: `Page ${number}`,
-    content: "What it says.",
+    content: "Some content.",
   }));
   const path = `/v1/workspaces/${workspace.id}/ingest`;
   const answer = await ask("POST", path, token, { source_id: source.id, memories });
   return answer.memories.map(({ id }) => id);
 }
 
-/** What signs a message with a secret of a webhook (Standard Webhooks 1.0.0). */
+/** Returns the signature of a message (Standard Webhooks 1.0.0). */
 function signature(secret, id, timestamp, body) {
   const key = Buffer.from(secret.replace("whsec_", ""), "base64");
   return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
 }
 
-/** The headers of a message that is sent now. */
+/** Returns the headers of a message that is sent now. */
 export function signed(secret, id, body) {
   const timestamp = String(Math.floor(Date.now() / 1_000));
   return {
@@ -79,7 +79,7 @@ export function signed(secret, id, body) {
   };
 }
 
-/** An endpoint on this machine until the test ends: what it has received, and the first of it, which can be waited for. */
+/** Starts an endpoint until the test ends; returns its messages and a promise of the first. */
 export async function endpoint(t, answer = (_, response) => response.writeHead(204).end()) {
   let take;
   const first = new Promise((resolve) => (take = resolve));
@@ -100,13 +100,13 @@ export async function endpoint(t, answer = (_, response) => response.writeHead(2
   return { url: `http://127.0.0.1:${server.address().port}`, received, first };
 }
 
-/** Asserts that a message has the signature of this secret. */
+/** Asserts that a message is signed with a secret. */
 export function assertSigned(secret, { headers, body }) {
   const expected = signature(secret, headers["webhook-id"], headers["webhook-timestamp"], body);
   assert.equal(headers["webhook-signature"], expected);
 }
 
-/** Asserts that a deployment delivers by itself what happens in it. */
+/** Asserts that a deployment delivers its events by itself. */
 export async function assertDelivers(t, ask) {
   const acme = await organization(ask, "acme");
   const { url, first } = await endpoint(t);

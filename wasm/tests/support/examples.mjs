@@ -1,4 +1,4 @@
-// The examples that serve, each in a directory of its own; they can be started again after they were killed.
+// The examples that are servers, each with its own directory; a killed one can be restarted.
 
 import assert from "node:assert/strict";
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ class Example {
     this.ask = asking(() => this.url);
   }
 
-  /** Where it is reached. */
+  /** The base URL. */
   get url() {
     return this.#running.url;
   }
@@ -32,7 +32,7 @@ class Example {
   }
 }
 
-/** The example for Workers, in workerd: a copy without what was stored in the original, beside the package. */
+/** The worker example, in workerd: a copy without stored data, beside the package. */
 export class WorkerExample extends Example {
   constructor(t) {
     super(t);
@@ -48,7 +48,7 @@ export class WorkerExample extends Example {
     return readFileSync(this.file, "utf8");
   }
 
-  /** Replaces a part of the configuration, for what no deployment needs. */
+  /** Replaces a part of the configuration, for a test. */
   configure(part, replacement) {
     const { configuration } = this;
     assert.ok(configuration.includes(part), part);
@@ -60,7 +60,7 @@ export class WorkerExample extends Example {
   }
 }
 
-/** The example for Deno, as its task starts it, with a database of its own. */
+/** The Deno example, with the command of its task and its own database. */
 export class DenoExample extends Example {
   async run() {
     const directory = join(ROOT, "examples/deno");
@@ -71,11 +71,11 @@ export class DenoExample extends Example {
       cwd: directory,
       env: { ...process.env, ...ENVIRONMENT, DATABASE: this.scratch.file("knowledge.db"), PORT: "0" },
     });
-    return { url: await running.told((line) => line), kill: () => running.kill() };
+    return { url: await running.line((line) => line), kill: () => running.kill() };
   }
 }
 
-/** Starts one. */
+/** Starts an example, and returns it. */
 export async function started(example) {
   await example.start();
   return example;

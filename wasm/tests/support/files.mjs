@@ -1,4 +1,4 @@
-// Serves the files of this directory to a browser.
+// A server of the files of the directory `wasm`, for browsers.
 
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -13,7 +13,7 @@ const TYPES = {
   ".wasm": "application/wasm",
 };
 
-/** The address of the files, until the test ends. */
+/** Serves the files until the test ends; returns the base URL. */
 export async function serveFiles(t) {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");

@@ -1,11 +1,11 @@
-// How the stores that are tried are opened: each with nothing in it.
+// Harnesses of the stores under test; each opens empty stores.
 
-/** For stores whose contents go with them. */
+/** Creates a harness of volatile stores. */
 export function volatile(make) {
   return { isDurable: false, open: make, reopen: make };
 }
 
-/** For stores that are opened by a name and closed. */
+/** Creates a harness of durable stores, which are opened by name and closed. */
 export function named(openAt, nameAt) {
   let number = 0;
   let store;

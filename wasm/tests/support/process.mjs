@@ -1,4 +1,4 @@
-// The processes of a test, and the directory that they work in.
+// Processes of a test, and their directory.
 
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -9,37 +9,41 @@ import { createInterface } from "node:readline";
 const MODULES = resolve(import.meta.dirname, "../../node_modules");
 const OWN_NODE = join(MODULES, ".bin/node");
 
-// The programs themselves: what npm links may be a script that starts one, and outlives a signal or is outlived.
+// The programs themselves, because npm may link to a script that starts a second process, which a
+// signal does not reach.
 export const DENO = join(MODULES, "deno/deno");
 export const WORKERD = join(MODULES, "workerd/bin/workerd");
 export const WRANGLER = join(MODULES, "wrangler/bin/wrangler.js");
-/** A newer Node.js than the one that runs this may be: `node:sqlite` and wrangler need it. */
+/** A Node.js that is new enough for `node:sqlite` and wrangler. */
 export const NODE = existsSync(OWN_NODE) ? OWN_NODE : process.execPath;
 export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-/** Long enough for a busy machine: a process that says nothing for so long will not. */
+/** Maximum time until an expected line, sufficient for a busy machine. */
 const ANSWER_MS_MAX = 120_000;
 
-/** A process that has been started. */
+/** A started process. */
 class Running {
   #child;
 
   constructor(program, args, options) {
     this.#child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
-    /** Settles when it has ended: its status, or the signal that ended it. */
+    /** A promise of the exit status, or of the signal that ended the process. */
     this.ended = new Promise((resolve) => {
       this.#child.once("error", (error) => resolve(error.message));
       this.#child.once("close", (code, signal) => resolve(code ?? signal));
     });
   }
 
-  /** What it writes to its standard output. */
+  /** The standard output. */
   get stdout() {
     return this.#child.stdout;
   }
 
-  /** Reads the lines of a stream until one means something: what `read` gives for it. Call it right after the start. */
-  async told(read, { stream = 1 } = {}) {
+  /**
+   * Reads the lines of a stream until `read` returns a value for one, and returns that. Call it
+   * immediately after the start.
+   */
+  async line(read, { stream = 1 } = {}) {
     const lines = createInterface({ input: this.#child.stdio[stream] });
     let timer;
     try {
@@ -50,21 +54,21 @@ class Running {
         });
         const refuse = (why) => reject(new Error(`${this.#child.spawnfile} ${why}`));
         this.ended.then((status) => refuse(`ended with ${status}`));
-        timer = setTimeout(() => refuse("does not say what is waited for"), ANSWER_MS_MAX);
+        timer = setTimeout(() => refuse("did not print the expected line"), ANSWER_MS_MAX);
       });
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Ends it as a crash does: it has nothing to say goodbye to. */
+  /** Kills the process, as a crash would. */
   async kill() {
     this.#child.kill("SIGKILL");
     await this.ended;
   }
 }
 
-/** A directory of a test, and the processes that work in it. They end with the test, and the directory goes after them. */
+/** A directory of a test and its processes, which end with the test before it is deleted. */
 export class Scratch {
   #running = new Set();
   #isOver = false;
@@ -74,12 +78,12 @@ export class Scratch {
     t.after(() => this.#end());
   }
 
-  /** A path in the directory. */
+  /** Returns a path in the directory. */
   file(name) {
     return join(this.path, name);
   }
 
-  /** Makes a directory in the directory. */
+  /** Creates a subdirectory. */
   directory(name) {
     const path = this.file(name);
     mkdirSync(path);
@@ -88,8 +92,8 @@ export class Scratch {
 
   /** Starts a process, with the options of `spawn`. */
   start(program, args, options) {
-    // What a failed test still had in mind would otherwise outlive it.
-    if (this.#isOver) throw new Error(`the test is over: ${program} is not started`);
+    // A failed test may still continue, and its processes would outlive it.
+    if (this.#isOver) throw new Error(`cannot start ${program}: the test is over`);
     const running = new Running(program, args, options);
     this.#running.add(running);
     running.ended.then(() => this.#running.delete(running));

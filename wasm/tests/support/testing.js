@@ -1,4 +1,4 @@
-// What the module of the tests exports, as promises. Copied beside the modules of the package, which it uses.
+// Exports of the testing module, as promises. This file is copied beside the package's modules.
 
 import { StoreBridge } from "./bridge.js";
 import {
@@ -10,7 +10,7 @@ import {
 } from "./knowledge.js";
 import { loaded, run } from "./module.js";
 
-/** A harness as Rust asks it: with stores behind their bridges. */
+/** Wraps the stores of a harness in bridges, for Rust. */
 function bridged({ isDurable, open, reopen, caseBegins = () => {} }) {
   return {
     isDurable,
@@ -25,7 +25,7 @@ async function task(begin) {
   return run(begin);
 }
 
-/** The report of the conformance suite. */
+/** Runs the conformance suite; returns its report. */
 export async function conformance(harness) {
   return JSON.parse(await task(() => runConformance(bridged(harness))));
 }
@@ -35,12 +35,12 @@ export function simulate(harness, seed, cases, isFaulty) {
   return task(() => runSimulate(bridged(harness), seed, cases, isFaulty));
 }
 
-/** Random requests from a seed with their answers, and what they leave behind. */
+/** Runs random requests from a seed; returns requests, responses and final state. */
 export function converse(harness, seed) {
   return task(() => runConverse(bridged(harness), seed));
 }
 
-/** Fills an empty store with what the HTTP suite of the server asks for; the options are in JSON. */
+/** Seeds an empty store for the server's HTTP suite, with options in JSON; returns the fixture. */
 export async function seed(store, options) {
   return JSON.parse(await task(() => runSeed(new StoreBridge(store), options)));
 }

@@ -1,4 +1,4 @@
-// Many concurrent bulk updates of a deployment, with few idempotency keys, through crashes.
+// Concurrent bulk updates of a deployment with few idempotency keys, across crashes.
 
 import assert from "node:assert/strict";
 import { request } from "node:http";
@@ -9,7 +9,7 @@ import { memories, organization } from "./deployed.mjs";
 const KEYS = 100;
 const CALLS_PER_KEY = 10;
 
-/** What calls with one idempotency key came to. */
+/** Outcome of the calls with one idempotency key. */
 class Outcome {
   operations = new Set();
   fresh = 0;
@@ -20,7 +20,7 @@ class Outcome {
   }
 }
 
-/** What has become of the memories: how many wait for review as the list shows it, and as the counter says. */
+/** Returns the updated memories; asserts that the counter agrees with them. */
 async function reviewed({ ask }, { workspace, token }) {
   const { data } = await ask("GET", `/v1/workspaces/${workspace.id}/memories?limit=200`, token);
   const summary = await ask("GET", `/v1/workspaces/${workspace.id}/dashboard-summary`, token);
@@ -44,8 +44,8 @@ async function auditedOperations({ ask }, { token }) {
 }
 
 /**
- * Sends an update; its answer is waited for as long as there is a connection. `fetch` gives up connecting after ten seconds,
- * which many at once need on a busy machine.
+ * Sends an update, and waits for the response as long as the connection exists. `fetch` stops
+ * connecting after ten seconds, too early for many connections on a busy machine.
  */
 function patch(url, token, idempotencyKey, update) {
   const headers = {
@@ -67,9 +67,9 @@ function patch(url, token, idempotencyKey, update) {
 }
 
 /**
- * Makes all calls at once, each key with a memory of its own, and kills the deployment each time that so many keys are
- * acknowledged: a running one, with the methods `kill` and `start`. What was acknowledged has to be there when it has
- * started again, and each key has to have had its effect once in the end.
+ * Makes all calls concurrently, with one memory per key, and kills the deployment at the given
+ * numbers of acknowledged keys. Asserts that acknowledged updates survive each restart, and that in
+ * the end each key was applied once. The deployment must be running and have `kill` and `start`.
  */
 export async function updateAll(deployed, crashesAt = []) {
   const acme = await organization(deployed.ask, "acme");
@@ -77,8 +77,8 @@ export async function updateAll(deployed, crashesAt = []) {
   const outcomes = ids.map(() => new Outcome());
   const acknowledged = () => ids.filter((_, key) => outcomes[key].isAcknowledged);
   let crashes = 0;
-  /** How many updates were there after a crash that nobody had been told of. */
-  let unheard = 0;
+  /** Number of updates that survived a crash without having been acknowledged. */
+  let unacknowledged = 0;
   let unanswered = KEYS * CALLS_PER_KEY;
   let isRestarting = false;
   let restarted;
@@ -87,12 +87,12 @@ export async function updateAll(deployed, crashesAt = []) {
     crashes += 1;
     isRestarting = true;
     const before = acknowledged();
-    assert.ok(before.length < KEYS && unanswered > 0, "others are under way");
+    assert.ok(before.length < KEYS && unanswered > 0, "other calls are under way");
     await deployed.kill();
     await deployed.start();
     const done = await reviewed(deployed, acme);
-    assert.ok(before.every((id) => done.has(id)), "what was acknowledged is there");
-    unheard += done.size - acknowledged().length;
+    assert.ok(before.every((id) => done.has(id)), "acknowledged updates survived");
+    unacknowledged += done.size - acknowledged().length;
     isRestarting = false;
   }
 
@@ -103,14 +103,14 @@ export async function updateAll(deployed, crashesAt = []) {
 
   async function call(key) {
     for (;;) {
-      // It may be killed again while this waits for its turn.
+      // Another crash may begin during this wait.
       while (isRestarting) await restarted;
       const crashesBefore = crashes;
       let answer;
       try {
         answer = await send(key);
       } catch (error) {
-        // Answers are lost in a crash, and not otherwise.
+        // Only a crash may lose a response.
         if (crashes === crashesBefore) throw error;
         outcomes[key].lost += 1;
         continue;
@@ -129,14 +129,14 @@ export async function updateAll(deployed, crashesAt = []) {
   const calls = Array.from({ length: KEYS * CALLS_PER_KEY }, (_, number) => call(Math.floor(number / CALLS_PER_KEY)));
   await Promise.all(calls);
 
-  assert.equal((await reviewed(deployed, acme)).size, KEYS, "every update is there");
+  assert.equal((await reviewed(deployed, acme)).size, KEYS, "every update was applied");
   assert.ok(outcomes.every(({ operations }) => operations.size === 1), "each key has one operation");
   const operations = await auditedOperations(deployed, acme);
   assert.equal(operations.length, KEYS, "each memory was updated once");
   assert.deepEqual(new Set(operations), new Set(outcomes.flatMap(({ operations }) => [...operations])));
-  const told = outcomes.filter(({ fresh }) => fresh === 1);
-  // Whoever was not told that theirs was the first lost that answer in a crash.
-  const untold = outcomes.filter(({ fresh, lost }) => fresh === 0 && lost > 0);
-  assert.equal(told.length + untold.length, KEYS);
-  return { crashes, unheard, outcomes };
+  const acknowledgedFirst = outcomes.filter(({ fresh }) => fresh === 1);
+  // A key without a first response must have lost it in a crash.
+  const lostFirst = outcomes.filter(({ fresh, lost }) => fresh === 0 && lost > 0);
+  assert.equal(acknowledgedFirst.length + lostFirst.length, KEYS);
+  return { crashes, unacknowledged, outcomes };
 }

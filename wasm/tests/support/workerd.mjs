@@ -1,4 +1,5 @@
-// Runs workerd, the runtime of Cloudflare's Workers, with a directory of modules and a Durable Object.
+// Starts workerd, the runtime of Cloudflare Workers, with a directory of modules and a Durable
+// Object.
 
 import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -14,9 +15,9 @@ function moduleEntry(name, path) {
   return `(name = ${quoted(name)}, ${kind} = embed ${quoted(path)})`;
 }
 
-/** The configuration: `main` first, then what it may import by the names of the package. */
+/** Returns the configuration: `main` first, then the modules that it can import. */
 function configuration(scratch, { main, directory, className }) {
-  // Absolute paths are searched for among its own files: relative ones are from the configuration.
+  // Paths must be relative to the configuration; workerd looks up absolute ones in its own files.
   const entry = (name, path) => moduleEntry(name, relative(scratch.path, resolve(path)));
   const names = readdirSync(directory, { recursive: true }).filter(
     (name) => /\.(js|wasm)$/.test(name) && !/^node\.js$|sqlite/.test(name),
@@ -43,26 +44,26 @@ const main :Workerd.Worker = (
 `;
 }
 
-/** Starts workerd with a directory of modules, and gives its address once it listens. */
+/** Starts workerd with a directory of modules; returns its URL once it listens. */
 export function startWorkerd(scratch, options) {
   const file = scratch.file("config.capnp");
   writeFileSync(file, configuration(scratch, options));
   return serve(scratch, file);
 }
 
-/** The port in a line of what workerd tells whoever controls it. */
+/** Returns the port in a line of workerd's control output. */
 export function listening(line) {
   const { event, port } = JSON.parse(line);
   return event === "listen" ? port : undefined;
 }
 
-/** Serves a configuration. */
+/** Starts workerd with a configuration. */
 export async function serve(scratch, file, { options = [], env = {} } = {}) {
   const workerd = scratch.start(WORKERD, ["serve", file, "--control-fd=3", ...options], {
     cwd: dirname(file),
     env: { ...process.env, ...env },
     stdio: ["ignore", "inherit", "inherit", "pipe"],
   });
-  const port = await workerd.told(listening, { stream: 3 });
+  const port = await workerd.line(listening, { stream: 3 });
   return { url: `http://127.0.0.1:${port}`, kill: () => workerd.kill() };
 }
