@@ -1,4 +1,4 @@
-//! The operations that have to be fast: a bulk update, its replay, and the dashboard.
+//! Benchmarks of time-critical operations: a bulk update, its replay, and the dashboard.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
 use tokio::runtime::Runtime;
 
-/// How many memories the workspace has.
+/// Number of memories in the workspace.
 const MEMORIES: usize = 20_000;
-/// How many of them a bulk update names.
+/// Number of memories of a bulk update.
 const BULK_MEMORIES: usize = 1_000;
 
 fn memory(criterion: &mut Criterion) {
     bench_service(criterion, "service on memory", Arc::new(MemoryStore::new()));
 }
 
-/// On the disk of the directory for temporary files: `TMPDIR` chooses another.
+/// Benchmarks the service on fjall, in the directory for temporary files, which `TMPDIR` sets.
 fn fjall(criterion: &mut Criterion) {
-    let directory = tempfile::tempdir().expect("a directory can be made");
+    let directory = tempfile::tempdir().expect("a directory can be created");
     let store = FjallStore::open(directory.path(), FjallOptions::default()).expect("a store opens");
     bench_service(criterion, "service on fjall", Arc::new(store));
 }
 
-/// On the same disk.
+/// Benchmarks the service on sled, in the same directory.
 fn sled(criterion: &mut Criterion) {
-    let directory = tempfile::tempdir().expect("a directory can be made");
+    let directory = tempfile::tempdir().expect("a directory can be created");
     let store = SledStore::open(directory.path(), SledOptions::default()).expect("a store opens");
     bench_service(criterion, "service on sled", Arc::new(store));
 }
@@ -46,7 +46,7 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
                     .service
                     .bulk_update(&tenant.owner, &key, &update)
                     .await;
-                let result = result.expect("it is processed");
+                let result = result.expect("the update is processed");
                 assert!(!result.replayed);
                 assert_eq!(result.summary.succeeded as usize, BULK_MEMORIES);
             },
@@ -55,12 +55,12 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
     });
     let (key, update) = tenant.next_update(BULK_MEMORIES);
     let first = runtime.block_on(tenant.service.bulk_update(&tenant.owner, &key, &update));
-    let first = first.expect("it is processed");
+    let first = first.expect("the update is processed");
     let (key, update, first) = (&key, &update, &first);
     group.bench_function(format!("replay {BULK_MEMORIES}"), |bencher| {
         bencher.to_async(&runtime).iter(|| async move {
             let again = tenant.service.bulk_update(&tenant.owner, key, update).await;
-            let again = again.expect("it is replayed");
+            let again = again.expect("the update is replayed");
             assert!(again.replayed);
             assert_eq!(again.results, first.results);
         });
@@ -72,7 +72,7 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
                 .service
                 .dashboard_summary(&tenant.owner, tenant.workspace)
                 .await;
-            let summary = summary.expect("it is summarised");
+            let summary = summary.expect("the workspace is summarised");
             assert_eq!(summary.value.review_backlog_count as usize, MEMORIES);
         });
     });

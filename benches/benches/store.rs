@@ -1,4 +1,4 @@
-//! The methods of the storage trait, on every store of this project, and on redb for comparison.
+//! Benchmarks of the storage trait, on all stores of this project and on redb for comparison.
 
 use std::sync::Arc;
 
@@ -10,47 +10,47 @@ use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
 use tokio::runtime::Runtime;
 
-/// How many records a store holds.
+/// Number of stored records.
 const STORED_RECORDS: usize = 100_000;
-/// The number it holds if every benchmark runs once, for its assertions.
+/// Number of stored records when every benchmark runs once, as a test.
 const STORED_RECORDS_TESTED: usize = 10_000;
-/// How many of them a bulk operation takes.
+/// Number of records of a bulk operation.
 const BULK_RECORDS: usize = 1_000;
-/// How many of them a scan returns.
+/// Number of records that a scan returns.
 const SCAN_RECORDS: usize = 10_000;
-/// The number of tasks that commit at the same time.
+/// Number of tasks that commit concurrently.
 const TASKS: usize = 64;
-/// The number of commits of each, one after the other.
+/// Number of consecutive commits per task.
 const TASK_COMMITS: usize = 16;
 
 fn memory(criterion: &mut Criterion) {
     bench_store(criterion, "memory", Arc::new(MemoryStore::new()));
 }
 
-/// On the disk of the directory for temporary files: `TMPDIR` chooses another.
+/// Benchmarks fjall in the directory for temporary files, which `TMPDIR` sets.
 fn fjall(criterion: &mut Criterion) {
-    let directory = tempfile::tempdir().expect("a directory can be made");
+    let directory = tempfile::tempdir().expect("a directory can be created");
     let store = FjallStore::open(directory.path(), FjallOptions::default()).expect("a store opens");
     bench_store(criterion, "fjall", Arc::new(store));
 }
 
-/// On the same disk.
+/// Benchmarks sled in the same directory.
 fn sled(criterion: &mut Criterion) {
-    let directory = tempfile::tempdir().expect("a directory can be made");
+    let directory = tempfile::tempdir().expect("a directory can be created");
     let store = SledStore::open(directory.path(), SledOptions::default()).expect("a store opens");
     bench_store(criterion, "sled", Arc::new(store));
 }
 
-/// On the same disk.
+/// Benchmarks redb in the same directory.
 fn redb(criterion: &mut Criterion) {
-    let directory = tempfile::tempdir().expect("a directory can be made");
+    let directory = tempfile::tempdir().expect("a directory can be created");
     let store = RedbStore::open(directory.path(), RedbOptions::default()).expect("a store opens");
     bench_store(criterion, "redb", Arc::new(store));
 }
 
 fn bench_store(criterion: &mut Criterion, name: &str, shared: Arc<dyn Store>) {
     let runtime = Runtime::new().expect("a runtime starts");
-    // As `cargo bench` calls it; `cargo test` does not.
+    // `cargo bench` passes this argument; `cargo test` does not.
     let is_measured = std::env::args().any(|argument| argument == "--bench");
     let stored = match is_measured {
         true => STORED_RECORDS,
@@ -84,7 +84,7 @@ fn bench_store(criterion: &mut Criterion, name: &str, shared: Arc<dyn Store>) {
     group.bench_function(format!("commit 1 by each of {TASKS}"), |bencher| {
         bencher.to_async(&runtime).iter_batched(
             || records.choose(TASKS),
-            |chosen| commit_at_once(&shared, chosen),
+            |chosen| commit_concurrently(&shared, chosen),
             BatchSize::SmallInput,
         );
     });
@@ -100,17 +100,17 @@ fn keys(chosen: &[usize]) -> Vec<Key> {
     chosen.iter().map(|index| record(index).key()).collect()
 }
 
-/// Reads the records.
+/// Reads records.
 async fn get(store: &dyn Store, chosen: Vec<usize>) {
     let found = store.get(&keys(&chosen)).await.expect("the store works");
     assert_eq!(found.len(), chosen.len());
     for (entry, index) in found.iter().zip(chosen) {
         let entry = entry.as_ref().expect("every record is stored");
-        assert_eq!(Record::of(entry).index, index);
+        assert_eq!(Record::decode(entry).index, index);
     }
 }
 
-/// Reads the records, changes each and commits them all, checked at the versions that were read.
+/// Reads records, and commits a change of each, with checks of the versions read.
 async fn change(store: &dyn Store, chosen: Vec<usize>) {
     let keys = keys(&chosen);
     let found = store.get(&keys).await.expect("the store works");
@@ -119,15 +119,15 @@ async fn change(store: &dyn Store, chosen: Vec<usize>) {
         let entry = entry.as_ref().expect("every record is stored");
         commit = commit
             .check(key.clone(), Some(entry.version))
-            .put(key, Record::of(entry).changed().value());
+            .put(key, Record::decode(entry).change().value());
     }
     let commit = commit.build().expect("the records fit into a commit");
     let outcome = store.commit(commit).await.expect("the store works");
     assert!(matches!(outcome, CommitOutcome::Committed(_)));
 }
 
-/// Commits a record in each of many tasks, again and again.
-async fn commit_at_once(store: &Arc<dyn Store>, chosen: Vec<usize>) {
+/// Commits one record repeatedly in each of many concurrent tasks.
+async fn commit_concurrently(store: &Arc<dyn Store>, chosen: Vec<usize>) {
     let tasks = chosen.into_iter().map(|index| {
         let store = Arc::clone(store);
         tokio::spawn(async move {
@@ -145,7 +145,7 @@ async fn commit_at_once(store: &Arc<dyn Store>, chosen: Vec<usize>) {
     }
 }
 
-/// Scans from the first record on.
+/// Scans from the first record.
 async fn scan(store: &dyn Store) {
     let found = store
         .scan(&Records::range(), SCAN_RECORDS, Direction::Forward)
@@ -153,7 +153,7 @@ async fn scan(store: &dyn Store) {
         .expect("the store works");
     assert_eq!(found.len(), SCAN_RECORDS);
     for (index, found) in found.iter().enumerate() {
-        assert_eq!(Record::of(&found.entry).index, index);
+        assert_eq!(Record::decode(&found.entry).index, index);
     }
 }
 

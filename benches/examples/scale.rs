@@ -1,14 +1,14 @@
-//! Figures of a store with many memories.
+//! Measurements of a store with many memories.
 //!
 //! ```text
 //! cargo run --release -p knowledge-benches --example scale -- load fjall:DIR 1000000
 //! cargo run --release -p knowledge-benches --example scale -- open fjall:DIR
 //! ```
 //!
-//! `load` fills a new store (`fjall:`, `sled:` or `redb:`) with the records that the service keeps of that many
-//! memories of 300 bytes: in durable commits, one after the other. `open` measures a store that was filled so. A further
-//! argument of both sets the size of the cache in MiB. Both print Markdown; times are in milliseconds, and the processor
-//! time is that of all threads.
+//! `load` fills a new store (`fjall:`, `sled:` or `redb:`) with the records of that many memories
+//! of 300 bytes, in consecutive durable commits. `open` measures a store filled in this way. The
+//! last argument of both sets the cache size in MiB. Both print Markdown; times are in
+//! milliseconds, and the processor time is that of all threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use knowledge_storage_embedded::{CACHE_BYTES_DEFAULT, Embedded};
 use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
 
-/// Memories in one copy of the template: one commit.
+/// Number of memories per copy of the template.
 const TEMPLATE_MEMORIES: usize = 1_000;
-/// Rounds of a measurement of many entries; their median is printed.
+/// Number of rounds of a measurement of many entries; the median is printed.
 const ROUNDS: usize = 40;
-/// Point reads.
+/// Number of point reads.
 const GETS: usize = 100_000;
-/// Memories of one bulk read or change.
+/// Number of memories of a bulk read or change.
 const BULK_MEMORIES: usize = 1_000;
-/// Entries of a scan.
+/// Number of entries of a scan.
 const SCAN_ENTRIES: usize = 10_000;
-/// The newest memories, among which the reads of a service are mostly.
+/// Number of newest memories, which get most reads of a service.
 const NEWEST_MEMORIES: usize = 10_000;
-/// The pause after which a store is at rest.
+/// Pause after which the store is idle.
 const REST: Duration = Duration::from_secs(10);
 
 const USAGE: &str =
@@ -62,7 +62,7 @@ fn directory(address: &str) -> &Path {
 
 fn open(address: &str, cache_bytes: u64) -> Arc<dyn Embedded> {
     let path = directory(address);
-    // An unclean end is not checked: it would be measured too.
+    // Disable the check after an unclean close: it would be measured too.
     macro_rules! open {
         ($store:ident, $options:ident) => {{
             let options = $options::default().cache_bytes(cache_bytes);
@@ -79,7 +79,11 @@ fn open(address: &str, cache_bytes: u64) -> Arc<dyn Embedded> {
 }
 
 async fn load(address: &str, memories: usize, cache_bytes: u64) {
-    assert_eq!(memories % TEMPLATE_MEMORIES, 0, "memories are in thousands");
+    assert_eq!(
+        memories % TEMPLATE_MEMORIES,
+        0,
+        "MEMORIES must be a multiple of 1,000"
+    );
     let template = Template::new(TEMPLATE_MEMORIES).await;
     let store = open(address, cache_bytes);
     let mut random = fastrand::Rng::with_seed(1);
@@ -135,7 +139,10 @@ async fn measure(address: &str, cache_bytes: u64) {
     let copies = store.stats().entries as usize / template.entries();
     let memories = copies * TEMPLATE_MEMORIES;
     let enough = memories >= SCAN_ENTRIES.max(NEWEST_MEMORIES);
-    assert!(enough, "the store needs 10,000 memories of `load`");
+    assert!(
+        enough,
+        "the store must have at least 10,000 memories from `load`"
+    );
     println!("| {address}, {memories} memories, ms | median | least | processor time |");
     println!("| --- | ---: | ---: | ---: |");
     print_row("open", &mut [opening], opening_cpu);
@@ -147,14 +154,14 @@ async fn measure(address: &str, cache_bytes: u64) {
         memories,
         random: fastrand::Rng::with_seed(2),
     };
-    bench.gets().await;
+    bench.measure_gets().await;
     println!("| RSS after {GETS} gets, MB | {} | | |", memory_mb("VmRSS"));
-    for among in [memories, NEWEST_MEMORIES] {
-        bench.multi_gets(among).await;
+    for newest in [memories, NEWEST_MEMORIES] {
+        bench.measure_bulk_gets(newest).await;
     }
-    bench.scans().await;
-    for among in [memories, NEWEST_MEMORIES] {
-        bench.changes(among).await;
+    bench.measure_scans().await;
+    for newest in [memories, NEWEST_MEMORIES] {
+        bench.measure_changes(newest).await;
     }
     tokio::time::sleep(REST).await;
     println!("| RSS at rest, MB | {} | | |", memory_mb("VmRSS"));
@@ -166,7 +173,7 @@ async fn measure(address: &str, cache_bytes: u64) {
     println!("| on disk, B per memory | {bytes} | | |");
 }
 
-/// The measurements of an open store.
+/// Measurements of an open store.
 struct Bench<'b> {
     store: &'b dyn Store,
     template: &'b Template,
@@ -178,12 +185,12 @@ impl Bench<'_> {
     /// Chooses some of the newest memories, in random order.
     fn choose(&mut self, count: usize, newest: usize) -> Vec<Key> {
         let chosen = self.random.choose_multiple(0..newest, count);
-        let number = |place| self.memories - 1 - place;
-        let key = |place| self.template.memory_key(number(place));
+        let number = |age| self.memories - 1 - age;
+        let key = |age| self.template.memory_key(number(age));
         chosen.into_iter().map(key).collect()
     }
 
-    async fn gets(&mut self) {
+    async fn measure_gets(&mut self) {
         let mut keys = Vec::with_capacity(GETS);
         keys.extend((0..GETS).map(|_| {
             let number = self.random.usize(..self.memories);
@@ -199,7 +206,7 @@ impl Bench<'_> {
         print_row("get of a random memory", &mut times, cpu_time() - cpu);
     }
 
-    async fn multi_gets(&mut self, newest: usize) {
+    async fn measure_bulk_gets(&mut self, newest: usize) {
         let (mut times, mut cpu) = (Vec::new(), Duration::ZERO);
         for _ in 0..ROUNDS {
             let keys = self.choose(BULK_MEMORIES, newest);
@@ -209,11 +216,11 @@ impl Bench<'_> {
             cpu += cpu_time() - began;
             assert!(found.iter().all(Option::is_some), "every memory is stored");
         }
-        let name = format!("get of {BULK_MEMORIES} among {newest}");
+        let name = format!("get of {BULK_MEMORIES} of the newest {newest}");
         print_row(&name, &mut times, cpu);
     }
 
-    async fn scans(&mut self) {
+    async fn measure_scans(&mut self) {
         let (mut times, mut cpu) = (Vec::new(), Duration::ZERO);
         for _ in 0..ROUNDS {
             let first = self.random.usize(..=self.memories - SCAN_ENTRIES);
@@ -233,8 +240,8 @@ impl Bench<'_> {
         print_row(&name, &mut times, cpu);
     }
 
-    /// Reads memories, writes them again and commits, checked at the versions that were read.
-    async fn changes(&mut self, newest: usize) {
+    /// Reads memories and commits them again, with checks of the versions read.
+    async fn measure_changes(&mut self, newest: usize) {
         let (mut times, mut cpu) = (Vec::new(), Duration::ZERO);
         for _ in 0..ROUNDS {
             let keys = self.choose(BULK_MEMORIES, newest);
@@ -247,16 +254,20 @@ impl Bench<'_> {
                     .check(key.clone(), Some(entry.version))
                     .put(key, entry.value);
             }
-            run(self.store, commit.build().expect("it fits into a commit")).await;
+            run(
+                self.store,
+                commit.build().expect("the records fit into a commit"),
+            )
+            .await;
             times.push(start.elapsed());
             cpu += cpu_time() - began;
         }
-        let name = format!("change of {BULK_MEMORIES} among {newest}");
+        let name = format!("change of {BULK_MEMORIES} of the newest {newest}");
         print_row(&name, &mut times, cpu);
     }
 }
 
-/// Prints the times of one measurement; the processor time is that of the whole process, and divided by the rounds.
+/// Prints the times of one measurement, and the processor time of the process per round.
 fn print_row(name: &str, times: &mut [Duration], cpu: Duration) {
     times.sort_unstable();
     let (median, least) = (millis(times[times.len() / 2]), millis(times[0]));
@@ -268,13 +279,13 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The processor time of this process, all threads.
+/// Returns the processor time of all threads of this process.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A size of `/proc/self/status` in MB; 0 if the system has no such file.
+/// Returns a size of `/proc/self/status` in MB; 0 if it is not available.
 fn memory_mb(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(field));
@@ -282,7 +293,7 @@ fn memory_mb(field: &str) -> u64 {
     size.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1_024 / 1_000_000
 }
 
-/// The space that a directory takes, as `du` counts it.
+/// Returns the disk space of a directory, as `du` counts it.
 fn disk_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
 

@@ -1,9 +1,9 @@
-//! The space that memories take, by key family: `cargo run -p knowledge-benches --example space`.
+//! Space of memories by key family: `cargo run -p knowledge-benches --example space`.
 //!
-//! An argument sets the number of memories. Each has a content of 300 bytes and a name at its
-//! source; one in ten is confidential, one in five is for a team. They are ingested in batches and
-//! approved by bulk updates. The table counts what the store is given, before an engine adds to it
-//! or compresses it.
+//! An argument sets the number of memories. Each has a content of 300 bytes and a source key; one
+//! in ten is confidential, one in five has a team as its audience. They are ingested in batches and
+//! approved by bulk updates. The table counts the bytes given to the store, before an engine adds
+//! to them or compresses them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use knowledge_benches::{CONTENT_BYTES, Tenant, add_handbook};
 use knowledge_core::store::{KeyRange, MemoryStore, Store, StoreExt};
 
-/// Number of memories unless an argument sets it.
+/// Default number of memories.
 const MEMORIES: usize = 20_000;
 
-/// The sums over the entries of a family.
+/// Totals of the entries of a key family.
 #[derive(Clone, Copy, Default)]
 struct Space {
     entries: usize,
@@ -50,7 +50,7 @@ async fn by_family(store: &dyn Store) -> BTreeMap<String, Space> {
     families
 }
 
-/// Prints the families that grow with the memories, and the sum of all.
+/// Prints the families that grow with the number of memories, and the total.
 fn print(families: &BTreeMap<String, Space>, memories: usize) {
     let per_memory = |count: usize| count as f64 / memories as f64;
     let row = |name: &str, space: Space| {

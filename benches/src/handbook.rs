@@ -1,4 +1,4 @@
-//! Memories like those of a real workspace: texts of many words, names at their source, some of them restricted.
+//! Memories like those of a real workspace: long texts, source keys, some of them restricted.
 
 use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
 use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
@@ -6,17 +6,17 @@ use knowledge_core::service::{NewMemory, NewSource};
 
 use crate::Tenant;
 
-/// Bytes of the content of a memory.
+/// Size of a memory's content, in bytes.
 pub const CONTENT_BYTES: usize = 300;
-/// The vocabulary of the contents.
+/// Words of the contents.
 const WORDS: &str = "account answer budget change client contract customer decision delivery error \
     export feature handbook incident invoice key launch limit market meeting metric office owner \
     payment plan policy price process project queue refund release report request review role \
     security server support team ticket token update vendor version week";
 
-/// Ingests this many memories in batches and approves them by bulk updates.
+/// Ingests memories in batches and approves them by bulk updates.
 ///
-/// One in ten is confidential, one in five is for a team.
+/// One in ten is confidential, one in five has a team as its audience.
 ///
 /// # Panics
 /// If the store fails.

@@ -1,7 +1,7 @@
-//! What the benchmarks measure with: stored records of a typical size, and the choice among them.
+//! Fixtures of the benchmarks: stored records of a typical size, and tenants with many memories.
 //!
-//! `cargo bench -p knowledge-benches` measures; `cargo test -p knowledge-benches --benches` runs every benchmark once,
-//! for its assertions.
+//! `cargo bench -p knowledge-benches` measures; `cargo test -p knowledge-benches --benches` runs
+//! every benchmark once as a test.
 
 mod handbook;
 mod records;

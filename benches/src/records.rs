@@ -1,26 +1,26 @@
-//! Records in a store.
+//! Simple records in a store.
 
 use bytes::Bytes;
 use knowledge_core::store::{Commit, CommitOutcome, Entry, Key, KeyRange, Store};
 
-/// The size of a stored record's value, in bytes.
+/// Size of a record's value, in bytes.
 const VALUE_BYTES: usize = 300;
-/// How many records one commit of [`Records::fill`] writes.
+/// Number of records per commit in [`Records::fill`].
 const FILL_RECORDS: usize = 1_000;
-/// Every run chooses the same records.
+/// Seed of the selection of records, the same in every run.
 const SEED: u64 = 1;
 
-/// A record: its place and how often it was changed, in a value of 300 bytes under a key of 36.
+/// A record: its index and its number of changes, in a value of 300 bytes under a key of 36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its place among the records.
+    /// Index among the records.
     pub index: usize,
-    /// How often it was changed.
+    /// Number of changes.
     pub changes: u64,
 }
 
 impl Record {
-    /// Where the record is stored: keys are ordered as their records.
+    /// Returns the key of the record. Keys are ordered by index.
     ///
     /// # Panics
     /// Never: the key has a fixed length.
@@ -29,19 +29,19 @@ impl Record {
         Key::new(format!("record/{:029}", self.index)).expect("36 bytes are a key")
     }
 
-    /// The value that is stored.
+    /// Returns the stored value.
     #[must_use]
     pub fn value(&self) -> Bytes {
         let Self { index, changes } = self;
         format!("{:VALUE_BYTES$}", format!("{index} {changes}")).into()
     }
 
-    /// Reads a stored value.
+    /// Decodes a stored value.
     ///
     /// # Panics
-    /// Where the value is not one of [`Record::value`].
+    /// If [`Record::value`] cannot have written the value.
     #[must_use]
-    pub fn of(entry: &Entry) -> Self {
+    pub fn decode(entry: &Entry) -> Self {
         assert_eq!(entry.value.len(), VALUE_BYTES);
         let text = std::str::from_utf8(&entry.value).expect("a record is text");
         let mut numbers = text.split_ascii_whitespace();
@@ -52,9 +52,9 @@ impl Record {
         }
     }
 
-    /// The same record, changed once more.
+    /// Returns the record after one more change.
     #[must_use]
-    pub fn changed(self) -> Self {
+    pub fn change(self) -> Self {
         Self {
             changes: self.changes + 1,
             ..self
@@ -62,7 +62,7 @@ impl Record {
     }
 }
 
-/// The records of one store.
+/// Records of a store.
 #[derive(Debug)]
 pub struct Records {
     count: usize,
@@ -70,7 +70,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Stores this many records, none of them changed yet.
+    /// Stores a number of unchanged records.
     ///
     /// # Panics
     /// If the store fails.
@@ -92,7 +92,7 @@ impl Records {
         }
     }
 
-    /// The range that holds all records.
+    /// Returns the range of all records.
     ///
     /// # Panics
     /// Never: the prefix is a key.
@@ -101,7 +101,7 @@ impl Records {
         KeyRange::prefix(&Key::new("record/").expect("a key"))
     }
 
-    /// Chooses records at random, no record twice, in random order.
+    /// Chooses different records at random, in random order.
     pub fn choose(&mut self, count: usize) -> Vec<usize> {
         let mut chosen = std::collections::HashSet::with_capacity(count);
         let mut order = Vec::with_capacity(count);

@@ -1,5 +1,6 @@
-//! redb behind the same store as the engines of this project: the same group commit, records and checks. For comparison
-//! only: nothing else depends on it.
+//! redb behind the same store as the engines of this project, for comparison only.
+//!
+//! It uses the same group commit, records and checks.
 
 use std::fmt;
 use std::path::Path;
@@ -17,42 +18,42 @@ use redb::{
     Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase as _, TableDefinition,
 };
 
-/// A store that redb keeps.
+/// A store over redb.
 pub type RedbStore = EngineStore<Redb>;
-/// The options of a [`RedbStore`].
+/// Options of a [`RedbStore`].
 pub type RedbOptions = StoreOptions<()>;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// redb's one file, in the directory of the store.
+/// Name of redb's only file, in the directory of the store.
 const FILE: &str = "redb";
-/// The one table, for entries and the ledger.
+/// The only table, for entries and the ledger.
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("entries");
 
 /// redb as the engine of a [`RedbStore`].
 pub struct Redb {
     database: Database,
-    /// The state that readers see.
+    /// State that readers see.
     published: RwLock<Arc<Table>>,
 }
 
-/// The meaning of an error of redb.
+/// Converts an error of redb.
 fn engine_error(error: impl Into<redb::Error>) -> EngineError {
     match error.into() {
         redb::Error::Io(error) => EngineError::Io(error),
         redb::Error::DatabaseAlreadyOpen => EngineError::Locked,
-        error => EngineError::Damaged(format!("redb: {error}")),
+        error => EngineError::Corrupt(format!("redb: {error}")),
     }
 }
 
-/// Opens the table at the last commit.
-fn table(database: &Database) -> Result<Arc<Table>, EngineError> {
+/// Opens the table as of the last commit.
+fn open_table(database: &Database) -> Result<Arc<Table>, EngineError> {
     let transaction = database.begin_read().map_err(engine_error)?;
     let table = transaction.open_table(TABLE).map_err(engine_error)?;
     Ok(Arc::new(table))
 }
 
-/// Commits what `change` does to the table. Durable on return: redb syncs each transaction by itself.
+/// Commits a change of the table. Durable on return: redb syncs each transaction.
 fn write(
     database: &Database,
     change: impl FnOnce(&mut redb::Table<'_, &[u8], &[u8]>) -> Result<(), redb::StorageError>,
@@ -61,7 +62,7 @@ fn write(
     transaction
         .set_durability(Durability::Immediate)
         .map_err(engine_error)?;
-    // Otherwise the whole file is read when it opens after a crash.
+    // Without quick repair, the whole file is read when it opens after a crash.
     transaction.set_quick_repair(true);
     {
         let mut table = transaction.open_table(TABLE).map_err(engine_error)?;
@@ -77,7 +78,7 @@ impl Engine for Redb {
 
     type Settings = ();
     type View = RedbView;
-    type Kept = RedbView;
+    type Snapshot = RedbView;
 
     fn open(path: &Path, options: &EngineOptions<()>) -> Result<Self, EngineError> {
         let cache_bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
@@ -86,7 +87,7 @@ impl Engine for Redb {
             .create(path.join(FILE))
             .map_err(|error: DatabaseError| engine_error(error))?;
         write(&database, |_| Ok(()))?;
-        let published = RwLock::new(table(&database)?);
+        let published = RwLock::new(open_table(&database)?);
         Ok(Self {
             database,
             published,
@@ -108,7 +109,7 @@ impl Engine for Redb {
             .iter()
             .map(|change| (entry_key(&change.key), change.after.as_ref().map(encode)))
             .collect();
-        // Neighbours are on one page.
+        // Sorted keys share pages.
         entries.sort_unstable();
         write(&self.database, |table| {
             for (key, value) in &entries {
@@ -127,7 +128,8 @@ impl Engine for Redb {
     }
 
     fn publish(&self) {
-        let table = table(&self.database).expect("a table that was just written can be opened");
+        let table =
+            open_table(&self.database).expect("a table that was just written can be opened");
         *self
             .published
             .write()
@@ -144,7 +146,7 @@ impl Engine for Redb {
         }
     }
 
-    fn keep(&self, _bytes_max: usize) -> RedbView {
+    fn snapshot(&self, _bytes_max: usize) -> RedbView {
         self.view()
     }
 
@@ -153,7 +155,7 @@ impl Engine for Redb {
     }
 }
 
-/// One state of the store.
+/// State of the store at one point in time.
 pub struct RedbView {
     table: Arc<Table>,
 }
@@ -165,11 +167,11 @@ impl fmt::Debug for RedbView {
 }
 
 type Guard<'s> = redb::AccessGuard<'s, &'static [u8]>;
-/// An entry as redb returns it from a range.
-type Stored<'s> = Result<(Guard<'s>, Guard<'s>), redb::StorageError>;
+/// Item of a range of redb.
+type RangeItem<'s> = Result<(Guard<'s>, Guard<'s>), redb::StorageError>;
 
 impl View for RedbView {
-    fn keys(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
+    fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, EngineError> {
         let mut buffer = Vec::new();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -181,7 +183,7 @@ impl View for RedbView {
         Ok(found)
     }
 
-    fn range(
+    fn scan(
         &self,
         range: &KeyRange,
         limit: usize,
@@ -190,7 +192,7 @@ impl View for RedbView {
         if range.is_empty() {
             return Ok(Vec::new());
         }
-        let entry = |stored: Stored<'_>| {
+        let entry = |stored: RangeItem<'_>| {
             let (key, entry) = stored.map_err(engine_error)?;
             Ok(KeyEntry {
                 key: decode_key(key.value())?,

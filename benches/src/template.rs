@@ -1,5 +1,6 @@
-//! Records of the service for millions of memories: those of a thousand, made by the service, and repeated
-//! under other ids.
+//! Records of the service for millions of memories.
+//!
+//! The service creates the records of a thousand memories, and they are copied under other ids.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use knowledge_core::store::{Key, KeyRange, MemoryStore, Store, StoreExt};
 
 use crate::{Tenant, add_handbook};
 
-/// The families of entries that belong to memories for good. Idempotency records expire after a day.
+/// Key families of memories. Idempotency records are excluded, because they expire after a day.
 const FAMILIES: [&str; 6] = [
     "audit",
     "audit_actor",
@@ -17,38 +18,38 @@ const FAMILIES: [&str; 6] = [
     "source_key",
     "workspace_memory",
 ];
-/// Hexadecimal digits of a digest at the end of a key.
+/// Number of hexadecimal digits of the digest at the end of a key.
 const DIGEST_DIGITS: usize = 64;
 
-/// An id of version 7 in a key or a value.
+/// Position of a version 7 id in a key or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct IdPlace {
+struct IdPosition {
     at: usize,
     is_hyphenated: bool,
-    /// Its time, in milliseconds since the Unix epoch.
+    /// Time of the id, in milliseconds since the Unix epoch.
     millis: u64,
 }
 
-/// Bytes with ids.
+/// Bytes that contain ids.
 #[derive(Clone, Debug)]
-struct Text {
+struct TemplateBytes {
     bytes: Vec<u8>,
-    ids: Vec<IdPlace>,
+    ids: Vec<IdPosition>,
 }
 
-/// The entries of some memories, to be repeated.
+/// Entries of some memories, as a template for copies.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// In the order of their keys.
-    entries: Vec<(Text, Text)>,
-    /// The places of the `memory` entries among them.
+    /// Entries in key order.
+    entries: Vec<(TemplateBytes, TemplateBytes)>,
+    /// Indexes of the `memory` entries.
     memories: Vec<usize>,
-    /// The distance between two copies, in milliseconds.
+    /// Time between two copies, in milliseconds.
     span: u64,
 }
 
 impl Template {
-    /// Makes the entries of this many memories by the service itself, always the same.
+    /// Creates the entries of a number of memories through the service, always the same.
     ///
     /// # Panics
     /// If the service fails.
@@ -59,24 +60,24 @@ impl Template {
         let all = store.scan_all(&KeyRange::all()).await;
         let all = all.expect("the store works");
         let family = |key: &Key| key.to_string().split('/').next().map(str::to_owned);
-        // Everything older than the last source stays as it is: the organisation, its owner, the workspace.
+        // Entries up to the last source are fixed: the organisation, its owner, the workspace.
         let sources = all
             .iter()
             .filter(|found| family(&found.key).as_deref() == Some("source"));
         let ids = sources.flat_map(|found| ids(found.key.as_bytes(), 0));
         let fixed = ids.map(|id| id.millis).max().expect("there is a source");
 
-        let (mut entries, mut places) = (Vec::new(), Vec::new());
+        let (mut entries, mut memories_at) = (Vec::new(), Vec::new());
         for found in all {
             let family = family(&found.key).unwrap_or_default();
-            let key = Text::new(found.key.as_bytes(), fixed + 1);
+            let key = TemplateBytes::new(found.key.as_bytes(), fixed + 1);
             if !FAMILIES.contains(&&*family) || (key.ids.is_empty() && family != "source_key") {
                 continue;
             }
             if family == "memory" {
-                places.push(entries.len());
+                memories_at.push(entries.len());
             }
-            entries.push((key, Text::new(&found.entry.value, fixed + 1)));
+            entries.push((key, TemplateBytes::new(&found.entry.value, fixed + 1)));
         }
         let times = entries
             .iter()
@@ -84,24 +85,25 @@ impl Template {
         let last = times.map(|id| id.millis).max().expect("memories have ids");
         Self {
             entries,
-            memories: places,
+            memories: memories_at,
             span: last - fixed,
         }
     }
 
-    /// The number of memories in one copy.
+    /// Returns the number of memories per copy.
     #[must_use]
     pub fn memories(&self) -> usize {
         self.memories.len()
     }
 
-    /// The number of entries in one copy.
+    /// Returns the number of entries per copy.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns the entries of a copy, newer than all copies of lower numbers. Digests of names are random.
+    /// Returns the entries of a copy, newer than all copies with lower numbers. Source key digests
+    /// are random.
     pub fn copy(
         &self,
         number: u64,
@@ -109,21 +111,21 @@ impl Template {
     ) -> impl Iterator<Item = (Key, Bytes)> {
         let shift = number * self.span;
         self.entries.iter().map(move |(key, value)| {
-            let mut key = key.shifted(shift);
+            let mut key = key.shift_ids(shift);
             if key.starts_with(b"source_key/") {
                 let start = key.len() - DIGEST_DIGITS;
                 key[start..].fill_with(|| b"0123456789abcdef"[random.usize(..16)]);
             }
-            (new_key(key), value.shifted(shift).into())
+            (new_key(key), value.shift_ids(shift).into())
         })
     }
 
-    /// The key of a memory, by its place among those of all copies.
+    /// Returns the key of a memory by its index in all copies.
     #[must_use]
     pub fn memory_key(&self, number: usize) -> Key {
-        let (copy, place) = (number / self.memories.len(), number % self.memories.len());
-        let (key, _) = &self.entries[self.memories[place]];
-        new_key(key.shifted(copy as u64 * self.span))
+        let (copy, index) = (number / self.memories.len(), number % self.memories.len());
+        let (key, _) = &self.entries[self.memories[index]];
+        new_key(key.shift_ids(copy as u64 * self.span))
     }
 }
 
@@ -131,7 +133,7 @@ fn new_key(bytes: Vec<u8>) -> Key {
     Key::new(bytes).expect("a copy is as long as its key")
 }
 
-impl Text {
+impl TemplateBytes {
     fn new(bytes: &[u8], millis_min: u64) -> Self {
         Self {
             bytes: bytes.to_vec(),
@@ -139,8 +141,8 @@ impl Text {
         }
     }
 
-    /// The bytes with all ids later by `shift` milliseconds.
-    fn shifted(&self, shift: u64) -> Vec<u8> {
+    /// Returns the bytes with all ids later by `shift` milliseconds.
+    fn shift_ids(&self, shift: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for id in &self.ids {
             let digits = format!("{:012x}", id.millis + shift);
@@ -153,15 +155,15 @@ impl Text {
     }
 }
 
-/// Finds the ids of version 7 that are at least that new.
-fn ids(bytes: &[u8], millis_min: u64) -> Vec<IdPlace> {
+/// Finds the version 7 ids that are not older than `millis_min`.
+fn ids(bytes: &[u8], millis_min: u64) -> Vec<IdPosition> {
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
     let mut found = Vec::new();
     let mut at = 0;
     for word in bytes.split(|byte| !is_part(byte)) {
         let is_hyphenated = word.len() == 36;
         if let Some(millis) = id_millis(word).filter(|millis| *millis >= millis_min) {
-            found.push(IdPlace {
+            found.push(IdPosition {
                 at,
                 is_hyphenated,
                 millis,
@@ -172,7 +174,7 @@ fn ids(bytes: &[u8], millis_min: u64) -> Vec<IdPlace> {
     found
 }
 
-/// The time of an id, with hyphens or without.
+/// Returns the time of an id, with or without hyphens.
 fn id_millis(word: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(word).ok()?;
     if text.len() != 32 && text.len() != 36 {
@@ -191,20 +193,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_found_in_both_forms() {
+    fn ids_are_found_with_and_without_hyphens() {
         let simple = "memory/018bcfe5680070008000000000000001";
         let hyphenated = r#"{"id":"018bcfe5-6800-7000-8000-000000000001"}"#;
         let digest = format!("source_key/{}", "7".repeat(64));
         let millis = 0x018b_cfe5_6800;
         for (text, at, is_hyphenated) in [(simple, 7, false), (hyphenated, 7, true)] {
-            let id = IdPlace {
+            let id = IdPosition {
                 at,
                 is_hyphenated,
                 millis,
             };
             assert_eq!(ids(text.as_bytes(), millis), [id]);
             assert_eq!(ids(text.as_bytes(), millis + 1), []);
-            let shifted = Text::new(text.as_bytes(), 0).shifted(0x1_0001);
+            let shifted = TemplateBytes::new(text.as_bytes(), 0).shift_ids(0x1_0001);
             assert_eq!(ids(&shifted, 0)[0].millis, millis + 0x1_0001);
             assert_eq!(shifted.len(), text.len());
         }
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn copies_share_no_key_and_ascend() {
+    async fn copies_have_distinct_ascending_keys() {
         let template = Template::new(200).await;
         assert_eq!(template.memories(), 200);
         let mut random = fastrand::Rng::with_seed(1);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_name_the_memories_of_their_copy() {
+    async fn values_refer_to_memories_of_their_copy() {
         let template = Template::new(100).await;
         let mut random = fastrand::Rng::with_seed(1);
         let entries: BTreeMap<Key, Bytes> = template.copy(5, &mut random).collect();

@@ -1,4 +1,4 @@
-//! An organisation with many memories, made through the service's own operations.
+//! An organisation with many memories, created by the operations of the service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,26 +15,29 @@ use knowledge_core::service::{
 };
 use knowledge_core::store::Store;
 
-/// A service with one organisation whose owner does everything.
+/// A service with one organisation, used by its owner.
 pub struct Tenant {
     /// The service.
     pub service: KnowledgeService,
-    /// The owner, vouched for.
+    /// Trusted credential of the owner.
     pub owner: Credential,
-    /// The one workspace.
+    /// The only workspace.
     pub workspace: WorkspaceId,
     memories: Vec<MemoryId>,
     updates: AtomicU64,
 }
 
 impl Tenant {
-    /// Makes the organisation with this many memories.
+    /// Creates the organisation with a number of memories.
     ///
     /// # Panics
     /// If the store fails.
     pub async fn fill(store: Arc<dyn Store>, memories: usize) -> Self {
         let random = std::sync::Mutex::new(fastrand::Rng::with_seed(7));
-        let fill = move |buffer: &mut [u8]| random.lock().expect("no panic holds it").fill(buffer);
+        let fill = move |buffer: &mut [u8]| {
+            let mut random = random.lock().expect("the lock is not poisoned");
+            random.fill(buffer);
+        };
         let ticks = AtomicU64::new(1_700_000_000_000);
         let clock = move || {
             let tick = ticks.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +46,7 @@ impl Tenant {
         let options = Options::new(SealingKey::new([7; 32]));
         let service = KnowledgeService::open(store, Env::new(clock, fill), options)
             .await
-            .expect("it opens");
+            .expect("the service opens");
         let owner = NewMember {
             kind: MemberKind::User,
             handle: "owner".to_owned(),
@@ -52,10 +55,10 @@ impl Tenant {
             teams: Vec::new(),
         };
         let provisioning = service.provisioning();
-        let made = provisioning
+        let created = provisioning
             .create_organization("Acme", "acme", &owner)
             .await;
-        let (org, owner) = made.expect("an organisation is made");
+        let (org, owner) = created.expect("the organisation is created");
         let new = NewWorkspace {
             name: "W".to_owned(),
             slug: "w".to_owned(),
@@ -64,7 +67,7 @@ impl Tenant {
         let workspace = provisioning
             .create_workspace(org.id, &new)
             .await
-            .expect("it is made")
+            .expect("the workspace is created")
             .id;
         let owner = Credential::Trusted {
             org: org.id,
@@ -90,7 +93,7 @@ impl Tenant {
             .service
             .create_source(&self.owner, &source)
             .await
-            .expect("it is made");
+            .expect("the source is created");
         for first in (0..count).step_by(INGEST_MEMORIES_MAX) {
             let memory = |number: usize| NewMemory {
                 title: format!("Memory {number}"),
@@ -108,14 +111,14 @@ impl Tenant {
                 .await;
             self.memories.extend(
                 ingested
-                    .expect("a batch comes in")
+                    .expect("the batch is ingested")
                     .iter()
                     .map(|memory| memory.id),
             );
         }
     }
 
-    /// A key never used before, and an update that changes every one of `count` random memories.
+    /// Returns an unused key, and an update that changes `count` random memories.
     pub fn next_update(&self, count: usize) -> (IdempotencyKey, BulkUpdate) {
         let number = self.updates.fetch_add(1, Ordering::Relaxed);
         let mut random = fastrand::Rng::with_seed(number);

@@ -1,4 +1,4 @@
-//! Every check and every test, one step after the other.
+//! All checks and tests, one step after the other.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -9,8 +9,9 @@ use crate::wasm;
 use crate::wasm_target::WasmTarget;
 use crate::{libraries, openapi};
 
-/// How long each fuzz target runs. Long enough to notice that one is broken; a search for defects takes hours and is
-/// for `cargo fuzz run`.
+/// Time to run each fuzz target, in seconds.
+///
+/// It is enough to notice a broken target; a search for defects takes hours of `cargo fuzz run`.
 const FUZZ_SECONDS: u32 = 20;
 
 struct Step {
@@ -19,7 +20,7 @@ struct Step {
     run: fn() -> Result,
 }
 
-/// In the order in which they run: what fails fast comes first.
+/// Steps in the order in which they run: fast ones first.
 const STEPS: &[Step] = &[
     Step {
         name: "fmt",
@@ -48,12 +49,12 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "openapi",
-        about: "the OpenAPI document, and the demo's answers against it, by schemathesis",
+        about: "the OpenAPI document, and the demo's responses against it, by schemathesis",
         run: openapi::check,
     },
     Step {
         name: "bench",
-        about: "benchmarks, each once, as tests of what they assert",
+        about: "benchmarks, each once, as tests of their assertions",
         run: bench,
     },
     Step {
@@ -68,10 +69,10 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Runs `cargo xtask ci` with these options. A step that fails does not keep the others from running.
+/// Runs `cargo xtask ci` with options. After a failed step the others still run.
 ///
 /// # Errors
-/// An option or a step is unknown.
+/// If an option or a step is unknown.
 pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
     if options == ["--list"] {
         for step in STEPS {
@@ -101,14 +102,14 @@ fn select(options: &[&str]) -> Result<Vec<&'static Step>> {
             STEPS
                 .iter()
                 .find(|step| step.name == *name)
-                .ok_or_else(|| format!("no step {name}; `cargo xtask ci --list` names them").into())
+                .ok_or_else(|| format!("no step {name}; run `cargo xtask ci --list`").into())
         })
         .collect()
 }
 
 struct Outcome {
     step: &'static Step,
-    took: Duration,
+    duration: Duration,
     error: Option<String>,
 }
 
@@ -121,19 +122,24 @@ fn execute(step: &'static Step) -> Outcome {
     }
     Outcome {
         step,
-        took: start.elapsed(),
+        duration: start.elapsed(),
         error,
     }
 }
 
 fn report(outcomes: &[Outcome]) {
     println!("\n== summary");
-    for Outcome { step, took, error } in outcomes {
+    for Outcome {
+        step,
+        duration,
+        error,
+    } in outcomes
+    {
         let verdict = if error.is_none() { "ok" } else { "FAILED" };
-        println!("{:8}{verdict:8}{:6.1} s", step.name, took.as_secs_f64());
+        println!("{:8}{verdict:8}{:6.1} s", step.name, duration.as_secs_f64());
     }
-    let took: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
-    println!("{:16}{:6.1} s", "", took.as_secs_f64());
+    let duration: Duration = outcomes.iter().map(|outcome| outcome.duration).sum();
+    println!("{:16}{:6.1} s", "", duration.as_secs_f64());
     let failed = outcomes
         .iter()
         .filter(|outcome| outcome.error.is_some())
@@ -141,7 +147,7 @@ fn report(outcomes: &[Outcome]) {
     println!("{} passed, {failed} failed", outcomes.len() - failed);
 }
 
-/// A cargo command for the workspace as it was committed, and for a build that happens once.
+/// Returns a cargo command for a single build with the committed lock file.
 fn ci_cargo(subcommand: &str) -> Command {
     let mut cargo = cargo();
     cargo.env("CARGO_INCREMENTAL", "0");
@@ -149,8 +155,8 @@ fn ci_cargo(subcommand: &str) -> Command {
     cargo
 }
 
-/// The same over every package with every feature.
-fn workspace(subcommand: &str) -> Command {
+/// Returns a cargo command for all packages with all features.
+fn workspace_cargo(subcommand: &str) -> Command {
     let mut cargo = ci_cargo(subcommand);
     cargo.args(["--workspace", "--all-features"]);
     cargo
@@ -164,18 +170,18 @@ fn fmt() -> Result {
 }
 
 fn clippy() -> Result {
-    run(workspace("clippy").args(["--all-targets", "--", "-D", "warnings"]))
+    run(workspace_cargo("clippy").args(["--all-targets", "--", "-D", "warnings"]))
 }
 
 fn deny() -> Result {
-    // Not `advisories`: their database is no part of a registry but a repository elsewhere, and this command has to
-    // work where only the registries can be reached. `cargo deny check advisories` does it where both can.
+    // Without `advisories`: their database is in a separate repository, and this command must work
+    // if only the registries are reachable. Run `cargo deny check advisories` where it is.
     let mut check = CARGO_DENY.command()?;
     run(check.args(["--locked", "check", "licenses", "sources", "bans"]))
 }
 
 fn doc() -> Result {
-    run(workspace("doc")
+    run(workspace_cargo("doc")
         .arg("--no-deps")
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
@@ -190,26 +196,26 @@ const POWER_CUT_PROGRAMS: &[(&str, &str)] = &[
 ];
 
 fn test() -> Result {
-    // What the documentation says to type is typed.
-    tools::programs(&[("curl", "curl"), ("openssl", "openssl")])?;
-    tools::programs(POWER_CUT_PROGRAMS)?;
-    run(workspace("test")
+    // Tests run the commands in the documentation.
+    tools::install_programs(&[("curl", "curl"), ("openssl", "openssl")])?;
+    tools::install_programs(POWER_CUT_PROGRAMS)?;
+    run(workspace_cargo("test")
         .arg("--no-fail-fast")
         .envs(libraries::install()?))?;
-    // Every suite that knows of the store no more than its address, over the other embedded engine too.
-    run(workspace("test")
+    // Run the suites that know only the store's address over the other embedded engine too.
+    run(workspace_cargo("test")
         .args(["--no-fail-fast", "--test", "http", "--test", "crash"])
         .env("KNOWLEDGE_TEST_ENGINE", "fjall"))
 }
 
 fn bench() -> Result {
-    // `test`, not `bench`: criterion then runs every benchmark once, and nothing is compiled anew.
-    run(workspace("test").args(["--bench", "*"]))
+    // With `test` instead of `bench`, criterion runs every benchmark once, without recompilation.
+    run(workspace_cargo("test").args(["--bench", "*"]))
 }
 
 fn wasm() -> Result {
-    let target = WasmTarget::find_or_make()?;
-    // Core first and by itself: beside other crates it could lean on features that they turn on.
+    let target = WasmTarget::find_or_build()?;
+    // Check core first and separately: other crates could enable features that it needs.
     for package in ["knowledge-core", "knowledge-wasm"] {
         run(target.cargo("check", &["-Dwarnings"])?.args([
             "--package",
@@ -219,7 +225,7 @@ fn wasm() -> Result {
         ]))?;
     }
     wasm::build()?;
-    wasm::compile_twice()?;
+    wasm::check_reproducible()?;
     wasm::test()
 }
 
@@ -228,8 +234,8 @@ const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
 fn fuzz() -> Result {
     tools::require_nightly()?;
     // libFuzzer is compiled from C++.
-    if crate::process::find("c++").is_none() {
-        tools::debian_packages(&["g++"])?;
+    if crate::process::find_program("c++").is_none() {
+        tools::install_debian_packages(&["g++"])?;
     }
     run(ci_cargo("clippy")
         .args(["--all-targets", "--manifest-path", FUZZ_MANIFEST])
@@ -246,7 +252,7 @@ fn fuzz() -> Result {
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(format!("found by fuzzing: {}", failed.join(", ")).into())
+        Err(format!("failed fuzz targets: {}", failed.join(", ")).into())
     }
 }
 
@@ -254,7 +260,7 @@ fn cargo_fuzz(subcommand: &str) -> Result<Command> {
     let mut command = CARGO_FUZZ.command()?;
     command
         .arg(subcommand)
-        // The cargo in the environment is the one that runs this, of another toolchain.
+        // The cargo in the environment is that of this program, with another toolchain.
         .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
         .env_remove("CARGO");
     Ok(command)

@@ -1,4 +1,4 @@
-//! The libraries of other languages that the tests verify signatures with.
+//! Libraries of other languages with which the tests verify signatures.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,17 +7,17 @@ use crate::process::{Result, run};
 use crate::python::Python;
 use crate::tools;
 
-/// The programs of the tests, and what they need.
+/// Directory of the test programs and their requirements.
 const FILES: &str = "server-warp/tests/libraries";
-/// Where the packages are installed.
+/// Directory of the installed packages.
 const INSTALLED: &str = "target/libraries";
 
-/// Installs the libraries. The environment variables by which the tests find them.
+/// Installs the libraries and returns the environment variables that point the tests to them.
 ///
 /// # Errors
-/// Something cannot be installed.
+/// If a package cannot be installed.
 pub(crate) fn install() -> Result<Vec<(&'static str, String)>> {
-    tools::node()?;
+    tools::install_node()?;
     let packages = std::env::current_dir()?.join(INSTALLED).join("node");
     std::fs::create_dir_all(&packages)?;
     for file in ["package.json", "package-lock.json"] {

@@ -1,5 +1,6 @@
-//! The project's own commands: everything that has to be built, checked or measured by more than one plain `cargo`
-//! call. It depends on the standard library alone, so that a cold start costs seconds.
+//! The project's own commands, which take more than one plain `cargo` call.
+//!
+//! This program depends only on the standard library, so that a cold start takes seconds.
 
 mod ci;
 mod libraries;
@@ -21,11 +22,11 @@ Commands of this project.
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  ci            Run every check and every test, installing the tools they need
-    --only STEP   run this step only (may be given more than once)
-    --list        name the steps and end
+  ci            Run all checks and tests, and install the tools they need
+    --only STEP   Run only this step (repeatable)
+    --list        List the steps and exit
   wasm          Build the WebAssembly package into wasm/pkg and print its sizes
-  help          Print this text
+  help          Print this help
 ";
 
 fn main() -> ExitCode {
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
-    // Every path in this program is relative to the root of the workspace, wherever it is called from.
+    // All paths in this program are relative to the root of the workspace.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(root.canonicalize()?)?;
     match arguments {
@@ -52,7 +53,7 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!(
-            "unknown command or option: {}; `cargo xtask help` lists them",
+            "unknown command or option: {}; run `cargo xtask help`",
             arguments.join(" ")
         )
         .into()),

@@ -1,4 +1,4 @@
-//! The OpenAPI document against the server that it describes: schemathesis asks the demo everything it can think of.
+//! The check of the OpenAPI document against the demo, by schemathesis.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,25 +7,28 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::process::{Result, cargo, run};
 use crate::python::Python;
 
-/// What is asked with, and what the asking needs.
+/// Directory of the configuration and the requirements of schemathesis.
 const FILES: &str = "server-warp/tests/schemathesis";
-/// Where the Python packages are installed, and what a run leaves behind.
+/// Directory of the Python packages, and of the files of a run.
 const PYTHON: &str = "target/schemathesis";
-/// In what phases it asks, and for how many seconds. The phase that follows links comes first: what the others do to
-/// members and their roles may leave the session with little that it may do. The seed is fixed.
+/// Phases of a run with their time limits in seconds.
+///
+/// The phase that follows links runs first: the other phases may change members and roles so that
+/// the session has few permissions left. The seed is fixed.
 const PHASES: [(&str, &str); 2] = [("stateful", "50"), ("examples,coverage,fuzzing", "110")];
 const SEED: &str = "20260101";
-/// How many requests each operation gets in each phase.
+/// Number of requests per operation and phase.
 const EXAMPLES_MAX: &str = "25";
-/// Copies what is at an address into a file.
+/// Python program that downloads a URL to a file.
 const DOWNLOAD: &str = "import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])";
-/// Enough to relabel, to list and to delete.
+/// Number of memories, enough to relabel, list and delete.
 const MEMORIES: &str = "200";
 
-/// Starts the demo, lets schemathesis ask it, and ends it.
+/// Starts the demo, runs schemathesis against it, and stops it.
 ///
 /// # Errors
-/// Something cannot be installed or started; the document is not OpenAPI 3.1; an answer is not what it says.
+/// If a tool cannot be installed or started, the document is not OpenAPI 3.1, or a response does
+/// not match it.
 pub(crate) fn check() -> Result {
     let python = Python::install(Path::new(PYTHON), &format!("{FILES}/requirements.txt"))?;
     run(cargo().args(["build", "--locked", "--package", "knowledge-server"]))?;
@@ -43,34 +46,34 @@ pub(crate) fn check() -> Result {
     validator.args(["--schema", "3.1"]).arg(&document);
     run(&mut validator)?;
     for (phases, seconds_max) in PHASES {
-        let mut asking = python.command("schemathesis.cli");
-        asking
+        let mut command = python.command("schemathesis.cli");
+        command
             .current_dir(&directory)
-            .env("KNOWLEDGE_DEMO", &demo.printed)
+            .env("KNOWLEDGE_DEMO", &demo.output_file)
             .env("KNOWLEDGE_TOKEN", &demo.token)
             .env("KNOWLEDGE_SESSION", &demo.session)
-            .env("PYTHONPATH", python.path(&files)?)
+            .env("PYTHONPATH", python.search_path(&files)?)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .arg("--config-file")
             .arg(files.join("schemathesis.toml"))
             .args(["run", &address, "--phases", phases])
             .args(["--seed", SEED, "--max-time", seconds_max])
             .args(["--max-examples", EXAMPLES_MAX, "--continue-on-failure"]);
-        run(&mut asking)?;
+        run(&mut command)?;
     }
     Ok(())
 }
 
-/// A running `knowledge demo`. It is ended when dropped.
+/// A running `knowledge demo`, stopped on drop.
 struct Demo {
     process: Child,
-    /// Kept open: a process whose output nobody holds is told so by a signal.
+    /// Kept open: the process would receive a signal when it writes to a closed pipe.
     _output: BufReader<ChildStdout>,
     url: String,
     token: String,
     session: String,
-    /// The file with the line that it printed.
-    printed: PathBuf,
+    /// File with the line that the demo printed.
+    output_file: PathBuf,
 }
 
 impl Demo {
@@ -78,20 +81,25 @@ impl Demo {
         let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
         let mut process = Command::new(Path::new(&target).join("debug/knowledge"))
             .args(["demo", "--listen", "127.0.0.1:0", "--output", "json"])
-            // It registers webhooks for whatever hosts it can think of.
+            // Requests register webhooks for arbitrary hosts.
             .args(["--no-deliveries", "--memories", MEMORIES, "--data-dir"])
             .arg(directory.join("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cannot start the demo: {error}"))?;
-        let mut output = BufReader::new(process.stdout.take().ok_or("the demo has no output")?);
+        let mut output = BufReader::new(
+            process
+                .stdout
+                .take()
+                .ok_or("the demo has no standard output")?,
+        );
         let mut line = String::new();
         output.read_line(&mut line)?;
         let field = |name: &str| {
             let found = line.split_once(&format!("\"{name}\":\""));
             let value = found.and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
-            value.ok_or_else(|| format!("the demo does not print its {name}"))
+            value.ok_or_else(|| format!("the demo did not print its {name}"))
         };
         let fields = field("base_url")
             .and_then(|url| Ok((url, field("bearer_token")?, field("session_token")?)));
@@ -103,15 +111,15 @@ impl Demo {
                 return Err(error.into());
             }
         };
-        let printed = directory.join("demo.json");
-        std::fs::write(&printed, &line)?;
+        let output_file = directory.join("demo.json");
+        std::fs::write(&output_file, &line)?;
         Ok(Self {
             process,
             _output: output,
             url,
             token,
             session,
-            printed,
+            output_file,
         })
     }
 }

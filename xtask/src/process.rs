@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -6,46 +6,46 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A result whose error is a message for the person who called.
+/// A result whose error is a message for the user.
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// The cargo that runs this program, with the same toolchain.
+/// Returns a command of the cargo that runs this program, with the same toolchain.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Shows the command, then runs it with its output passed through.
+/// Prints a command and runs it, with its output passed through.
 ///
 /// # Errors
-/// Names the command where it cannot be started or does not succeed.
+/// If the command cannot be started or fails; the message contains it.
 pub(crate) fn run(command: &mut Command) -> Result {
-    println!("$ {}", shown(command));
+    println!("$ {}", format_command(command));
     let status = command
         .status()
-        .map_err(|error| format!("cannot start {}: {error}", shown(command)))?;
+        .map_err(|error| format!("cannot start {}: {error}", format_command(command)))?;
     if status.success() {
         Ok(())
     } else {
-        Err(format!("{} ended with {status}", shown(command)).into())
+        Err(format!("{} failed with {status}", format_command(command)).into())
     }
 }
 
-/// Runs the command and gives what it wrote to its standard output, without the white space around it.
+/// Runs a command and returns its trimmed standard output.
 ///
 /// # Errors
-/// As [`run`]; also where the output is not UTF-8.
+/// Errors of [`run`]; also if the output is not UTF-8.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| format!("cannot start {}: {error}", shown(command)))?;
+        .map_err(|error| format!("cannot start {}: {error}", format_command(command)))?;
     if !output.status.success() {
-        return Err(format!("{} ended with {}", shown(command), output.status).into());
+        return Err(format!("{} failed with {}", format_command(command), output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Whether the command can be started and succeeds; what it writes is not shown.
+/// Runs a command silently and returns true if it succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -55,33 +55,33 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Where `program` stands on the search path, if it does.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+/// Returns the path of a program on the search path.
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join(program))
         .find(|candidate| candidate.is_file())
 }
 
-/// The command as a person would type it.
-fn shown(command: &Command) -> String {
+/// Formats a command as a user would type it.
+fn format_command(command: &Command) -> String {
     let mut text = String::new();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
-            let _ = write!(text, "{}={} ", name.display(), quoted(value));
+            let _ = write!(text, "{}={} ", name.display(), quote(value));
         }
     }
-    // A person types `cargo`, not the path of the toolchain's own.
+    // Users type `cargo`, not the path in the toolchain.
     let program = Path::new(command.get_program());
-    text.push_str(&quoted(program.file_name().unwrap_or(program.as_os_str())));
+    text.push_str(&quote(program.file_name().unwrap_or(program.as_os_str())));
     for argument in command.get_args() {
         text.push(' ');
-        text.push_str(&quoted(argument));
+        text.push_str(&quote(argument));
     }
     text
 }
 
-fn quoted(text: &OsStr) -> String {
+fn quote(text: &OsStr) -> String {
     let text = text.to_string_lossy().replace('\u{1f}', " ");
     if text.is_empty() || text.contains([' ', '*', '"', '$', '\\']) {
         format!("'{text}'")

@@ -1,4 +1,4 @@
-//! Python with packages of its own, under the build directory.
+//! Python with separate packages, in the build directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,20 +6,20 @@ use std::process::Command;
 use crate::process::{Result, run, succeeds};
 use crate::tools;
 
-/// A Python that has the packages.
+/// A Python interpreter with the required packages.
 pub(crate) struct Python {
     program: PathBuf,
-    /// Where they are, if they are not in an environment of their own.
+    /// Directory of the packages, unless the interpreter has its own environment.
     packages: Option<PathBuf>,
 }
 
 impl Python {
-    /// A Python with what the file of requirements names, under this directory.
+    /// Installs the packages of a requirements file in a directory.
     ///
     /// # Errors
-    /// Something cannot be installed.
+    /// If Python or a package cannot be installed.
     pub(crate) fn install(root: &Path, requirements: &str) -> Result<Self> {
-        tools::programs(&[("python3", "python3")])?;
+        tools::install_programs(&[("python3", "python3")])?;
         let root = std::env::current_dir()?.join(root);
         let program = root.join("environment/bin/python");
         let has_environment = succeeds(Command::new(&program).args(["-m", "pip", "--version"]))
@@ -47,10 +47,10 @@ impl Python {
                 packages: None,
             });
         }
-        // Some systems have Python and pip without the module that makes environments.
+        // Some systems have Python and pip without the `venv` module.
         let (program, packages) = (PathBuf::from("python3"), root.join("packages"));
         if !succeeds(Command::new(&program).args(["-m", "pip", "--version"])) {
-            tools::debian_packages(&["python3-pip"])?;
+            tools::install_debian_packages(&["python3-pip"])?;
         }
         run(pip(&program)
             .arg("--upgrade")
@@ -62,17 +62,17 @@ impl Python {
         })
     }
 
-    /// The interpreter.
+    /// Returns the interpreter.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Where the packages are, if the interpreter has to be told.
+    /// Returns the directory of the packages, if it must be on `PYTHONPATH`.
     pub(crate) fn packages(&self) -> Option<&Path> {
         self.packages.as_deref()
     }
 
-    /// A command that runs a module.
+    /// Returns a command that runs a module.
     pub(crate) fn command(&self, module: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-m", module]);
@@ -82,8 +82,8 @@ impl Python {
         command
     }
 
-    /// Where modules are looked for: the packages, and `also`.
-    pub(crate) fn path(&self, also: &Path) -> Result<std::ffi::OsString> {
+    /// Returns the search path of modules: the packages, and `also`.
+    pub(crate) fn search_path(&self, also: &Path) -> Result<std::ffi::OsString> {
         let paths = self.packages.iter().map(PathBuf::as_path).chain([also]);
         Ok(std::env::join_paths(paths)?)
     }

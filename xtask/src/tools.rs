@@ -1,37 +1,37 @@
-//! The tools that the checks need, installed where they are missing.
+//! Tools of the checks, installed on demand.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{Result, cargo, find, read, run, succeeds};
+use crate::process::{Result, cargo, find_program, read, run, succeeds};
 
 /// A cargo subcommand from the Rust registry.
 pub(crate) struct CargoTool {
-    /// The package, `cargo-` and the subcommand.
+    /// Name of the package, `cargo-` and the subcommand.
     package: &'static str,
-    /// The version that every machine uses, so that all of them see the same findings.
+    /// Pinned version, so that all machines report the same findings.
     version: &'static str,
 }
 
-/// Checks licences, sources and duplicates among the dependencies.
+/// Checker of the licences, sources and duplicates of the dependencies.
 pub(crate) const CARGO_DENY: CargoTool = CargoTool {
     package: "cargo-deny",
     version: "0.20.2",
 };
 
-/// Builds and runs fuzz targets.
+/// Runner of fuzz targets.
 pub(crate) const CARGO_FUZZ: CargoTool = CargoTool {
     package: "cargo-fuzz",
     version: "0.13.2",
 };
 
-/// The toolchain that fuzzing needs.
+/// Toolchain for fuzzing.
 pub(crate) const NIGHTLY: &str = "nightly";
 
-/// Where tools are installed: inside the build directory, so that a developer's own ones stay as they are.
+/// Directory of installed tools, separate from a developer's own.
 const TOOLS: &str = "target/tools";
 
-/// Quick to compile rather than quick to run: each of these tools runs for seconds.
+/// Profile settings that favour compile time, because the tools run only for seconds.
 const INSTALL_PROFILE: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
@@ -40,11 +40,11 @@ const INSTALL_PROFILE: [(&str, &str); 4] = [
 ];
 
 impl CargoTool {
-    /// A command of the tool, to which its own arguments are added. Takes the one on the search path where it has the
-    /// right version and installs it otherwise.
+    /// Returns a command of the tool. It uses the program on the search path if its version
+    /// matches, and otherwise installs one.
     ///
     /// # Errors
-    /// The tool cannot be built.
+    /// If the tool cannot be built.
     pub(crate) fn command(&self) -> Result<Command> {
         let own = std::env::current_dir()?.join(TOOLS).join("bin");
         let own = own.join(self.package);
@@ -61,7 +61,7 @@ impl CargoTool {
         Ok(command)
     }
 
-    /// What cargo passes to such a program before all other arguments.
+    /// Returns the subcommand, which cargo passes as the first argument.
     fn subcommand(&self) -> &str {
         self.package.trim_start_matches("cargo-")
     }
@@ -84,11 +84,11 @@ impl CargoTool {
     }
 }
 
-/// Makes sure that these Debian packages are installed.
+/// Installs Debian packages that are missing.
 ///
 /// # Errors
-/// Says what to install by hand where this is not Debian, or where the user may not install.
-pub(crate) fn debian_packages(packages: &[&str]) -> Result {
+/// If this is not Debian or the user may not install; the message contains the command to run.
+pub(crate) fn install_debian_packages(packages: &[&str]) -> Result {
     let missing: Vec<&str> = packages
         .iter()
         .copied()
@@ -98,14 +98,14 @@ pub(crate) fn debian_packages(packages: &[&str]) -> Result {
         return Ok(());
     }
     let by_hand = format!("apt-get install {}", missing.join(" "));
-    if find("apt-get").is_none() {
-        return Err(
-            format!("this machine has no apt-get; install what Debian gets by: {by_hand}").into(),
-        );
+    if find_program("apt-get").is_none() {
+        return Err(format!("apt-get not found; install the equivalent of: {by_hand}").into());
     }
     let is_root = read(Command::new("id").arg("-u"))? == "0";
-    if !is_root && find("sudo").is_none() {
-        return Err(format!("neither root nor sudo; let an administrator run: {by_hand}").into());
+    if !is_root && find_program("sudo").is_none() {
+        return Err(
+            format!("not root and sudo not found; as an administrator run: {by_hand}").into(),
+        );
     }
     let apt_get = || {
         let mut command = Command::new(if is_root { "env" } else { "sudo" });
@@ -125,45 +125,45 @@ fn is_installed(package: &str) -> bool {
         .is_ok_and(|output| output.stdout == b"installed")
 }
 
-/// Makes sure that these programs are there, each named with the Debian package that has it.
+/// Installs programs that are missing, given with their Debian packages.
 ///
 /// # Errors
-/// As [`debian_packages`].
-pub(crate) fn programs(programs: &[(&str, &str)]) -> Result {
-    // Who has them from elsewhere keeps them: other distributions of Node conflict with Debian's npm.
+/// Errors of [`install_debian_packages`].
+pub(crate) fn install_programs(programs: &[(&str, &str)]) -> Result {
+    // Keep programs from other sources: other distributions of Node conflict with Debian's npm.
     let missing: Vec<&str> = programs
         .iter()
-        .filter(|(program, _)| find(program).is_none())
+        .filter(|(program, _)| find_program(program).is_none())
         .map(|(_, package)| *package)
         .collect();
-    debian_packages(&missing)
+    install_debian_packages(&missing)
 }
 
-/// Makes sure that Node.js and npm are there, of whatever version.
+/// Installs Node.js and npm if they are missing, in any version.
 ///
 /// # Errors
-/// As [`debian_packages`].
-pub(crate) fn node() -> Result {
-    programs(&[("node", "nodejs"), ("npm", "npm")])
+/// Errors of [`install_debian_packages`].
+pub(crate) fn install_node() -> Result {
+    install_programs(&[("node", "nodejs"), ("npm", "npm")])
 }
 
-/// The oldest Node.js that the package's tests and tools run in, as (major, minor): Debian's may be older.
+/// Oldest Node.js for the package's tests and tools, as (major, minor). Debian's may be older.
 const NODE_VERSION_MIN: (u32, u32) = (20, 11);
 
-/// A Node.js that is new enough.
+/// A sufficiently new Node.js.
 pub(crate) struct Node {
-    /// A directory that is searched for programs before all others.
+    /// Directory that is searched for programs first.
     directory: Option<PathBuf>,
 }
 
 impl Node {
-    /// Takes the Node.js of the search path where it is new enough, else the one among these npm packages.
+    /// Finds a sufficiently new Node.js, on the search path or among npm packages.
     ///
     /// # Errors
-    /// Neither is there.
+    /// If neither has one.
     pub(crate) fn find(packages: &Path) -> Result<Self> {
         let on_path = read(Command::new("node").arg("--version"))?;
-        if version(&on_path) >= Some(NODE_VERSION_MIN) {
+        if parse_version(&on_path) >= Some(NODE_VERSION_MIN) {
             return Ok(Self { directory: None });
         }
         let directory = packages.join(".bin");
@@ -172,10 +172,10 @@ impl Node {
             return Ok(Self { directory });
         }
         let (major, minor) = NODE_VERSION_MIN;
-        Err(format!("Node.js {major}.{minor} or newer is needed; node is {on_path}, and npm has none for this system").into())
+        Err(format!("Node.js {major}.{minor} or newer is required; node is {on_path}, and npm has none for this system").into())
     }
 
-    /// A command whose `node` is this one: of Node.js itself, or of a program that is written for it.
+    /// Returns a command for Node.js itself, or for a program that runs in it.
     pub(crate) fn command(&self, program: &str) -> Result<Command> {
         let Some(directory) = &self.directory else {
             return Ok(Command::new(program));
@@ -189,23 +189,26 @@ impl Node {
     }
 }
 
-/// The major and the minor version in what Node.js prints, `v20.11.1`.
-fn version(printed: &str) -> Option<(u32, u32)> {
+/// Parses the major and the minor version from the output of Node.js, for example `v20.11.1`.
+fn parse_version(printed: &str) -> Option<(u32, u32)> {
     let mut numbers = printed.strip_prefix('v')?.split('.');
     let mut number = || numbers.next()?.parse().ok();
     Some((number()?, number()?))
 }
 
-/// Makes sure that rustup has a nightly toolchain.
+/// Checks that rustup has a nightly toolchain.
 ///
 /// # Errors
-/// Says how to get one where there is none.
+/// If there is none; the message contains the command to install it.
 pub(crate) fn require_nightly() -> Result {
-    // Through the search path: it is rustup's `cargo` that understands `+nightly`, not the toolchain's.
+    // Use the search path: rustup's `cargo` understands `+nightly`, the toolchain's does not.
     if succeeds(Command::new("cargo").args([&format!("+{NIGHTLY}"), "--version"])) {
         Ok(())
     } else {
-        Err(format!("fuzzing needs a nightly compiler: rustup toolchain install {NIGHTLY}").into())
+        Err(
+            format!("fuzzing needs a nightly compiler; run: rustup toolchain install {NIGHTLY}")
+                .into(),
+        )
     }
 }
 
@@ -215,10 +218,10 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_their_numbers() {
-        assert_eq!(version("v20.11.1"), Some((20, 11)));
-        assert!(version("v100.0.0") > Some(NODE_VERSION_MIN));
-        assert!(version("v18.20.4") < Some(NODE_VERSION_MIN));
-        assert!(version("v20.9.0") < Some(NODE_VERSION_MIN));
-        assert_eq!(version("node"), None);
+        assert_eq!(parse_version("v20.11.1"), Some((20, 11)));
+        assert!(parse_version("v100.0.0") > Some(NODE_VERSION_MIN));
+        assert!(parse_version("v18.20.4") < Some(NODE_VERSION_MIN));
+        assert!(parse_version("v20.9.0") < Some(NODE_VERSION_MIN));
+        assert_eq!(parse_version("node"), None);
     }
 }

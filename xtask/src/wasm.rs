@@ -5,50 +5,51 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::{Result, cargo, find, read, run};
+use crate::process::{Result, cargo, find_program, read, run};
 use crate::tools::{self, Node};
 use crate::wasm_target::WasmTarget;
 
 const PACKAGE: &str = "knowledge-wasm";
-/// Small rather than fast, see the workspace's `Cargo.toml`.
+/// Profile optimised for size, see the workspace's `Cargo.toml`.
 pub(crate) const PROFILE: &str = "wasm";
-/// Where the package is made.
+/// Directory of the package.
 const PKG: &str = "wasm/pkg";
-/// The package's files are named after this.
+/// Base name of the package's files.
 const NAME: &str = "knowledge";
 
-/// The module, by its name in the package.
+/// Name of the module in the package.
 const MODULE: &str = "knowledge_bg.wasm";
-/// The modules and types that are written by hand, as they stand in the package.
+/// Directory of the modules and types that are written by hand.
 const SOURCES: &str = "wasm/js";
-/// What is in the package beside the code.
+/// Documents in the package.
 const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE", "LICENSE")];
 
-/// The npm packages that the build and the tests need.
+/// Directory of the npm packages for the build and the tests.
 const NODE_MODULES: &str = "wasm/node_modules";
 
-/// Where the sources are copied to, to be compiled once more.
-const ELSEWHERE: &str = "target/elsewhere";
-/// What in the workspace is made of the sources, or installed for them.
-const NO_SOURCES: [&str; 5] = [".git", "node_modules", "pkg", "pkg-testing", "target"];
+/// Directory of a copy of the sources, for a second build.
+const REBUILD_DIRECTORY: &str = "target/elsewhere";
+/// Names in the workspace that are no sources.
+const EXCLUDED: [&str; 5] = [".git", "node_modules", "pkg", "pkg-testing", "target"];
 
-/// How long a file of tests may take: a guard against one that hangs, not a measure.
+/// Time limit of a test file in milliseconds, against hangs.
 const TEST_MS_MAX: u32 = 900_000;
 
-/// Values are copied by one instruction instead of word by word: what waits for a store is mostly moved about, and the
-/// module is a twelfth smaller for it.
-const COPY_AT_ONCE: &str = "-Cllvm-args=-max-store-memcpy=1";
+/// Flag to copy values by one instruction instead of word by word.
+///
+/// Futures are moved often, and the module is a twelfth smaller with it.
+const BULK_COPY: &str = "-Cllvm-args=-max-store-memcpy=1";
 
-/// The package that is published.
+/// The published package.
 const PUBLISHED: Package = Package {
     directory: PKG,
     profile: PROFILE,
-    flags: &[COPY_AT_ONCE],
+    flags: &[BULK_COPY],
     features: &[],
     sources: &[SOURCES],
 };
 
-/// The package of the tests: the same, with what tries it.
+/// The package for tests: the published one with test support.
 const TESTING: Package = Package {
     directory: "wasm/pkg-testing",
     profile: "wasm-testing",
@@ -65,10 +66,10 @@ struct Package {
     sources: &'static [&'static str],
 }
 
-/// Compiles the crate `wasm`, makes the npm package of it and of the modules around it, and prints its sizes.
+/// Compiles the crate `wasm`, builds the npm package around it, and prints its sizes.
 ///
 /// # Errors
-/// A tool is missing and cannot be installed, or a step fails; the module is larger than it may be.
+/// If a tool cannot be installed, a step fails, or the module exceeds its maximum size.
 pub(crate) fn build() -> Result {
     let node = assemble(&PUBLISHED)?;
     let pkg = Path::new(PKG);
@@ -76,13 +77,13 @@ pub(crate) fn build() -> Result {
         fs::copy(from, pkg.join(to))?;
     }
     set_version(&pkg.join("package.json"))?;
-    shrink(&node, &pkg.join(MODULE))?;
+    optimize(&node, &pkg.join(MODULE))?;
     run(node
         .command("node")?
         .args(["wasm/tools/sizes.mjs", PKG, MODULE]))
 }
 
-/// Makes a package as it is before it is optimised; the Node.js that it can be gone on with.
+/// Assembles an unoptimised package, and returns the Node.js for the next steps.
 fn assemble(package: &Package) -> Result<Node> {
     let module = compile(package)?;
     let directory = Path::new(package.directory);
@@ -90,19 +91,19 @@ fn assemble(package: &Package) -> Result<Node> {
         fs::remove_dir_all(directory)?;
     }
     for sources in package.sources {
-        copy(Path::new(sources), directory, &[])?;
+        copy_directory(Path::new(sources), directory, &[])?;
     }
     run(glue().arg(&module).args([package.directory, NAME]))?;
-    tools::node()?;
-    npm_install()?;
+    tools::install_node()?;
+    install_npm_packages()?;
     let node = Node::find(Path::new(NODE_MODULES))?;
     describe_operations(&node, package.directory)?;
     Ok(node)
 }
 
-/// Compiles a package's module; where it is.
+/// Compiles a package's module and returns its path.
 fn compile(package: &Package) -> Result<PathBuf> {
-    let target = WasmTarget::find_or_make()?;
+    let target = WasmTarget::find_or_build()?;
     run(target
         .cargo("build", package.flags)?
         .args(["--package", PACKAGE, "--profile", package.profile])
@@ -110,30 +111,34 @@ fn compile(package: &Package) -> Result<PathBuf> {
     Ok(WasmTarget::output(package.profile).join("knowledge_wasm.wasm"))
 }
 
-/// Compiles the published module twice, the second time in another directory, with a standard library that is compiled there
-/// too: the same sources give the same bytes.
+/// Checks that the module is reproducible.
+///
+/// It is compiled a second time in another directory, with a standard library that is compiled
+/// there too.
 ///
 /// # Errors
-/// The two differ.
-pub(crate) fn compile_twice() -> Result {
+/// If the two modules differ.
+pub(crate) fn check_reproducible() -> Result {
     let first = fs::read(compile(&PUBLISHED)?)?;
-    let elsewhere = Path::new(ELSEWHERE);
-    if elsewhere.exists() {
-        fs::remove_dir_all(elsewhere)?;
+    let rebuild = Path::new(REBUILD_DIRECTORY);
+    if rebuild.exists() {
+        fs::remove_dir_all(rebuild)?;
     }
-    copy(Path::new("."), elsewhere, &NO_SOURCES)?;
+    copy_directory(Path::new("."), rebuild, &EXCLUDED)?;
     let here = std::env::current_dir()?;
-    std::env::set_current_dir(elsewhere)?;
+    std::env::set_current_dir(rebuild)?;
     let second = compile(&PUBLISHED).and_then(|module| Ok(fs::read(module)?));
     std::env::set_current_dir(here)?;
     if first != second? {
-        return Err(format!("the module is another one when it is compiled in {ELSEWHERE}").into());
+        return Err(
+            format!("the module differs when it is compiled in {REBUILD_DIRECTORY}").into(),
+        );
     }
-    fs::remove_dir_all(elsewhere)?;
+    fs::remove_dir_all(rebuild)?;
     Ok(())
 }
 
-/// The program that needs other crates.
+/// Returns a command of the program that needs other crates.
 fn glue() -> Command {
     let mut glue = cargo();
     glue.args([
@@ -147,7 +152,7 @@ fn glue() -> Command {
     glue
 }
 
-/// Writes the table of the operations and their types, from the description of the interface.
+/// Writes the table of operations and their types from the OpenAPI document.
 fn describe_operations(node: &Node, directory: &str) -> Result {
     let document = read(glue().arg("openapi"))?;
     let mut node = node
@@ -160,21 +165,21 @@ fn describe_operations(node: &Node, directory: &str) -> Result {
     drop(stdin);
     match node.wait()?.success() {
         true => Ok(()),
-        false => Err("the operations could not be described".into()),
+        false => Err("failed to describe the operations".into()),
     }
 }
 
-/// Copies a directory but for what has one of these names in it.
-fn copy(from: &Path, to: &Path, but: &[&str]) -> Result {
+/// Copies a directory except for the excluded names.
+fn copy_directory(from: &Path, to: &Path, excluded: &[&str]) -> Result {
     fs::create_dir_all(to)?;
     for file in fs::read_dir(from)? {
         let file = file?;
-        if but.iter().any(|name| file.file_name() == *name) {
+        if excluded.iter().any(|name| file.file_name() == *name) {
             continue;
         }
         let target = to.join(file.file_name());
         if file.file_type()?.is_dir() {
-            copy(&file.path(), &target, but)?;
+            copy_directory(&file.path(), &target, excluded)?;
         } else {
             fs::copy(file.path(), target)?;
         }
@@ -182,7 +187,7 @@ fn copy(from: &Path, to: &Path, but: &[&str]) -> Result {
     Ok(())
 }
 
-/// The package has the version of the workspace.
+/// Sets the package's version to that of the workspace.
 fn set_version(package: &Path) -> Result {
     const PLACEHOLDER: &str = "\"version\": \"0.0.0\"";
     let text = fs::read_to_string(package)?;
@@ -194,26 +199,26 @@ fn set_version(package: &Path) -> Result {
     Ok(())
 }
 
-/// Runs the package's tests, in Node.js and from there in the other hosts; the package has to be built.
+/// Runs the package's tests in Node.js, and from there in the other hosts.
 ///
 /// # Errors
-/// A test fails, or there is none.
+/// If a test fails, or there is none.
 pub(crate) fn test() -> Result {
     let node = assemble(&TESTING)?;
-    // The README of the examples has commands with the others.
-    tools::programs(&[
+    // The README of the examples has commands that use the other programs.
+    tools::install_programs(&[
         ("chromium", "chromium"),
         ("curl", "curl"),
         ("openssl", "openssl"),
         ("python3", "python3"),
     ])?;
-    let chromium = find("chromium").ok_or("chromium is not on the search path")?;
+    let chromium = find_program("chromium").ok_or("chromium is not on the search path")?;
     let example = [
         "--locked",
         "--package",
         "knowledge-core",
         "--features",
-        "openapi,testing",
+        "openapi",
         "--example",
         "conversation",
     ];
@@ -228,7 +233,7 @@ pub(crate) fn test() -> Result {
             tests.push(path);
         }
     }
-    // Named one by one: given a directory, some versions of Node.js find no test in it and succeed.
+    // Name each file: given a directory, some versions of Node.js find no tests and succeed.
     if tests.is_empty() {
         return Err("no tests in wasm/tests".into());
     }
@@ -239,11 +244,11 @@ pub(crate) fn test() -> Result {
         .args(tests)
         .env("CHROMIUM", chromium)
         .env("KNOWLEDGE_CONVERSATION", conversation.canonicalize()?)
-        .env("KNOWLEDGE_HTTP_SUITE", http_suite()?))
+        .env("KNOWLEDGE_HTTP_SUITE", compile_http_suite()?))
 }
 
-/// Compiles the HTTP suite of the server, which asks whatever service it is told to; the program.
-fn http_suite() -> Result<String> {
+/// Compiles the server's HTTP suite, which can test any service, and returns its path.
+fn compile_http_suite() -> Result<String> {
     let messages = read(cargo().args([
         "test",
         "--locked",
@@ -261,12 +266,12 @@ fn http_suite() -> Result<String> {
             let (_, rest) = line.split_once("\"executable\":\"")?;
             Some(rest.split_once('"')?.0.to_owned())
         });
-    program.ok_or_else(|| "cargo does not say where the HTTP suite is".into())
+    program.ok_or_else(|| "cargo did not report the path of the HTTP suite".into())
 }
 
-/// Installs the npm packages of the lock file, unless that has been done.
-fn npm_install() -> Result {
-    // npm writes this file at the end of an installation, a copy of what it has installed.
+/// Installs the npm packages of the lock file, unless they are current.
+fn install_npm_packages() -> Result {
+    // npm writes this copy of the lock file at the end of an installation.
     let installed = Path::new(NODE_MODULES).join(".package-lock.json");
     let lock = Path::new("wasm/package-lock.json");
     let is_current = match (installed.metadata(), lock.metadata()) {
@@ -282,7 +287,7 @@ fn npm_install() -> Result {
 }
 
 /// Optimises the module for size, in place.
-fn shrink(node: &Node, module: &Path) -> Result {
+fn optimize(node: &Node, module: &Path) -> Result {
     let program = format!("{NODE_MODULES}/.bin/wasm-opt");
     run(node
         .command(&program)?

@@ -1,8 +1,9 @@
 //! The standard library for `wasm32-unknown-unknown`.
 //!
-//! Where `rustup target add wasm32-unknown-unknown` has been run, there is nothing to do. Where rustup's downloads
-//! are out of reach but Debian's are not, the library is compiled once from Debian's source, with Debian's compiler:
-//! a compiler takes no other version's library, so that compiler then builds the package too.
+//! If `rustup target add wasm32-unknown-unknown` has been run, nothing is needed. If rustup's
+//! downloads are unreachable but Debian's are not, the library is compiled once from Debian's
+//! source with Debian's compiler. A compiler accepts only the library of its own version, so
+//! Debian's compiler then also builds the package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,22 +12,22 @@ use std::process::Command;
 use crate::process::{Result, cargo, read, run};
 use crate::tools;
 
-/// The target, as the compiler names it.
+/// Name of the target.
 pub(crate) const WASM_TARGET: &str = "wasm32-unknown-unknown";
 
-/// Debian's newest compiler in a stable release, with the source of its library.
+/// Debian packages of the newest compiler in a stable release, and of the library's source.
 const DEBIAN_PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
-/// Sysroots, by the version of their compiler.
+/// Directory of the sysroots, one per compiler version.
 const SYSROOTS: &str = "target/wasm-sysroots";
-/// Not the usual build directory: another compiler would replace what rustup's has built there.
+/// Separate build directory: Debian's compiler would replace the results of rustup's.
 const TARGET_DIR: &str = "target/wasm";
 
-/// Between the flags that cargo is given.
+/// Separator of flags in `CARGO_ENCODED_RUSTFLAGS`.
 const FLAG_SEPARATOR: &str = "\u{1f}";
 
-/// Everything that a build for the target needs besides cargo.
+/// Requirements of a build for the target, besides cargo.
 pub(crate) struct WasmTarget {
     debian: Option<DebianTarget>,
 }
@@ -37,12 +38,12 @@ struct DebianTarget {
 }
 
 impl WasmTarget {
-    /// Finds the target's library, or makes it.
+    /// Finds the target's library, or builds it.
     ///
     /// # Errors
-    /// The library is neither there nor can it be made; the message says how to get it.
-    pub(crate) fn find_or_make() -> Result<Self> {
-        // Downloaded before anything is compiled: where the sources stand is told to the compiler.
+    /// If the library is missing and cannot be built; the message explains how to install it.
+    pub(crate) fn find_or_build() -> Result<Self> {
+        // Download first: the compiler flags contain the directories of the sources.
         run(cargo().args(["fetch", "--locked", "--target", WASM_TARGET]))?;
         let libraries = read(Command::new("rustc").args([
             "--print",
@@ -50,21 +51,21 @@ impl WasmTarget {
             "--target",
             WASM_TARGET,
         ]))?;
-        if holds_core(Path::new(&libraries)) {
+        if contains_core(Path::new(&libraries)) {
             return Ok(Self { debian: None });
         }
-        let debian = DebianTarget::find_or_make().map_err(|error| {
-            format!("{error}\nwhere rustup can download: rustup target add {WASM_TARGET}")
+        let debian = DebianTarget::find_or_build().map_err(|error| {
+            format!("{error}\nif rustup can download, run: rustup target add {WASM_TARGET}")
         })?;
         Ok(Self {
             debian: Some(debian),
         })
     }
 
-    /// A cargo command for the target, `build` or the like, whose compiler gets these flags.
+    /// Returns a cargo command for the target, such as `build`, with compiler flags.
     ///
     /// # Errors
-    /// It cannot be found out where sources are kept.
+    /// If the directories of the sources cannot be listed.
     pub(crate) fn cargo(&self, subcommand: &str, flags: &[&str]) -> Result<Command> {
         let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let mut cargo = cargo();
@@ -77,20 +78,21 @@ impl WasmTarget {
                 .env("RUSTC", DEBIAN_RUSTC)
                 .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", &debian.linker);
         }
-        // With a `--target`, these flags reach neither build scripts nor procedural macros: those use the compiler's
-        // own library.
+        // With `--target`, these flags do not apply to build scripts and procedural macros, which
+        // use the compiler's own library.
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join(FLAG_SEPARATOR));
         Ok(cargo)
     }
 
-    /// Where cargo leaves what it builds with this profile.
+    /// Returns the output directory of a profile.
     pub(crate) fn output(profile: &str) -> PathBuf {
         Path::new(TARGET_DIR).join(WASM_TARGET).join(profile)
     }
 }
 
-/// Flags that keep out of the module where it was built, and by whom: the same sources give the same bytes. Whatever is
-/// compiled into it is compiled with them, the standard library too.
+/// Returns flags that remove local paths from the module, for reproducible builds.
+///
+/// All code of the module is compiled with them, including the standard library.
 fn path_prefixes() -> Result<Vec<String>> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -100,8 +102,8 @@ fn path_prefixes() -> Result<Vec<String>> {
         flag(&home, "/cargo"),
         flag(&std::env::current_dir()?, "/knowledge"),
     ];
-    // Sources are in a directory named after the registry that they came from, which may be a mirror. Of prefixes that
-    // fit the last one counts.
+    // Sources are in a directory named after their registry, which may be a mirror. The last
+    // matching prefix applies.
     for registry in fs::read_dir(home.join("registry/src"))? {
         flags.push(flag(&registry?.path(), "/crates"));
     }
@@ -109,17 +111,17 @@ fn path_prefixes() -> Result<Vec<String>> {
 }
 
 impl DebianTarget {
-    fn find_or_make() -> Result<Self> {
-        tools::debian_packages(&DEBIAN_PACKAGES)?;
-        // Not the release alone: the library belongs to one build of the compiler.
+    fn find_or_build() -> Result<Self> {
+        tools::install_debian_packages(&DEBIAN_PACKAGES)?;
+        // The full version, because the library belongs to one build of the compiler.
         let version = read(Command::new(DEBIAN_RUSTC).arg("--version"))?;
         let words = version.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
         let version = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
         let sysroot = std::env::current_dir()?
             .join(SYSROOTS)
             .join(version.join("-"));
-        if !holds_core(&libraries(&sysroot)) {
-            make_sysroot(&sysroot)?;
+        if !contains_core(&libraries(&sysroot)) {
+            build_sysroot(&sysroot)?;
         }
         Ok(Self {
             sysroot,
@@ -128,7 +130,7 @@ impl DebianTarget {
     }
 }
 
-/// The linker that comes with rustup's compiler; Debian's compiler comes without.
+/// Returns the linker of rustup's compiler; Debian's compiler has none.
 fn rustup_linker() -> Result<PathBuf> {
     let host_libraries = read(Command::new("rustc").args(["--print", "target-libdir"]))?;
     let linker = Path::new(&host_libraries).with_file_name("bin/rust-lld");
@@ -143,7 +145,7 @@ fn libraries(sysroot: &Path) -> PathBuf {
     sysroot.join("lib/rustlib").join(WASM_TARGET).join("lib")
 }
 
-fn holds_core(libraries: &Path) -> bool {
+fn contains_core(libraries: &Path) -> bool {
     fs::read_dir(libraries).is_ok_and(|files| {
         files
             .filter_map(std::result::Result::ok)
@@ -155,8 +157,8 @@ fn is_library(file_name: &str, prefix: &str) -> bool {
     file_name.starts_with(prefix) && file_name.ends_with(".rlib")
 }
 
-/// Compiles the standard library beside an empty crate and collects it.
-fn make_sysroot(sysroot: &Path) -> Result {
+/// Compiles the standard library with an empty crate and collects it.
+fn build_sysroot(sysroot: &Path) -> Result {
     const EMPTY: &str = "empty";
     let build = sysroot.with_file_name("build");
     fs::create_dir_all(build.join("src"))?;
@@ -165,7 +167,7 @@ fn make_sysroot(sysroot: &Path) -> Result {
         format!("[package]\nname = \"{EMPTY}\"\nedition = \"2024\"\n\n[workspace]\n"),
     )?;
     fs::write(build.join("src/lib.rs"), "#![no_std]\n")?;
-    // Link-time optimisation reaches into the library through its bitcode.
+    // Link-time optimisation needs the bitcode of the library.
     let mut flags = vec!["-Cembed-bitcode=yes".to_owned()];
     flags.extend(path_prefixes()?);
     run(cargo()
@@ -174,12 +176,13 @@ fn make_sysroot(sysroot: &Path) -> Result {
         .args(["--target-dir", "target"])
         .arg("-Zbuild-std=std,panic_abort,proc_macro")
         .env("RUSTC", DEBIAN_RUSTC)
-        // Cargo compiles a standard library on nightly only; this says to treat the stable compiler as one.
+        // Cargo compiles a standard library only on nightly; this treats the stable compiler as
+        // one.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join(FLAG_SEPARATOR))
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort"))?;
 
-    // Complete first and moved then: a sysroot that exists is whole.
+    // Complete the sysroot before moving it: a sysroot that exists is complete.
     let staged = build.join("sysroot");
     let staged_libraries = libraries(&staged);
     fs::create_dir_all(&staged_libraries)?;

@@ -1,5 +1,6 @@
-//! Sequences of requests against the HTTP interface: whatever is sent, the answer is one of those that are documented,
-//! and the service never fails.
+//! Sequences of requests to the HTTP interface.
+//!
+//! Every response must have a documented form, and none may be a server error.
 
 #![no_main]
 
@@ -15,12 +16,12 @@ use serde_json::Value;
 
 use self::world::World;
 
-/// How many requests one input is.
+/// Maximum number of requests per input.
 const REQUESTS_MAX: usize = 16;
 
 fuzz_target!(|data: &[u8]| {
     block_on(async {
-        let world = World::new().await.expect("the world is made");
+        let world = World::new().await.expect("the world is created");
         let mut input = Unstructured::new(data);
         for _ in 0..REQUESTS_MAX {
             if input.is_empty() {
@@ -54,8 +55,8 @@ fn check(method: &Method, response: &Response<Bytes>) {
                 .get(name)
                 .and_then(|value| value.to_str().ok())
         };
-        let says = header("error-code").zip(header("error-message"));
-        assert!(says.is_some_and(|(code, message)| !code.is_empty() && !message.is_empty()));
+        let error = header("error-code").zip(header("error-message"));
+        assert!(error.is_some_and(|(code, message)| !code.is_empty() && !message.is_empty()));
         return;
     }
     let body: Value = serde_json::from_slice(response.body()).expect("a body is JSON");

@@ -1,4 +1,4 @@
-//! Requests that come close to right ones, so that more than the first check is reached.
+//! Almost valid requests, so that more than the first check is reached.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use bytes::Bytes;
@@ -65,7 +65,7 @@ const HEADERS: [&str; 10] = [
     "cookie",
 ];
 
-/// One request: an arbitrary mixture of what is known to the service and what is not.
+/// Generates a request from an arbitrary mixture of existing and unknown names and values.
 pub(crate) fn request(input: &mut Unstructured<'_>, world: &World) -> Result<Request<Bytes>> {
     let mut request = Request::builder()
         .method(input.choose(&METHODS)?.clone())
@@ -94,7 +94,7 @@ pub(crate) fn request(input: &mut Unstructured<'_>, world: &World) -> Result<Req
     };
     Ok(request
         .body(Bytes::from(body))
-        .expect("its parts are those of a request"))
+        .expect("all parts are valid"))
 }
 
 fn path(input: &mut Unstructured<'_>, world: &World) -> Result<String> {
@@ -112,7 +112,7 @@ fn path(input: &mut Unstructured<'_>, world: &World) -> Result<String> {
     })
 }
 
-/// Something that exists, or nothing that does.
+/// Generates an id, which may be existing, unknown or invalid.
 fn id(input: &mut Unstructured<'_>, world: &World) -> Result<String> {
     Ok(match input.int_in_range(0..=5)? {
         0 => uuid::Uuid::from_u128(input.arbitrary()?).to_string(),

@@ -1,11 +1,11 @@
-//! A small organisation, the same for every input.
+//! A small organisation, identical for every input.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use knowledge_core::access::{
-    BaseRole, BuiltInRole, Credential, CredentialKind, Narrowing, RoleRef,
+    BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef, TokenScope,
 };
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
@@ -17,19 +17,19 @@ use knowledge_core::service::{
 use knowledge_core::store::MemoryStore;
 use uuid::Uuid;
 
-/// A service and what is known of it.
+/// A service, with the credentials and ids of its organisation.
 pub(crate) struct World {
     pub(crate) api: Api,
     pub(crate) token: String,
     pub(crate) session: String,
     pub(crate) org_slug: &'static str,
-    /// Of a workspace, a role, a source, a recall and some memories.
+    /// Ids of a workspace, a role, a source, a recall and some memories.
     pub(crate) ids: Vec<Uuid>,
 }
 
 impl World {
     pub(crate) async fn new() -> Result<Self, Box<dyn std::error::Error>> {
-        // Random enough to be distinct, and the same in every run.
+        // Pseudorandom bytes: distinct, and the same in every run.
         let state = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
         let fill = move |buffer: &mut [u8]| {
             for byte in buffer {
@@ -60,12 +60,12 @@ impl World {
         let mut secrets = Vec::new();
         for kind in [CredentialKind::Bearer, CredentialKind::Session] {
             let lifetime = Duration::from_secs(3_600);
-            let (name, narrowing) = ("fuzz".to_owned(), Narrowing::default());
+            let (name, scope) = ("fuzz".to_owned(), TokenScope::default());
             let token = NewToken {
                 member: owner.id,
                 kind,
                 name,
-                narrowing,
+                scope,
                 lifetime,
             };
             secrets.push(

@@ -1,4 +1,4 @@
-//! Any sequence of commits, reads and scans on a [`MemoryStore`] ends as a plain map predicts.
+//! Sequences of commits, reads and scans on a [`MemoryStore`] match a model, which is a plain map.
 #![no_main]
 
 mod model;
@@ -23,7 +23,7 @@ fuzz_target!(|operations: Vec<Operation>| {
     );
 });
 
-/// Does the same to both and compares what they answer.
+/// Applies an operation to the store and the model, and compares the results.
 fn apply(store: &MemoryStore, model: &mut Model, operation: &Operation) {
     match operation {
         Operation::Commit { checks, changes } => {
@@ -79,7 +79,7 @@ fn scan(
     range: &KeyRange,
     limit: usize,
     direction: Direction,
-) -> Vec<model::Found> {
+) -> Vec<model::FoundEntry> {
     ready(store.scan(range, limit, direction))
         .expect("memory can be read")
         .into_iter()
@@ -90,5 +90,5 @@ fn scan(
 fn ready<T>(future: impl Future<Output = T>) -> T {
     future
         .now_or_never()
-        .expect("memory answers without waiting")
+        .expect("the memory store returns without waiting")
 }

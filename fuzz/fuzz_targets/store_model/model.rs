@@ -1,4 +1,4 @@
-//! What a store has to answer, said as simply as possible.
+//! Model of a store.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,9 +7,9 @@ use knowledge_core::store::{CommitOutcome, Direction, Key, KeyRange, StoreErrorK
 
 use crate::operation::Change;
 
-pub(crate) type Found = (Key, Bytes, Version);
+pub(crate) type FoundEntry = (Key, Bytes, Version);
 
-/// A map, and the versions that were given out.
+/// A map of entries, and all versions used so far.
 #[derive(Default)]
 pub(crate) struct Model {
     entries: BTreeMap<Key, (Bytes, Version)>,
@@ -22,7 +22,7 @@ impl Model {
         self.entries.get(key).map(|(_, version)| *version)
     }
 
-    /// The version that the last change of the key replaced.
+    /// Returns the version that the last change of a key replaced.
     pub(crate) fn outdated(&self, key: &Key) -> Option<Version> {
         self.outdated.get(key).copied()
     }
@@ -33,11 +33,16 @@ impl Model {
             .collect()
     }
 
-    /// Looks at every entry, so that no cleverness about bounds is shared with the store.
-    pub(crate) fn scan(&self, range: &KeyRange, limit: usize, direction: Direction) -> Vec<Found> {
+    /// Filters all entries, to share no logic about bounds with the store.
+    pub(crate) fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Vec<FoundEntry> {
         let inside =
             |key: &Key| *key >= range.start && range.end.as_ref().is_none_or(|end| key < end);
-        let mut found: Vec<Found> = self
+        let mut found: Vec<FoundEntry> = self
             .entries
             .iter()
             .filter(|(key, _)| inside(key))
@@ -50,7 +55,7 @@ impl Model {
         found
     }
 
-    /// Compares the outcome of a commit with the one predicted and applies what it wrote.
+    /// Asserts that a commit has the expected outcome, and applies it.
     pub(crate) fn commit(
         &mut self,
         checks: &[(Key, Option<Version>)],
@@ -66,21 +71,21 @@ impl Model {
         }
         let written: Option<Vec<_>> = changes
             .iter()
-            .map(|(key, change)| Some((key, self.written(key, change)?)))
+            .map(|(key, change)| Some((key, self.value_after(key, change)?)))
             .collect();
         let Some(written) = written else {
             assert_eq!(outcome, Err(StoreErrorKind::Invalid));
             return;
         };
         let Ok(CommitOutcome::Committed(version)) = outcome else {
-            panic!("every check holds and every change can be made, but: {outcome:?}");
+            panic!("all checks hold and all changes are valid, but: {outcome:?}");
         };
         for (key, value) in written {
             let replaced = match value {
                 Some(value) => {
                     assert!(
                         self.used.insert((key.clone(), version)),
-                        "{version:?} twice"
+                        "{version:?} was used twice"
                     );
                     self.entries.insert(key.clone(), (value, version))
                 }
@@ -92,8 +97,8 @@ impl Model {
         }
     }
 
-    /// What stands under the key after the change; nothing at all where it cannot be made.
-    fn written(&self, key: &Key, change: &Change) -> Option<Option<Bytes>> {
+    /// Returns the value of a key after a change; the outer `None` if the change is invalid.
+    fn value_after(&self, key: &Key, change: &Change) -> Option<Option<Bytes>> {
         Some(match change {
             Change::Put(value) => Some(value.clone().into()),
             Change::PutNumber(number) => Some(number.to_string().into()),

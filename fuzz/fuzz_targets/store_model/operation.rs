@@ -1,4 +1,4 @@
-//! What the fuzzer chooses.
+//! Operations that the fuzzer generates.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use knowledge_core::store::{Commit, Key, KeyRange, Version};
 pub(crate) enum Operation {
     Commit {
         checks: Vec<(Name, Expected)>,
-        /// One change for each key, as a commit demands.
+        /// Changes, one per key, as a commit requires.
         changes: BTreeMap<Name, Change>,
     },
     Get(Vec<Name>),
@@ -20,7 +20,7 @@ pub(crate) enum Operation {
     },
 }
 
-/// A key of one to three bytes: so few that operations meet. No two names are the same key.
+/// A key of one to three bytes, so that operations share keys. Different names are different keys.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     One([Byte; 1]),
@@ -28,7 +28,7 @@ pub(crate) enum Name {
     Three([Byte; 3]),
 }
 
-/// The bytes at which prefixes and ranges have their edges.
+/// Bytes that are edges of prefixes and ranges.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Byte {
     Zero,
@@ -54,14 +54,14 @@ impl Name {
     }
 }
 
-/// What a check expects to stand under its key.
+/// Expected state of a checked key.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Expected {
-    /// What stands there: the check holds.
+    /// The current version: the check holds.
     Current,
-    /// Nothing.
+    /// No entry.
     Absent,
-    /// What stood there before the last change.
+    /// The version before the last change.
     Outdated,
 }
 
@@ -78,9 +78,9 @@ pub(crate) enum Bounds {
     All,
     Prefix(Name),
     Between(Name, Name),
-    /// What is left of a prefix behind a key.
+    /// Keys of a prefix after a key.
     After(Name, Name),
-    /// What is left of a prefix before a key.
+    /// Keys of a prefix before a key.
     Before(Name, Name),
 }
 
@@ -96,7 +96,7 @@ impl Bounds {
     }
 }
 
-/// The commit of these checks and changes.
+/// Returns a commit of checks and changes.
 pub(crate) fn commit(checks: &[(Key, Option<Version>)], changes: &[(Key, &Change)]) -> Commit {
     let mut commit = Commit::builder();
     for (key, version) in checks {
@@ -113,5 +113,5 @@ pub(crate) fn commit(checks: &[(Key, Option<Version>)], changes: &[(Key, &Change
     }
     commit
         .build()
-        .expect("the fuzzer's inputs are smaller than the limits of a commit")
+        .expect("inputs are within the limits of a commit")
 }

@@ -1,7 +1,10 @@
-//! What `cargo xtask wasm` needs of other crates: the JavaScript and TypeScript files around a compiled WebAssembly
-//! module, and the description of the interface that the package's types are made of.
+//! The part of `cargo xtask wasm` that needs other crates.
 //!
-//! A program of its own because its dependencies take longer to compile than everything else that `xtask` does.
+//! It writes the JavaScript and TypeScript files around a compiled WebAssembly module, and the
+//! OpenAPI document from which the package's types are generated.
+//!
+//! It is a separate program because its dependencies take longer to compile than the rest of
+//! `xtask`.
 
 use std::error::Error;
 
@@ -14,7 +17,7 @@ const USAGE: &str = "usage: xtask-glue MODULE DIRECTORY NAME, or xtask-glue open
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [what] if what == "openapi" => {
+        [command] if command == "openapi" => {
             println!("{:#}", openapi::document(&Limits::default()));
             Ok(())
         }
@@ -27,11 +30,12 @@ fn glue(module: &str, directory: &str, name: &str) -> Result<(), Box<dyn Error>>
     Bindgen::new()
         .input_path(module)
         .out_name(name)
-        // An ES module that browsers, Node, Deno and Workers load alike: the caller hands it the module's bytes.
+        // An ES module for browsers, Node, Deno and Workers: the caller passes the bytes of the
+        // module.
         .web(true)?
-        // An instance that has trapped is replaced, see `wasm/js/module.js`.
+        // An instance is replaced after a trap, see `wasm/js/module.js`.
         .reset_state_function(true)
-        // The types of what is inside the package concern nobody: those of its interface are written by hand.
+        // Types of internals are not needed; those of the interface are written by hand.
         .typescript(false)
         .generate(directory)?;
     Ok(())
