@@ -20,7 +20,7 @@ use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
 /// Logical clock of the starts and ends of calls and commits.
 ///
-/// Whatever ended before something else started precedes it.
+/// A call that ended before another one began precedes it.
 type LogicalClock = Arc<AtomicU64>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
