@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 
 use super::{Key, StoreError, StoreErrorKind, Version};
 
@@ -222,7 +223,8 @@ impl CommitBuilder {
                 mutations: commit.mutations.len(),
             });
         }
-        let mut changed = HashSet::with_capacity(commit.mutations.len());
+        let mut changed =
+            HashSet::with_capacity_and_hasher(commit.mutations.len(), RandomState::default());
         let mut bytes = 0;
         for mutation in &commit.mutations {
             let key = mutation.key();

@@ -1,7 +1,8 @@
 //! Clock and randomness, supplied by the application.
 //!
 //! The service has neither of its own: the application passes both in an [`Env`]. The same seed
-//! therefore gives the same run, and the code builds on targets that have neither.
+//! therefore gives the same run, and the code builds on targets that have neither. With the feature
+//! `system`, `Env::system` has those of the operating system.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
+#[cfg(feature = "system")]
+pub use crate::system::{OsRandomness, SystemClock};
 use crate::{MaybeSendSync, Timestamp};
 
 /// Source of the current time and of delays.
@@ -24,16 +27,21 @@ pub trait Clock: MaybeSendSync + 'static {
     /// Waits before a transaction is retried. Without a timer it only yields to other tasks.
     async fn sleep(&self, duration: Duration) {
         let _ = duration;
-        let mut yielded = false;
-        std::future::poll_fn(|context| {
-            if std::mem::replace(&mut yielded, true) {
-                return std::task::Poll::Ready(());
-            }
-            context.waker().wake_by_ref();
-            std::task::Poll::Pending
-        })
-        .await;
+        yield_once().await;
     }
+}
+
+/// Lets other tasks run once.
+pub(crate) async fn yield_once() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 /// Source of random bytes.
@@ -57,6 +65,9 @@ impl<F: Fn(&mut [u8]) + MaybeSendSync + 'static> Randomness for F {
 }
 
 /// Clock and randomness of a service.
+///
+/// With the feature `system`, `Env::system` creates those of the operating system. Tests supply
+/// their own:
 ///
 /// ```
 /// use knowledge_store::env::Env;

@@ -190,7 +190,7 @@ struct State {
 }
 
 impl State {
-    fn refuse_if_closed(&self) -> Result<(), StoreError> {
+    fn reject_if_closed(&self) -> Result<(), StoreError> {
         match self.is_closed {
             true => Err(unavailable("a test closed the store")),
             false => Ok(()),
@@ -198,7 +198,7 @@ impl State {
     }
 
     fn begin_read(&mut self) -> Result<(), StoreError> {
-        self.refuse_if_closed()?;
+        self.reject_if_closed()?;
         let fails = !self.is_healed && (self.fails_reads || self.plan.fails_read());
         if fails {
             self.counts.faults += 1;
@@ -209,7 +209,7 @@ impl State {
 
     fn begin_commit(&mut self) -> Result<Option<CommitFault>, StoreError> {
         self.counts.commits += 1;
-        self.refuse_if_closed()?;
+        self.reject_if_closed()?;
         // Drawn while disabled too, so that the sequence of a seed does not shift.
         let fault = self.plan.of_commit(self.counts.commits);
         let fault = fault.filter(|_| !self.is_healed);

@@ -11,6 +11,9 @@ pub mod faults;
 mod key;
 mod memory;
 mod read;
+mod read_set;
+#[cfg(feature = "system")]
+mod system;
 mod target;
 mod time;
 mod transact;
@@ -31,6 +34,7 @@ pub use self::ext::{StoreExt, Versioned, decode, decode_value};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
 pub use self::read::{Direction, Found, Read};
+pub use self::read_set::RangeRead;
 pub use self::target::{MaybeSend, MaybeSendSync};
 pub use self::time::{InvalidTimestamp, Timestamp};
 pub use self::transact::{RETRIES_MAX, transact};

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use uuid::Uuid;
 
-use super::transaction::{CommitProof, Prepared, ReadSet, Transaction, TransactionError};
+use super::read_set::ReadSet;
+use super::transaction::{CommitProof, Prepared, Transaction, TransactionError};
 use super::{CommitOutcome, Entry, Key, MaybeSend, Store, StoreError, StoreErrorKind, StoreExt};
 use crate::env::Env;
 
@@ -41,8 +42,9 @@ where
         future: PhantomData,
         results: Vec::new(),
     };
-    let index = run(&mut attempt, store, env).await?;
-    attempt.results.swap_remove(index)
+    run(&mut attempt, store, env).await?;
+    let result = attempt.results.pop();
+    result.expect("the result of the last attempt is kept")
 }
 
 /// Decision in progress; it has no transaction if it ended in an error.
@@ -56,8 +58,8 @@ trait ErasedAttempt: MaybeSend {
     /// Decides, and stores the result for the caller.
     fn decide(&mut self, transaction: Transaction) -> AttemptFuture<'_>;
 
-    /// Discards the result of the last decision.
-    fn forget(&mut self);
+    /// Keeps only the first `count` results.
+    fn truncate(&mut self, count: usize);
 }
 
 /// Decision with its types.
@@ -88,29 +90,33 @@ where
         }))
     }
 
-    fn forget(&mut self) {
-        self.results.pop();
+    fn truncate(&mut self, count: usize) {
+        self.results.truncate(count);
     }
 }
 
-/// Makes attempts until one commits, and returns the index of its result.
+/// Makes attempts until one commits; its result is then the last one.
 async fn run(
     attempt: &mut dyn ErasedAttempt,
     store: &Arc<dyn Store>,
     env: &Env,
-) -> Result<usize, TransactionError> {
+) -> Result<(), TransactionError> {
     let mut attempts = Attempts::new(store, env);
     loop {
         let transaction = attempt.decide(attempts.begin()).await;
         let last = attempts.indeterminate.len();
         match attempts.end(transaction).await? {
-            Next::Return => return Ok(last),
-            Next::ReturnIndeterminate(index) => return Ok(index),
+            Next::Return => return Ok(()),
+            Next::ReturnIndeterminate(index) => {
+                attempt.truncate(index + 1);
+                return Ok(());
+            }
             Next::Keep => {}
-            Next::Retry => attempt.forget(),
+            Next::Retry => attempt.truncate(last),
         }
         if let Some(index) = attempts.wait().await? {
-            return Ok(index);
+            attempt.truncate(index + 1);
+            return Ok(());
         }
     }
 }
@@ -167,9 +173,9 @@ impl<'t> Attempts<'t> {
         if let Some(index) = self.find_committed().await? {
             return Ok(Next::ReturnIndeterminate(index));
         }
-        let is_refused = transaction.is_none();
+        let is_rejected = transaction.is_none();
         if let Some(transaction) = transaction
-            && !transaction.changes_nothing()
+            && transaction.has_changes()
         {
             return self.commit(transaction).await;
         }
@@ -178,10 +184,10 @@ impl<'t> Attempts<'t> {
             Ok(false) => Ok(Next::Retry),
             // An error asserts that nothing was changed, which an attempt still under way could
             // refute.
-            Ok(true) if is_refused && !self.indeterminate.is_empty() => Err(unknown()),
+            Ok(true) if is_rejected && !self.indeterminate.is_empty() => Err(unknown()),
             Ok(true) => Ok(Next::Return),
             // The error of the decision takes precedence over the failure of this check.
-            Err(_) if is_refused => Ok(Next::Return),
+            Err(_) if is_rejected => Ok(Next::Return),
             Err(error) => Err(failure(error, &self.indeterminate)),
         }
     }

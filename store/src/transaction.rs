@@ -1,7 +1,7 @@
 //! Transactions over any [`Store`]: reads that become checks, and writes that become a commit.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -9,9 +9,11 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::ext::{StoreExt, Versioned, decode};
+use super::read::mismatch;
+use super::read_set::{Ahead, RangeRead, ReadSet};
 use super::{
-    Commit, Entry, InvalidCommit, Key, KeyEntry, KeyRange, MaybeSend, Mutation, Store, StoreError,
-    Version,
+    Commit, Direction, Entry, InvalidCommit, Key, KeyEntry, KeyRange, MaybeSend, Mutation, Read,
+    Store, StoreError, Version,
 };
 
 /// Error of a transaction.
@@ -38,6 +40,7 @@ pub enum TransactionError {
 pub struct Transaction {
     store: StoreHandle,
     pub(super) reads: ReadSet,
+    ahead: Ahead,
     mutations: Vec<Mutation>,
     /// Sums of the additions per counter, because a commit changes each key once.
     adds: BTreeMap<Key, i64>,
@@ -50,34 +53,6 @@ pub struct Transaction {
 pub(super) struct CommitProof {
     pub(super) key: Key,
     pub(super) value: Bytes,
-}
-
-/// Entries that a transaction has read, in the order of their keys.
-///
-/// It is shared with [`transact`](super::transact), because it outlives a decision that ends in an
-/// error. The order makes equal decisions produce equal commits.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ReadSet(Arc<Mutex<BTreeMap<Key, Option<Version>>>>);
-
-impl ReadSet {
-    fn versions(&self) -> MutexGuard<'_, BTreeMap<Key, Option<Version>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns true if all entries are unchanged and were therefore read at one point in time.
-    ///
-    /// A single key always was.
-    pub(super) async fn is_current(&self, store: &dyn Store) -> Result<bool, StoreError> {
-        let (keys, versions): (Vec<Key>, Vec<Option<Version>>) =
-            self.versions().clone().into_iter().unzip();
-        if keys.len() < 2 {
-            return Ok(true);
-        }
-        let found = store.get(&keys).await?.into_iter();
-        Ok(found
-            .map(|entry| entry.map(|entry| entry.version))
-            .eq(versions))
-    }
 }
 
 /// Store of a transaction, a separate type to implement `Debug`.
@@ -112,6 +87,7 @@ impl Transaction {
         Self {
             store: StoreHandle(store),
             reads: ReadSet::default(),
+            ahead: Ahead::default(),
             mutations: Vec::new(),
             adds: BTreeMap::new(),
             unique: Uuid::nil(),
@@ -130,7 +106,75 @@ impl Transaction {
     /// Returns the store, for reads that the commit does not check.
     #[must_use]
     pub fn unchecked(&self) -> &Arc<dyn Store> {
+        self.reads.spread();
         &self.store.0
+    }
+
+    /// Reads keys and ranges ahead of the calls that use them, in one [`Store::read`].
+    ///
+    /// The next call that reads one of these keys, or [`Transaction::scan`] for one of these ranges,
+    /// takes what was found here. So does a call that reads a key of a range that was read to its
+    /// end. Nothing becomes a check before that.
+    ///
+    /// Every read of a transaction repeats what was read before, if it is not much: where it is
+    /// unchanged, all of it was seen at one point in time, and a decision that commits nothing needs
+    /// no further read.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub async fn read_ahead(
+        &mut self,
+        keys: Vec<Key>,
+        ranges: Vec<RangeRead>,
+    ) -> Result<(), StoreError> {
+        let (entries, found) = self.refresh(&keys, &ranges).await?;
+        self.ahead.entries.extend(keys.into_iter().zip(entries));
+        self.ahead.ranges.extend(ranges.into_iter().zip(found));
+        Ok(())
+    }
+
+    /// Reads keys and ranges, and repeats what was read ahead.
+    async fn refresh(
+        &mut self,
+        keys: &[Key],
+        ranges: &[RangeRead],
+    ) -> Result<(Vec<Option<Entry>>, Vec<Vec<KeyEntry>>), StoreError> {
+        if self.ahead.is_empty() {
+            return self.fetch(keys, ranges).await;
+        }
+        let ahead = std::mem::take(&mut self.ahead);
+        let mut all_keys = keys.to_vec();
+        all_keys.extend(ahead.entries.into_keys());
+        let mut all_ranges = ranges.to_vec();
+        all_ranges.extend(ahead.ranges.into_iter().map(|(range, _)| range));
+        let (mut entries, mut found) = self.fetch(&all_keys, &all_ranges).await?;
+        let again = entries.split_off(keys.len());
+        self.ahead.entries = all_keys.into_iter().skip(keys.len()).zip(again).collect();
+        let again = found.split_off(ranges.len());
+        let again = all_ranges.into_iter().skip(ranges.len()).zip(again);
+        self.ahead.ranges = again.collect();
+        Ok((entries, found))
+    }
+
+    /// Reads keys and ranges, and repeats what was read before.
+    async fn fetch(
+        &self,
+        keys: &[Key],
+        ranges: &[RangeRead],
+    ) -> Result<(Vec<Option<Entry>>, Vec<Vec<KeyEntry>>), StoreError> {
+        let repeated = self.reads.repeated();
+        let mut reads = vec![Read::Keys(keys), Read::Keys(&repeated)];
+        reads.extend(ranges.iter().map(|read| Read::Range {
+            range: &read.range,
+            limit: read.limit,
+            direction: read.direction,
+        }));
+        let mut found = self.store.0.read(&reads).await?.into_iter();
+        let mut next = || found.next().ok_or_else(mismatch);
+        let entries = next()?.into_keys()?;
+        self.reads.repeat(&next()?.into_keys()?);
+        let ranges: Result<_, _> = ranges.iter().map(|_| next()?.into_range()).collect();
+        Ok((entries, ranges?))
     }
 
     /// Reads one JSON value; the commit checks that it is unchanged.
@@ -176,16 +220,76 @@ impl Transaction {
         Ok(found.into_iter().next().flatten())
     }
 
-    /// Reads entries of any types at one point in time; the commit checks each of them.
+    /// Reads entries of any types; the commit checks each of them.
+    ///
+    /// They are read at one point in time, together with everything that was read before and is
+    /// not much.
     ///
     /// # Errors
     /// Those of [`Store::read`].
     pub async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let found = self.store.0.get(keys).await?;
+        let found = self.take(keys).await?;
         for (key, entry) in keys.iter().zip(&found) {
-            self.check(key.clone(), entry.as_ref().map(|entry| entry.version));
+            let version = entry.as_ref().map(|entry| entry.version);
+            self.reads.add(key.clone(), version);
         }
         Ok(found)
+    }
+
+    /// Returns the JSON value under a key that was read ahead, without using it.
+    ///
+    /// # Errors
+    /// As [`StoreExt::get_as`].
+    pub fn peek<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<T>, StoreError> {
+        let entry = self.ahead.entry(key).flatten();
+        entry.map(|entry| value(key, entry)).transpose()
+    }
+
+    /// Returns the entries of a range, if it was read ahead, without using them.
+    #[must_use]
+    pub fn peek_range(&self, read: &RangeRead) -> Option<&[KeyEntry]> {
+        self.ahead.range(read)
+    }
+
+    /// Takes entries that were read ahead, or reads all of them if one was not.
+    ///
+    /// A key may be there twice.
+    async fn take(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let known = |key| self.ahead.entry(key).map(|entry| entry.cloned());
+        let mut found = Vec::with_capacity(keys.len());
+        found.extend(keys.iter().map_while(known));
+        if found.len() < keys.len() {
+            found = self.refresh(keys, &[]).await?.0;
+        }
+        for key in keys {
+            self.ahead.entries.remove(key);
+        }
+        Ok(found)
+    }
+
+    /// Reads entries that the commit does not check, for values that are only displayed.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub async fn entries_unchecked(
+        &mut self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Entry>>, StoreError> {
+        self.take(keys).await
+    }
+
+    /// Returns the first entries of a range without a check.
+    ///
+    /// A decision over a range also needs a guard.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub async fn scan(&mut self, read: &RangeRead) -> Result<Vec<KeyEntry>, StoreError> {
+        if let Some(found) = self.ahead.take_range(read) {
+            return Ok(found);
+        }
+        let (_, ranges) = self.refresh(&[], std::slice::from_ref(read)).await?;
+        ranges.into_iter().next().ok_or_else(mismatch)
     }
 
     /// Reads a counter; any change of it is a conflict.
@@ -207,19 +311,31 @@ impl Transaction {
         &self,
         key: &Key,
     ) -> Result<Option<T>, StoreError> {
-        let found = self.store.0.get(std::slice::from_ref(key)).await?;
-        let entry = found.into_iter().next().flatten();
+        let entry = match self.ahead.entry(key) {
+            Some(entry) => entry.cloned(),
+            None => {
+                let found = self.unchecked().get(std::slice::from_ref(key)).await?;
+                found.into_iter().next().flatten()
+            }
+        };
         entry.map(|entry| value(key, &entry)).transpose()
     }
 
     /// Reads all entries of a short range without a check.
     ///
-    /// A decision over a range also needs a guard.
+    /// It takes what was read ahead, if that went to the end of the range. A decision over a range
+    /// also needs a guard.
     ///
     /// # Errors
     /// Those of [`Store::read`].
     pub async fn scan_unchecked(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
-        self.store.0.scan_all(range).await
+        let is_whole = |(read, found): &&(RangeRead, Vec<KeyEntry>)| {
+            read.range == *range && read.direction == Direction::Forward && found.len() < read.limit
+        };
+        match self.ahead.ranges.iter().find(is_whole) {
+            Some((_, found)) => Ok(found.clone()),
+            None => self.unchecked().scan_all(range).await,
+        }
     }
 
     /// Returns the sum that this transaction adds to a counter so far.
@@ -232,7 +348,8 @@ impl Transaction {
     ///
     /// The first version of a key is kept: a later read that differs makes the commit a conflict.
     pub fn check(&mut self, key: Key, version: Option<Version>) {
-        self.reads.versions().entry(key).or_insert(version);
+        self.reads.add(key, version);
+        self.reads.spread();
     }
 
     /// Writes a JSON value.
@@ -283,13 +400,15 @@ impl Transaction {
         })
     }
 
-    pub(super) fn changes_nothing(&self) -> bool {
-        self.mutations.is_empty() && self.adds.values().all(|delta| *delta == 0)
+    /// Returns true if there is something to commit.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        !self.mutations.is_empty() || self.adds.values().any(|delta| *delta != 0)
     }
 
     pub(super) fn into_commit(self) -> Result<(Commit, Option<CommitProof>), InvalidCommit> {
         let mut builder = Commit::builder();
-        for (key, version) in std::mem::take(&mut *self.reads.versions()) {
+        for (key, version) in self.reads.take() {
             builder = builder.check(key, version);
         }
         for mutation in self.mutations {

@@ -6,7 +6,7 @@ use super::support::{
 };
 use crate::{Commit, Version};
 
-pub(super) async fn a_commit_is_read_at_once(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn commit_is_visible_immediately(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     for round in 0..20 {
         let value = round.to_string();
@@ -16,7 +16,7 @@ pub(super) async fn a_commit_is_read_at_once(context: &CaseContext<'_>) -> Outco
     Ok(())
 }
 
-pub(super) async fn a_failed_check_changes_nothing(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn failed_check_changes_nothing(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let stale = put(&*store, &key("checked"), "1").await?;
     put(&*store, &key("checked"), "2").await?;
@@ -55,7 +55,7 @@ pub(super) async fn one_failed_check_of_many_is_a_conflict(context: &CaseContext
     expect_absent(&*store, &key("c")).await
 }
 
-pub(super) async fn checks_hold_for_what_stands(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn checks_compare_with_current_version(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     let create = Commit::builder().check(a.clone(), None).put(a.clone(), "1");
@@ -96,7 +96,7 @@ pub(super) async fn checks_hold_for_what_stands(context: &CaseContext<'_>) -> Ou
     .await
 }
 
-pub(super) async fn a_commit_may_check_and_not_change(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn commit_may_check_without_mutations(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let version = put(&*store, &key("a"), "1").await?;
     let before = contents(&*store).await?;
@@ -109,7 +109,7 @@ pub(super) async fn a_commit_may_check_and_not_change(context: &CaseContext<'_>)
     expect_eq("the contents", &contents(&*store).await?, &before)
 }
 
-pub(super) async fn a_commit_may_change_and_not_check(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn commit_may_mutate_without_checks(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     put(&*store, &key("b"), "1").await?;
@@ -125,7 +125,7 @@ pub(super) async fn a_commit_may_change_and_not_check(context: &CaseContext<'_>)
     expect_value(&*store, &key("d"), "4").await
 }
 
-pub(super) async fn an_empty_commit_is_committed(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn empty_commit_is_committed(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     commit(&*store, Commit::builder()).await?;
     put(&*store, &key("a"), "1").await?;
@@ -134,7 +134,7 @@ pub(super) async fn an_empty_commit_is_committed(context: &CaseContext<'_>) -> O
     expect_eq("the contents", &contents(&*store).await?, &before)
 }
 
-pub(super) async fn a_delete_removes(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn delete_removes_entry(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     delete(&*store, &key("never")).await?;
     expect_absent(&*store, &key("never")).await?;
@@ -153,7 +153,7 @@ pub(super) async fn a_delete_removes(context: &CaseContext<'_>) -> Outcome {
     expect_value(&*store, &key("a"), "2").await
 }
 
-pub(super) async fn a_stale_check_fails_after_a_delete(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn stale_check_fails_after_delete(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     put(&*store, &a, "1").await?;

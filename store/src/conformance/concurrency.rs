@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Task;
 use super::support::{
     CaseContext, Outcome, add, commit, delete, expect, expect_eq, expect_value, fail, get, key,
-    numbered, put, take_turns,
+    numbered, put, yield_now,
 };
 use crate::{
     Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Read, Store, StoreExt,
@@ -46,7 +46,7 @@ async fn increment(store: &dyn Store, counter: &Key) -> Outcome {
             .put(counter.clone(), (current + 1).to_string())
             .build()?;
         // On a single thread, this is the point where another task may run between read and write.
-        take_turns().await;
+        yield_now().await;
         if let CommitOutcome::Committed(_) = store.commit(commit).await? {
             return Ok(());
         }
@@ -85,7 +85,7 @@ pub(super) async fn no_update_is_lost(context: &CaseContext<'_>) -> Outcome {
     expect_value(&*store, &key("total"), &(TASKS * ROUNDS).to_string()).await
 }
 
-pub(super) async fn one_creator_wins(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn concurrent_creations_succeed_once(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let wins: Arc<Vec<AtomicUsize>> = Arc::new((0..ROUNDS).map(|_| AtomicUsize::new(0)).collect());
     let tasks = (0..TASKS).map(|task| {
@@ -97,7 +97,7 @@ pub(super) async fn one_creator_wins(context: &CaseContext<'_>) -> Outcome {
                     .check(name.clone(), None)
                     .put(name, task.to_string())
                     .put(numbered(&format!("by{task}-"), round), "won");
-                take_turns().await;
+                yield_now().await;
                 if let CommitOutcome::Committed(_) = store.commit(create.build()?).await? {
                     wins.fetch_add(1, Ordering::Relaxed);
                 }
@@ -120,7 +120,7 @@ pub(super) async fn one_creator_wins(context: &CaseContext<'_>) -> Outcome {
     expect_eq("traces of the winners", &by.len(), &ROUNDS)
 }
 
-pub(super) async fn counters_take_adds_from_all_sides(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn concurrent_adds_are_all_counted(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let tasks = (0..TASKS).map(|task| {
         let store = Arc::clone(&store);
@@ -179,7 +179,7 @@ where
                 let _held = held;
                 for round in 0..WRITES {
                     commit(&*store, write_row(round * WRITERS + writer)).await?;
-                    take_turns().await;
+                    yield_now().await;
                 }
                 Ok(())
             }) as Task<'static, Outcome>
@@ -190,7 +190,7 @@ where
         Box::pin(async move {
             while writing.load(Ordering::Relaxed) > 0 {
                 read(Arc::clone(&store)).await?;
-                take_turns().await;
+                yield_now().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -200,7 +200,7 @@ where
         .await
 }
 
-pub(super) async fn get_never_sees_half_a_commit(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn get_never_sees_partial_commit(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     read_beside_writers(context, &store, |store| {
         Box::pin(async move {
@@ -214,7 +214,7 @@ pub(super) async fn get_never_sees_half_a_commit(context: &CaseContext<'_>) -> O
     .await
 }
 
-pub(super) async fn scan_never_sees_half_a_commit(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn scan_never_sees_partial_commit(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     // Neighbours that never change: a scan must not lose them while the row appears and disappears.
     for name in ["rov", "rox"] {
@@ -258,7 +258,7 @@ pub(super) async fn scan_never_sees_half_a_commit(context: &CaseContext<'_>) -> 
     .await
 }
 
-pub(super) async fn mixed_reads_see_one_moment(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn mixed_reads_see_one_snapshot(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     read_beside_writers(context, &store, |store| {
         Box::pin(async move {
@@ -290,7 +290,7 @@ pub(super) async fn mixed_reads_see_one_moment(context: &CaseContext<'_>) -> Out
     .await
 }
 
-pub(super) async fn readers_never_go_back_in_time(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn reads_are_monotonic(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     add(&*store, &key("clock"), 1).await?;
     let writing = Arc::new(AtomicUsize::new(0));
@@ -305,7 +305,7 @@ pub(super) async fn readers_never_go_back_in_time(context: &CaseContext<'_>) -> 
                     put(&*store, &numbered("pad", round), "x").await?;
                     delete(&*store, &numbered("pad", round)).await?;
                 }
-                take_turns().await;
+                yield_now().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -319,7 +319,7 @@ pub(super) async fn readers_never_go_back_in_time(context: &CaseContext<'_>) -> 
                 let now = found.map_or(Ok(0), |entry| number(&entry.value))?;
                 expect(now >= last, format_args!("{now} does not follow {last}"))?;
                 last = now;
-                take_turns().await;
+                yield_now().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -374,7 +374,7 @@ pub(super) async fn transfers_keep_their_sum(context: &CaseContext<'_>) -> Outco
                             .put(key.clone(), (balance + change).to_string())
                     },
                 );
-                take_turns().await;
+                yield_now().await;
                 // A conflict means that another transfer was first; this one is then abandoned.
                 store.commit(commit.build()?).await?;
             }

@@ -6,7 +6,7 @@ use super::support::{
 };
 use crate::Commit;
 
-pub(super) async fn a_counter_begins_at_zero(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn counter_starts_at_zero(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     add(&*store, &key("up"), 5).await?;
     add(&*store, &key("down"), -5).await?;
@@ -19,7 +19,7 @@ pub(super) async fn a_counter_begins_at_zero(context: &CaseContext<'_>) -> Outco
     expect_value(&*store, &key("up"), "2").await
 }
 
-pub(super) async fn a_counter_is_decimal_text(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn counter_is_decimal_text(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     for (delta, sum) in [
@@ -36,7 +36,7 @@ pub(super) async fn a_counter_is_decimal_text(context: &CaseContext<'_>) -> Outc
     Ok(())
 }
 
-pub(super) async fn a_counter_may_be_negative_and_stays_at_zero(
+pub(super) async fn counter_may_be_negative_and_stays_at_zero(
     context: &CaseContext<'_>,
 ) -> Outcome {
     let store = context.open().await;
@@ -55,7 +55,7 @@ pub(super) async fn a_counter_may_be_negative_and_stays_at_zero(
     Ok(())
 }
 
-pub(super) async fn a_put_number_is_a_counter(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn put_number_is_a_counter(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     put(&*store, &a, "-41").await?;
@@ -65,7 +65,7 @@ pub(super) async fn a_put_number_is_a_counter(context: &CaseContext<'_>) -> Outc
     expect_value(&*store, &a, "7").await
 }
 
-pub(super) async fn add_refuses_what_is_no_counter(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn add_rejects_value_that_is_no_counter(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     let too_large = format!("{}0", i64::MAX);
@@ -82,7 +82,7 @@ pub(super) async fn add_refuses_what_is_no_counter(context: &CaseContext<'_>) ->
     invalid(&*store, builder, "add to a value that is not text").await
 }
 
-pub(super) async fn add_refuses_to_overflow(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn add_rejects_overflow(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     for (name, edge, step) in [("max", i64::MAX, 1), ("min", i64::MIN, -1)] {
         let counter = key(name);
@@ -97,7 +97,7 @@ pub(super) async fn add_refuses_to_overflow(context: &CaseContext<'_>) -> Outcom
     Ok(())
 }
 
-pub(super) async fn an_invalid_add_applies_nothing_of_its_commit(
+pub(super) async fn invalid_add_applies_nothing_of_its_commit(
     context: &CaseContext<'_>,
 ) -> Outcome {
     let store = context.open().await;
@@ -118,9 +118,7 @@ pub(super) async fn an_invalid_add_applies_nothing_of_its_commit(
     expect_value(&*store, &key("counter"), "2").await
 }
 
-pub(super) async fn a_failed_check_comes_before_an_invalid_add(
-    context: &CaseContext<'_>,
-) -> Outcome {
+pub(super) async fn failed_check_precedes_invalid_add(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put(&*store, &key("text"), "x").await?;
     let builder = Commit::builder()
@@ -151,7 +149,7 @@ pub(super) async fn add_changes_the_version(context: &CaseContext<'_>) -> Outcom
     Ok(())
 }
 
-pub(super) async fn add_meets_puts_and_deletes_in_one_commit(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn add_combines_with_puts_and_deletes(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put(&*store, &key("row"), "1").await?;
     let guard = add(&*store, &key("rows"), 1).await?;

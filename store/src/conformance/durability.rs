@@ -10,7 +10,7 @@ use super::support::{
 };
 use crate::Commit;
 
-pub(super) async fn contents_survive_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn contents_survive_reopen(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     for round in 0..50 {
         put(&*store, &numbered("n", round), &round.to_string()).await?;
@@ -26,7 +26,7 @@ pub(super) async fn contents_survive_a_reopen(context: &CaseContext<'_>) -> Outc
     expect_eq("values and versions", &contents(&*store).await?, &before)
 }
 
-pub(super) async fn the_last_commit_survives_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn last_commit_survives_reopen(context: &CaseContext<'_>) -> Outcome {
     let mut store = context.open().await;
     for round in 0..10 {
         let value = round.to_string();
@@ -37,7 +37,7 @@ pub(super) async fn the_last_commit_survives_a_reopen(context: &CaseContext<'_>)
     Ok(())
 }
 
-pub(super) async fn deletes_survive_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn deletes_survive_reopen(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     put(&*store, &key("b"), "1").await?;
@@ -47,9 +47,7 @@ pub(super) async fn deletes_survive_a_reopen(context: &CaseContext<'_>) -> Outco
     expect_value(&*store, &key("b"), "1").await
 }
 
-pub(super) async fn versions_are_not_used_again_over_a_reopen(
-    context: &CaseContext<'_>,
-) -> Outcome {
+pub(super) async fn versions_are_not_reused_after_reopen(context: &CaseContext<'_>) -> Outcome {
     let mut store = context.open().await;
     let a = key("a");
     let mut seen = HashSet::new();
@@ -73,7 +71,7 @@ pub(super) async fn versions_are_not_used_again_over_a_reopen(
     Ok(())
 }
 
-pub(super) async fn a_check_holds_over_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn check_is_valid_after_reopen(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     let stale = put(&*store, &a, "1").await?;
@@ -94,7 +92,7 @@ pub(super) async fn a_check_holds_over_a_reopen(context: &CaseContext<'_>) -> Ou
     expect_value(&*store, &a, "3").await
 }
 
-pub(super) async fn counters_go_on_after_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn counters_continue_after_reopen(context: &CaseContext<'_>) -> Outcome {
     let mut store = context.open().await;
     for sum in 1..=5 {
         add(&*store, &key("up"), 1).await?;
@@ -106,7 +104,7 @@ pub(super) async fn counters_go_on_after_a_reopen(context: &CaseContext<'_>) -> 
     Ok(())
 }
 
-pub(super) async fn the_largest_commit_survives_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn largest_commit_survives_reopen(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let (builder, _) = largest_commit("l", 7);
     commit(&*store, builder).await?;
@@ -117,7 +115,7 @@ pub(super) async fn the_largest_commit_survives_a_reopen(context: &CaseContext<'
     expect(after == before, "every large value is unchanged")
 }
 
-pub(super) async fn concurrent_commits_survive_a_reopen(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn concurrent_commits_survive_reopen(context: &CaseContext<'_>) -> Outcome {
     const TASKS: usize = 8;
     const ROUNDS: usize = 15;
     let store = context.open().await;
@@ -140,7 +138,7 @@ pub(super) async fn concurrent_commits_survive_a_reopen(context: &CaseContext<'_
     expect_value(&*store, &key("total"), &(TASKS * ROUNDS).to_string()).await
 }
 
-pub(super) async fn a_store_may_be_reopened_many_times(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn store_may_be_reopened_many_times(context: &CaseContext<'_>) -> Outcome {
     let mut store = context.open().await;
     // Also before the first write.
     store = context.reopen(store).await;

@@ -58,7 +58,7 @@ fn turned(mut keys: Vec<Key>, direction: Direction) -> Vec<Key> {
     keys
 }
 
-pub(super) async fn an_empty_store_holds_nothing(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn empty_store_has_no_entries(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let found = store.get(&[key("a"), key("b")]).await?;
     expect_eq("a get", &found, &vec![None, None])?;
@@ -69,7 +69,7 @@ pub(super) async fn an_empty_store_holds_nothing(context: &CaseContext<'_>) -> O
     Ok(())
 }
 
-pub(super) async fn get_answers_in_the_order_asked(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn get_returns_entries_in_requested_order(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys = ordered_keys();
     put_all(&*store, &keys).await?;
@@ -85,7 +85,7 @@ pub(super) async fn get_answers_in_the_order_asked(context: &CaseContext<'_>) ->
     Ok(())
 }
 
-pub(super) async fn get_takes_repeated_keys_and_none(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn get_accepts_repeated_keys_and_none(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     let asked = ["a", "z", "a", "z", "a"].map(key);
@@ -116,7 +116,7 @@ pub(super) async fn keys_are_ordered_byte_by_byte(context: &CaseContext<'_>) -> 
     Ok(())
 }
 
-pub(super) async fn scan_walks_in_both_directions(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn scan_runs_in_both_directions(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys = put_numbered(&*store, "n", 300).await?;
     let range = KeyRange::new(keys[10].clone(), keys[290].clone());
@@ -146,7 +146,7 @@ pub(super) async fn scan_stops_at_its_limit(context: &CaseContext<'_>) -> Outcom
     Ok(())
 }
 
-pub(super) async fn scan_keeps_to_its_range(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn scan_stays_within_its_range(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let mut keys = ordered_keys();
     put_all(&*store, &keys).await?;
@@ -184,7 +184,7 @@ pub(super) async fn scan_keeps_to_its_range(context: &CaseContext<'_>) -> Outcom
     Ok(())
 }
 
-pub(super) async fn scan_of_an_empty_range_finds_nothing(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn scan_of_empty_range_finds_nothing(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put_numbered(&*store, "n", 20).await?;
     let empty = KeyRange::new(key("n000005"), key("n000005"));
@@ -233,7 +233,7 @@ pub(super) async fn pages_cover_a_range_once(context: &CaseContext<'_>) -> Outco
     Ok(())
 }
 
-pub(super) async fn a_prefix_finds_its_keys_alone(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn prefix_range_finds_only_its_keys(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let mut keys = ordered_keys();
     put_all(&*store, &keys).await?;
@@ -263,7 +263,7 @@ pub(super) async fn a_prefix_finds_its_keys_alone(context: &CaseContext<'_>) -> 
     Ok(())
 }
 
-pub(super) async fn values_come_back_byte_for_byte(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn values_keep_their_bytes(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let values: Vec<Vec<u8>> = vec![
         Vec::new(),
@@ -292,7 +292,7 @@ pub(super) async fn values_come_back_byte_for_byte(context: &CaseContext<'_>) ->
     expect_eq("by scan", &scanned.collect::<Vec<_>>(), &values)
 }
 
-pub(super) async fn mixed_reads_answer_one_by_one(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn mixed_reads_have_one_result_each(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys = put_numbered(&*store, "n", 30).await?;
     let asked = [keys[7].clone(), key("missing"), keys[2].clone()];
@@ -324,7 +324,7 @@ pub(super) async fn mixed_reads_answer_one_by_one(context: &CaseContext<'_>) -> 
     expect_eq("the last three", &found.collect::<Vec<_>>(), &reversed)
 }
 
-pub(super) async fn reads_take_any_mixture(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn reads_accept_any_mixture(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys = put_numbered(&*store, "n", 3).await?;
     expect_eq("no reads", &store.read(&[]).await?, &Vec::new())?;

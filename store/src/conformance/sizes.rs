@@ -31,7 +31,7 @@ pub(super) fn largest_commit(prefix: &str, seed: u64) -> (CommitBuilder, Vec<Key
     (builder, keys)
 }
 
-pub(super) async fn the_longest_key_is_kept(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn longest_key_is_stored(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let mut longest = vec![b'k'; KEY_BYTES_MAX];
     let first = key(&longest);
@@ -74,7 +74,7 @@ pub(super) async fn bounds_may_be_longer_than_a_key(context: &CaseContext<'_>) -
     expect_eq("a get of the bound", &missing, &None)
 }
 
-pub(super) async fn the_largest_value_is_kept(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn largest_value_is_stored(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     for bytes in [VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX] {
@@ -88,7 +88,7 @@ pub(super) async fn the_largest_value_is_kept(context: &CaseContext<'_>) -> Outc
     Ok(())
 }
 
-pub(super) async fn the_most_mutations_are_one_commit(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn maximum_of_mutations_is_one_commit(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys: Vec<Key> = (0..COMMIT_MUTATIONS_MAX)
         .map(|i| numbered("m", i))
@@ -108,7 +108,7 @@ pub(super) async fn the_most_mutations_are_one_commit(context: &CaseContext<'_>)
     expect_eq("the contents", &contents(&*store).await?, &Vec::new())
 }
 
-pub(super) async fn the_largest_commit_is_one_commit(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn largest_commit_is_committed(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let (builder, keys) = largest_commit("l", 1);
     commit(&*store, builder).await?;
@@ -129,7 +129,7 @@ pub(super) async fn the_largest_commit_is_one_commit(context: &CaseContext<'_>) 
     )
 }
 
-pub(super) async fn the_most_checks_are_one_commit(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn maximum_of_checks_is_one_commit(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys: Vec<Key> = (0..COMMIT_MUTATIONS_MAX)
         .map(|i| numbered("c", i))
@@ -148,7 +148,7 @@ pub(super) async fn the_most_checks_are_one_commit(context: &CaseContext<'_>) ->
     conflict(&*store, checked, "one of thousands of checks fails").await
 }
 
-pub(super) async fn get_takes_thousands_of_keys(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn get_accepts_thousands_of_keys(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let keys: Vec<Key> = (0..COMMIT_MUTATIONS_MAX)
         .map(|i| numbered("g", i))

@@ -121,7 +121,7 @@ impl<'h> CaseContext<'h> {
 }
 
 /// Yields, so that tasks on a single thread interleave too.
-pub(super) async fn take_turns() {
+pub(super) async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut yielded, true) {

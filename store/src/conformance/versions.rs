@@ -7,9 +7,7 @@ use super::support::{
 };
 use crate::Commit;
 
-pub(super) async fn a_commit_gives_its_version_to_its_entries(
-    context: &CaseContext<'_>,
-) -> Outcome {
+pub(super) async fn commit_gives_its_version_to_its_entries(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     for round in 0..3 {
         let builder = Commit::builder()
@@ -52,7 +50,7 @@ pub(super) async fn every_write_changes_the_version(context: &CaseContext<'_>) -
     Ok(())
 }
 
-pub(super) async fn a_write_of_one_key_leaves_the_others(context: &CaseContext<'_>) -> Outcome {
+pub(super) async fn write_of_one_key_keeps_the_others(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     put(&*store, &key("a"), "1").await?;
     put(&*store, &key("b"), "1").await?;
@@ -63,9 +61,7 @@ pub(super) async fn a_write_of_one_key_leaves_the_others(context: &CaseContext<'
     expect_eq("the entry", &entry(&*store, &key("a")).await?, &before)
 }
 
-pub(super) async fn versions_are_not_used_again_after_a_delete(
-    context: &CaseContext<'_>,
-) -> Outcome {
+pub(super) async fn versions_are_not_reused_after_delete(context: &CaseContext<'_>) -> Outcome {
     let store = context.open().await;
     let a = key("a");
     let mut seen = HashSet::new();

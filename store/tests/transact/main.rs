@@ -1,9 +1,10 @@
 //! Tests of the transaction layer over stores that conflict, fail or leave an outcome unknown.
 
+mod reads;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use futures::future::BoxFuture;
 use knowledge_store::Timestamp;
 use knowledge_store::env::Env;
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
@@ -269,92 +270,6 @@ async fn additions_to_one_counter_are_merged() {
     outcome.unwrap();
     assert_eq!(total(&faults).await, 5);
     assert_eq!(faults.history()[0].1.mutations().len(), 1);
-}
-
-type Reading = for<'t> fn(&'t mut Transaction) -> BoxFuture<'t, Outcome<()>>;
-
-/// Returns true if a transaction that uses `read` is retried after `change`.
-async fn conflicts_with(change: Commit, read: Reading) -> bool {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    put(&*store, "a", "1").await;
-    let attempts = AtomicU32::new(0);
-    let (attempt, change, other) = (&attempts, &change, &store);
-    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
-        read(&mut transaction).await?;
-        if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
-            other.commit(change.clone()).await?;
-        }
-        transaction.put(key("out"), &1);
-        transaction.done(())
-    })
-    .await;
-    outcome.unwrap();
-    attempts.load(Ordering::SeqCst) == 2
-}
-
-fn commit(builder: knowledge_store::CommitBuilder) -> Commit {
-    builder.build().unwrap()
-}
-
-#[tokio::test]
-async fn commit_checks_present_and_absent_reads() {
-    let read_both: Reading = |transaction| {
-        Box::pin(async move {
-            transaction
-                .read_many::<i64>(&[key("a"), key("absent")])
-                .await?;
-            Ok(())
-        })
-    };
-    let changes = [("a", true), ("absent", true), ("elsewhere", false)];
-    for (name, expected) in changes {
-        let change = commit(Commit::builder().put(key(name), "2"));
-        assert_eq!(conflicts_with(change, read_both).await, expected, "{name}");
-    }
-    let deletion = commit(Commit::builder().delete(key("a")));
-    assert!(conflicts_with(deletion, read_both).await);
-}
-
-#[tokio::test]
-async fn guarded_read_conflicts_with_addition_and_unchecked_does_not() {
-    let addition = commit(Commit::builder().add(key("count"), 1));
-    let guard: Reading = |transaction| {
-        Box::pin(async move {
-            assert!(transaction.guard(&key("count")).await? <= 1);
-            Ok(())
-        })
-    };
-    assert!(conflicts_with(addition.clone(), guard).await);
-    let read_unchecked: Reading = |transaction| {
-        Box::pin(async move {
-            transaction.read_unchecked::<i64>(&key("count")).await?;
-            Ok(())
-        })
-    };
-    assert!(!conflicts_with(addition, read_unchecked).await);
-}
-
-#[tokio::test]
-async fn differing_reads_of_one_key_are_a_conflict() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    put(&*store, "a", "1").await;
-    let attempts = AtomicU32::new(0);
-    let (attempt, other) = (&attempts, &store);
-    let outcome: Outcome<(i64, i64)> = transact(&store, &env(), |mut transaction| async move {
-        let before = transaction.read(&key("a")).await?.unwrap();
-        if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
-            put(&**other, "a", "2").await;
-        }
-        let after = transaction.read(&key("a")).await?.unwrap();
-        transaction.put(key("out"), &1);
-        transaction.done((before, after))
-    })
-    .await;
-    assert_eq!(
-        outcome.unwrap(),
-        (2, 2),
-        "no decision on an inconsistent read is committed"
-    );
 }
 
 #[tokio::test]

@@ -1,0 +1,156 @@
+//! Reads of a transaction: the versions to check, and entries that were read ahead.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+
+use super::ext::StoreExt;
+use super::{Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError, Version};
+
+/// Number of entries up to which a read repeats what was read before.
+const REPEATED_MAX: usize = 24;
+
+/// Entries that a transaction has read and its commit checks.
+///
+/// It is shared with [`transact`](super::transact), because it outlives a decision that ends in an
+/// error.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReadSet(Arc<Mutex<ReadVersions>>);
+
+/// Versions that a transaction has read.
+#[derive(Debug, Default)]
+struct ReadVersions {
+    /// Versions in the order of their keys, so that equal decisions produce equal commits.
+    by_key: BTreeMap<Key, Option<Version>>,
+    /// True unless the last read has shown all of these versions together.
+    is_spread: bool,
+}
+
+impl ReadSet {
+    fn versions(&self) -> MutexGuard<'_, ReadVersions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if all entries are unchanged and were therefore read at one point in time.
+    ///
+    /// This takes a read, unless the last one has shown it. A single key always was.
+    pub(super) async fn is_current(&self, store: &dyn Store) -> Result<bool, StoreError> {
+        let (keys, versions): (Vec<Key>, Vec<Option<Version>>) = {
+            let read = self.versions();
+            if read.by_key.len() < 2 || !read.is_spread {
+                return Ok(true);
+            }
+            read.by_key.clone().into_iter().unzip()
+        };
+        let found = store.get(&keys).await?.into_iter();
+        Ok(found
+            .map(|entry| entry.map(|entry| entry.version))
+            .eq(versions))
+    }
+
+    /// Adds a version that was read; the first one of a key is kept.
+    pub(super) fn add(&self, key: Key, version: Option<Version>) {
+        let mut read = self.versions();
+        if *read.by_key.entry(key).or_insert(version) != version {
+            read.is_spread = true;
+        }
+    }
+
+    /// Notes that something is read, or was read, at another point in time.
+    pub(super) fn spread(&self) {
+        self.versions().is_spread = true;
+    }
+
+    /// Returns the keys that the next read repeats: all, or none if there are many.
+    pub(super) fn repeated(&self) -> Vec<Key> {
+        let read = self.versions();
+        if read.by_key.len() > REPEATED_MAX {
+            return Vec::new();
+        }
+        read.by_key.keys().cloned().collect()
+    }
+
+    /// Notes what the last read found under the repeated keys.
+    pub(super) fn repeat(&self, found: &[Option<Entry>]) {
+        let mut read = self.versions();
+        let versions = found
+            .iter()
+            .map(|entry| entry.as_ref().map(|entry| entry.version));
+        read.is_spread = !versions.eq(read.by_key.values().copied());
+    }
+
+    /// Takes the versions, for the checks of a commit.
+    pub(super) fn take(&self) -> BTreeMap<Key, Option<Version>> {
+        std::mem::take(&mut self.versions().by_key)
+    }
+}
+
+/// First entries of a range, to be read by [`Transaction::read_ahead`](super::Transaction::read_ahead).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeRead {
+    /// Keys to read.
+    pub range: KeyRange,
+    /// Maximum number of entries.
+    pub limit: usize,
+    /// Order of reading.
+    pub direction: Direction,
+}
+
+impl RangeRead {
+    /// Returns the read of the first `limit` entries of a range.
+    #[must_use]
+    pub fn first(range: KeyRange, limit: usize) -> Self {
+        Self {
+            range,
+            limit,
+            direction: Direction::Forward,
+        }
+    }
+
+    /// Returns the read of a whole range, for ranges that are known to be short.
+    #[must_use]
+    pub fn all(range: KeyRange) -> Self {
+        Self::first(range, usize::MAX)
+    }
+}
+
+/// Entries that were read ahead and are not used yet.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    pub(super) entries: HashMap<Key, Option<Entry>, RandomState>,
+    pub(super) ranges: Vec<(RangeRead, Vec<KeyEntry>)>,
+}
+
+impl Ahead {
+    /// Returns true if nothing is left to use.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.ranges.is_empty()
+    }
+
+    /// Returns the entry under a key, or its absence; `None` if that is unknown.
+    pub(super) fn entry(&self, key: &Key) -> Option<Option<&Entry>> {
+        if let Some(entry) = self.entries.get(key) {
+            return Some(entry.as_ref());
+        }
+        let is_known = |(read, found): &&(RangeRead, Vec<KeyEntry>)| {
+            found.len() < read.limit && read.range.contains(key)
+        };
+        let (_, found) = self.ranges.iter().find(is_known)?;
+        let found = found.iter().find(|found| found.key == *key);
+        Some(found.map(|found| &found.entry))
+    }
+
+    /// Returns the entries of a range, if it was read.
+    pub(super) fn range(&self, read: &RangeRead) -> Option<&[KeyEntry]> {
+        let mut ranges = self.ranges.iter();
+        let (_, found) = ranges.find(|(range, _)| range == read)?;
+        Some(found)
+    }
+
+    /// Takes the entries of a range, if it was read.
+    pub(super) fn take_range(&mut self, read: &RangeRead) -> Option<Vec<KeyEntry>> {
+        let index = self.ranges.iter().position(|(range, _)| range == read)?;
+        Some(self.ranges.swap_remove(index).1)
+    }
+}

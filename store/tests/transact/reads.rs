@@ -1,0 +1,235 @@
+//! Tests of the reads of a transaction: which ones are checked, and how many the store serves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::future::BoxFuture;
+use knowledge_store::faults::FaultPlan;
+use knowledge_store::{
+    Commit, Direction, KeyRange, MemoryStore, RangeRead, Store, StoreExt, Transaction, transact,
+};
+
+use super::{Outcome, env, faulty, key, put};
+
+type Reading = for<'t> fn(&'t mut Transaction) -> BoxFuture<'t, Outcome<()>>;
+
+/// Returns true if a transaction that uses `read` is retried after `change`.
+async fn conflicts_with(change: Commit, read: Reading) -> bool {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "a", "1").await;
+    let attempts = AtomicU32::new(0);
+    let (attempt, change, other) = (&attempts, &change, &store);
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        read(&mut transaction).await?;
+        if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
+            other.commit(change.clone()).await?;
+        }
+        transaction.put(key("out"), &1);
+        transaction.done(())
+    })
+    .await;
+    outcome.unwrap();
+    attempts.load(Ordering::SeqCst) == 2
+}
+
+fn commit(builder: knowledge_store::CommitBuilder) -> Commit {
+    builder.build().unwrap()
+}
+
+#[tokio::test]
+async fn commit_checks_present_and_absent_reads() {
+    let read_both: Reading = |transaction| {
+        Box::pin(async move {
+            transaction
+                .read_many::<i64>(&[key("a"), key("absent")])
+                .await?;
+            Ok(())
+        })
+    };
+    let changes = [("a", true), ("absent", true), ("elsewhere", false)];
+    for (name, expected) in changes {
+        let change = commit(Commit::builder().put(key(name), "2"));
+        assert_eq!(conflicts_with(change, read_both).await, expected, "{name}");
+    }
+    let deletion = commit(Commit::builder().delete(key("a")));
+    assert!(conflicts_with(deletion, read_both).await);
+}
+
+#[tokio::test]
+async fn guarded_read_conflicts_with_addition_and_unchecked_does_not() {
+    let addition = commit(Commit::builder().add(key("count"), 1));
+    let guard: Reading = |transaction| {
+        Box::pin(async move {
+            assert!(transaction.guard(&key("count")).await? <= 1);
+            Ok(())
+        })
+    };
+    assert!(conflicts_with(addition.clone(), guard).await);
+    let read_unchecked: Reading = |transaction| {
+        Box::pin(async move {
+            transaction.read_unchecked::<i64>(&key("count")).await?;
+            Ok(())
+        })
+    };
+    assert!(!conflicts_with(addition, read_unchecked).await);
+}
+
+#[tokio::test]
+async fn differing_reads_of_one_key_are_a_conflict() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "a", "1").await;
+    let attempts = AtomicU32::new(0);
+    let (attempt, other) = (&attempts, &store);
+    let outcome: Outcome<(i64, i64)> = transact(&store, &env(), |mut transaction| async move {
+        let before = transaction.read(&key("a")).await?.unwrap();
+        if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
+            put(&**other, "a", "2").await;
+        }
+        let after = transaction.read(&key("a")).await?.unwrap();
+        transaction.put(key("out"), &1);
+        transaction.done((before, after))
+    })
+    .await;
+    assert_eq!(
+        outcome.unwrap(),
+        (2, 2),
+        "no decision on an inconsistent read is committed"
+    );
+}
+
+/// Returns the number of store reads that a decision without writes takes, checks included.
+async fn reads_of(read: Reading) -> u64 {
+    let (faults, store) = faulty(FaultPlan::none());
+    put(&*store, "a", "1").await;
+    put(&*store, "b", "2").await;
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
+        read(&mut transaction).await?;
+        transaction.done(())
+    })
+    .await;
+    outcome.unwrap();
+    faults.counts().reads
+}
+
+fn names() -> RangeRead {
+    RangeRead {
+        range: KeyRange::prefix(&key("a")),
+        limit: 9,
+        direction: Direction::Forward,
+    }
+}
+
+#[tokio::test]
+async fn reads_taken_ahead_are_one_read() {
+    let ahead: Reading = |transaction| {
+        Box::pin(async move {
+            let keys = [key("a"), key("b"), key("absent")];
+            transaction.read_ahead(keys.into(), vec![names()]).await?;
+            assert_eq!(transaction.read(&key("b")).await?, Some(2));
+            let both = [key("a"), key("absent")];
+            let found = transaction.read_many::<u64>(&both).await?;
+            assert_eq!(found, [Some(1), None]);
+            let whole = transaction.scan_unchecked(&names().range).await?;
+            assert_eq!(transaction.scan(&names()).await?, whole);
+            assert_eq!(whole.len(), 1);
+            Ok(())
+        })
+    };
+    assert_eq!(reads_of(ahead).await, 1);
+}
+
+#[tokio::test]
+async fn second_read_confirms_the_first() {
+    let both: Reading = |transaction| {
+        Box::pin(async move {
+            transaction.read::<u64>(&key("a")).await?;
+            transaction.read::<u64>(&key("b")).await?;
+            Ok(())
+        })
+    };
+    assert_eq!(reads_of(both).await, 2);
+    let unchecked_last: Reading = |transaction| {
+        Box::pin(async move {
+            transaction.read::<u64>(&key("a")).await?;
+            transaction.read::<u64>(&key("b")).await?;
+            transaction.unchecked().get(&[key("a")]).await?;
+            Ok(())
+        })
+    };
+    assert_eq!(reads_of(unchecked_last).await, 4);
+    let elsewhere: Reading = |transaction| {
+        Box::pin(async move {
+            transaction.read::<u64>(&key("a")).await?;
+            let found = transaction.unchecked().get(&[key("b")]).await?;
+            let version = found[0].as_ref().map(|entry| entry.version);
+            transaction.check(key("b"), version);
+            Ok(())
+        })
+    };
+    assert_eq!(reads_of(elsewhere).await, 3);
+}
+
+#[tokio::test]
+async fn change_between_two_reads_is_noticed_without_a_commit() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "a", "1").await;
+    let attempts = AtomicU32::new(0);
+    let (attempt, other) = (&attempts, &store);
+    let outcome: Outcome<(Option<u64>, Option<u64>)> =
+        transact(&store, &env(), |mut transaction| async move {
+            transaction.read_ahead(vec![key("a")], Vec::new()).await?;
+            let a = transaction.read(&key("a")).await?;
+            if attempt.fetch_add(1, Ordering::SeqCst) == 0 {
+                put(&**other, "a", "2").await;
+                put(&**other, "b", "2").await;
+            }
+            let b = transaction.read(&key("b")).await?;
+            transaction.done((a, b))
+        })
+        .await;
+    assert_eq!(outcome.unwrap(), (Some(2), Some(2)));
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn entry_read_ahead_is_no_check_until_it_is_used() {
+    let unused: Reading = |transaction| {
+        Box::pin(async move {
+            transaction
+                .read_ahead(vec![key("a"), key("b")], Vec::new())
+                .await?;
+            transaction.read::<u64>(&key("b")).await?;
+            Ok(())
+        })
+    };
+    let change = commit(Commit::builder().put(key("a"), "2"));
+    assert!(!conflicts_with(change, unused).await);
+    let used: Reading = |transaction| {
+        Box::pin(async move {
+            transaction
+                .read_ahead(vec![key("a"), key("b")], Vec::new())
+                .await?;
+            transaction.read::<u64>(&key("a")).await?;
+            Ok(())
+        })
+    };
+    let change = commit(Commit::builder().put(key("a"), "2"));
+    assert!(conflicts_with(change, used).await);
+}
+
+#[tokio::test]
+async fn entry_read_ahead_is_known_each_time_it_is_named() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    put(&*store, "a", "1").await;
+    let mut transaction = Transaction::begin(Arc::clone(&store));
+    let keys = vec![key("a"), key("b")];
+    transaction.read_ahead(keys, Vec::new()).await.unwrap();
+    put(&*store, "a", "2").await;
+    let named = [key("a"), key("b"), key("a")];
+    let found = transaction.entries(&named).await.unwrap();
+    let found = found.iter().map(Option::as_ref);
+    let values: Vec<_> = found
+        .map(|entry| entry.map(|entry| &*entry.value))
+        .collect();
+    assert_eq!(values, [Some(&b"1"[..]), None, Some(&b"1"[..])]);
+}
