@@ -7,11 +7,7 @@ const ETAG_DIGITS: usize = 32;
 
 /// Encodes bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    base16ct::lower::encode_string(bytes.as_ref())
 }
 
 /// Returns the SHA-256 digest of some bytes.

@@ -54,7 +54,10 @@ pub enum Error {
     #[error("concurrent modification; nothing was changed, try again")]
     Conflict,
     /// Deletion of a role that is still assigned, without a new role for its holders.
-    #[error("the role is held by {holder_count} members; name their new role in reassign_to")]
+    #[error(
+        "the role is held by {holder_count} member{}; name their new role in reassign_to",
+        if *.holder_count == 1 { "" } else { "s" }
+    )]
     RoleInUse {
         /// Number of assignments of the role.
         holder_count: u64,
@@ -173,6 +176,13 @@ impl Error {
         Self::InvalidRequest {
             fields: vec![FieldProblem::new(path, code, message)],
         }
+    }
+
+    /// Creates the error for a body that cannot be read to its end.
+    #[must_use]
+    pub fn unreadable_body() -> Self {
+        let message = "must be complete; it ends early or has a broken chunk";
+        Self::invalid("body", ProblemCode::InvalidValue, message)
     }
 
     /// Creates [`Error::Forbidden`] with this reason.

@@ -13,6 +13,8 @@ pub mod internals;
 mod keys;
 pub mod limits;
 pub mod model;
+mod operation;
+mod request;
 #[cfg(feature = "openapi")]
 mod schema;
 pub mod service;

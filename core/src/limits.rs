@@ -1,17 +1,303 @@
 //! Limits of the service: named, with their units, and configurable.
+//!
+//! [`all`] describes every limit of the reference. Each is declared once, as a row of `limits!`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::model::URL_CHARS_MAX;
+/// Passes the declaration of every limit to the macro `$then`.
+///
+/// A row has the description, the constant with its default, the unit (`bytes`, `characters`,
+/// `time` or the counted items) and its name in the reference, then:
+///
+/// - `field name "property" in range`: the field of [`Limits`] that configures it, its property in
+///   JavaScript (a time is in seconds there), and the supported values.
+/// - `setting "description"`: the server has it as a setting of the section `[limits]`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! limits {
+    ($then:ident) => { $then! {
+        /// Maximum number of memories in one bulk update.
+        BULK_MEMORIES_MAX: usize = 1_000, "memories", "memories of one bulk update",
+            /// At most [`BULK_MEMORIES_CEILING`].
+            field bulk_memories_max "bulkMemoriesMax"
+            in 1..=$crate::limits::BULK_MEMORIES_CEILING as u64,
+            setting "Memories of one bulk update";
 
-/// Maximum number of memories in one bulk update.
-pub const BULK_MEMORIES_MAX: usize = 1_000;
-/// Maximum size of a memory's content, in bytes.
-pub const CONTENT_BYTES_MAX: usize = 32 * 1024;
-/// Maximum size of a request body, in bytes.
-pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum length of a name or title, in characters.
-pub const NAME_CHARS_MAX: usize = 128;
+        /// Maximum size of a memory's content, in bytes.
+        CONTENT_BYTES_MAX: usize = 32 * 1024, bytes, "content of a memory",
+            /// At most that, so that a memory fits into one value.
+            ///
+            /// Content that exceeds 60 KiB once JSON escapes it is rejected too.
+            field content_bytes_max "contentBytesMax"
+            in 1..=$crate::limits::CONTENT_BYTES_MAX as u64,
+            setting "The content of a memory";
+
+        /// Maximum number of memories in one ingest.
+        INGEST_MEMORIES_MAX: usize = 100, "memories", "memories of one ingest";
+
+        /// Maximum size of a request body, in bytes.
+        BODY_BYTES_MAX: usize = 1024 * 1024, bytes, "request body",
+            field body_bytes_max "bodyBytesMax" in 1..=u64::MAX,
+            setting "The body of a request; a longer one is rejected with 413";
+
+        /// Maximum length of a name or title, in characters.
+        NAME_CHARS_MAX: usize = 128, characters, "name or title",
+            /// At most that, so that a title fits into one value with its content.
+            field name_chars_max "nameCharsMax" in 1..=$crate::limits::NAME_CHARS_MAX as u64,
+            setting "A name or a title";
+
+        /// Maximum length of a description, in characters.
+        DESCRIPTION_CHARS_MAX: usize = 1_024, characters, "description";
+
+        /// Maximum length of the URL of a webhook or a citation subscription, in characters.
+        URL_CHARS_MAX: usize = $crate::model::URL_CHARS_MAX, characters, "URL",
+            /// At most that, the maximum of the type.
+            field url_chars_max "urlCharsMax" in 1..=$crate::limits::URL_CHARS_MAX as u64,
+            setting "The address of a webhook or a citation subscription";
+
+        /// Maximum number of outbound webhooks of a workspace.
+        WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50, "webhooks", "outbound webhooks of a workspace",
+            field webhooks_per_workspace_max "webhooksPerWorkspaceMax" in 0..=u64::MAX,
+            setting "Outbound webhooks of a workspace";
+
+        /// Maximum number of inbound webhooks of a workspace.
+        INBOUND_WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50, "webhooks", "inbound webhooks of a workspace",
+            field inbound_webhooks_per_workspace_max "inboundWebhooksPerWorkspaceMax"
+            in 0..=u64::MAX,
+            setting "Inbound webhooks of a workspace";
+
+        /// Maximum number of connectors of a workspace; the dashboard shows all of them.
+        CONNECTORS_PER_WORKSPACE_MAX: u64 = 100, "connectors", "connectors of a workspace",
+            field connectors_per_workspace_max "connectorsPerWorkspaceMax" in 0..=u64::MAX,
+            setting "Connectors of a workspace; the dashboard shows all of them";
+
+        /// Maximum number of MCP keys of a workspace; the dashboard shows all of them.
+        MCP_KEYS_PER_WORKSPACE_MAX: u64 = 100, "keys", "MCP keys of a workspace",
+            field mcp_keys_per_workspace_max "mcpKeysPerWorkspaceMax" in 0..=u64::MAX,
+            setting "MCP keys of a workspace; the dashboard shows all of them";
+
+        /// Maximum number of custom roles of an organisation.
+        CUSTOM_ROLES_PER_ORG_MAX: u64 = 100, "roles", "custom roles of an organisation",
+            field custom_roles_per_org_max "customRolesPerOrgMax" in 0..=u64::MAX,
+            setting "Custom roles of an organisation";
+
+        /// Maximum number of memories in one access check.
+        ACCESS_CHECK_MEMORIES_MAX: usize = 1_000, "memories", "memories of one access check";
+
+        /// Maximum size of the texts in the result of one access check, in bytes.
+        ACCESS_CHECK_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024, bytes, "texts of one access check";
+
+        /// Maximum number of memories that one recall cites.
+        RECALL_MEMORIES_MAX: usize = 500, "memories", "memories cited by a recall";
+
+        /// Maximum number of subscriptions to a recall.
+        SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50, "subscriptions", "subscriptions of a recall",
+            field subscriptions_per_recall_max "subscriptionsPerRecallMax" in 0..=u64::MAX,
+            setting "Citation subscriptions of a recall";
+
+        /// Retention of the result of a bulk update, for replays.
+        IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60), time,
+            "retention of results for replays",
+            field idempotency_retention "idempotencyRetentionSeconds"
+            in $crate::limits::RETENTION_MIN..=std::time::Duration::MAX,
+            setting "Time for which the result of a bulk update is kept for replays under its \
+                     Idempotency-Key";
+
+        /// Retention of an entry of the audit log: a year, and time for a yearly review.
+        AUDIT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60), time,
+            "retention of the audit log",
+            /// At least [`Limits::idempotency_retention`], because a replay is rebuilt from the
+            /// audit log.
+            field audit_retention "auditRetentionSeconds"
+            in $crate::limits::RETENTION_MIN..=std::time::Duration::MAX,
+            setting "Time for which an entry of the audit log is kept; at least \
+                     limits.idempotency_retention";
+
+        /// Retention of an event and its deliveries.
+        DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60), time,
+            "retention of events and deliveries",
+            /// At least [`DELIVERY_RETENTION_MIN`].
+            field delivery_retention "deliveryRetentionSeconds"
+            in $crate::limits::DELIVERY_RETENTION_MIN..=std::time::Duration::MAX;
+    } };
+}
+
+/// Defines the constants, [`Limits`] and the descriptions.
+macro_rules! define_limits {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:ident: $type:ty = $default:expr, $unit:tt, $of:literal
+        $(,
+            $(#[doc = $more:literal])*
+            field $field:ident $property:tt in $range:expr $(, setting $setting:literal)?
+        )?;
+    )+) => {
+        $(
+            $(#[doc = $about])+
+            pub const $name: $type = $default;
+        )+
+
+        /// The limits in force. [`Limits::default`] has the values of the constants in this module.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Limits {
+            $($(
+                #[doc = concat!("See [`", stringify!($name), "`].")]
+                $(#[doc = $more])*
+                pub $field: $type,
+            )?)+
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self {
+                    $($($field: $name,)?)+
+                }
+            }
+        }
+
+        impl Limits {
+            fn check_ranges(&self) -> Result<(), InvalidLimit> {
+                $($(check_range(stringify!($field), self.$field, $range)?;)?)+
+                Ok(())
+            }
+        }
+
+        /// Returns the descriptions of all limits in the order of the reference.
+        #[must_use]
+        pub fn all() -> Vec<Limit> {
+            vec![$(Limit {
+                of: $of,
+                unit: unit!($unit),
+                default: $name.measure(),
+                field: None$(.or(Some(LimitField {
+                    name: stringify!($field),
+                    property: $property,
+                    min: ($range).start().measure(),
+                    max: ($range).end().measure(),
+                    setting: None$(.or(Some($setting)))?,
+                })))?,
+            }),+]
+        }
+    };
+}
+
+macro_rules! unit {
+    ($unit:ident) => {
+        stringify!($unit)
+    };
+    ($unit:literal) => {
+        $unit
+    };
+}
+
+limits!(define_limits);
+
+/// Description of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Name of the limited thing, in lower case.
+    pub of: &'static str,
+    /// Unit: `bytes`, `characters`, `time` or the counted items.
+    pub unit: &'static str,
+    /// Default; a time is in milliseconds.
+    pub default: u64,
+    /// Field that configures it, unless it is fixed.
+    pub field: Option<LimitField>,
+}
+
+/// Description of the field of a configurable limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitField {
+    /// Name of the field of [`Limits`].
+    pub name: &'static str,
+    /// Name of the property in JavaScript.
+    pub property: &'static str,
+    /// Minimum, in the unit of [`Limit::default`].
+    pub min: u64,
+    /// Maximum, in the unit of [`Limit::default`].
+    pub max: u64,
+    /// Description of the server's setting, if it is in the section `[limits]`.
+    pub setting: Option<&'static str>,
+}
+
+/// Value of a limit as a number.
+trait Measure {
+    fn measure(&self) -> u64;
+}
+
+impl Measure for u64 {
+    fn measure(&self) -> u64 {
+        *self
+    }
+}
+
+impl Measure for usize {
+    fn measure(&self) -> u64 {
+        u64::try_from(*self).unwrap_or(u64::MAX)
+    }
+}
+
+/// Milliseconds.
+impl Measure for Duration {
+    fn measure(&self) -> u64 {
+        u64::try_from(self.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+fn check_range(
+    name: &'static str,
+    value: impl Measure,
+    range: RangeInclusive<impl Measure>,
+) -> Result<(), InvalidLimit> {
+    let (min, max) = (range.start().measure(), range.end().measure());
+    if (min..=max).contains(&value.measure()) {
+        return Ok(());
+    }
+    let number = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
+    let (min, max) = (number(min), number(max));
+    Err(InvalidLimit { name, min, max })
+}
+
+/// A limit outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the limit {name} must be between {min} and {max}")]
+pub struct InvalidLimit {
+    /// Field of [`Limits`].
+    pub name: &'static str,
+    /// Minimum.
+    pub min: usize,
+    /// Maximum.
+    pub max: usize,
+}
+
+impl Limits {
+    /// Checks that every limit is within its range.
+    ///
+    /// Outside it, requests would fail with an internal error instead of being rejected, or no
+    /// request could succeed.
+    ///
+    /// # Errors
+    /// [`InvalidLimit`] names the first one out of range.
+    pub fn validate(&self) -> Result<(), InvalidLimit> {
+        self.check_ranges()?;
+        let least = self.idempotency_retention..=Duration::MAX;
+        check_range("audit_retention", self.audit_retention, least)
+    }
+}
+
+/// Maximum of [`Limits::bulk_memories_max`].
+///
+/// A bulk update of that size fits into one commit, however many workspaces it reaches.
+pub const BULK_MEMORIES_CEILING: usize = 1_300;
+/// Minimum of every retention.
+pub const RETENTION_MIN: Duration = Duration::from_millis(1);
+/// Minimum of [`Limits::delivery_retention`].
+///
+/// It is longer than the whole retry schedule, so that no pending delivery is purged.
+pub const DELIVERY_RETENTION_MIN: Duration = Duration::from_secs(8 * 24 * 60 * 60);
+
 /// Maximum length of the key of a memory at its source, in characters.
 pub const SOURCE_KEY_CHARS_MAX: usize = 512;
 /// Minimum interval between the syncs of a connector.
@@ -22,28 +308,10 @@ pub const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 pub const ROTATION_DEFAULT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Maximum rotation period of an MCP key.
 pub const ROTATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Maximum length of a description, in characters.
-pub const DESCRIPTION_CHARS_MAX: usize = 1_024;
-/// Maximum number of outbound webhooks of a workspace.
-pub const WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50;
-/// Maximum number of inbound webhooks of a workspace.
-pub const INBOUND_WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50;
-/// Maximum number of connectors of a workspace; the dashboard shows all of them.
-pub const CONNECTORS_PER_WORKSPACE_MAX: u64 = 100;
-/// Maximum number of MCP keys of a workspace; the dashboard shows all of them.
-pub const MCP_KEYS_PER_WORKSPACE_MAX: u64 = 100;
-/// Maximum number of custom roles of an organisation.
-pub const CUSTOM_ROLES_PER_ORG_MAX: u64 = 100;
-/// Maximum number of memories that one recall cites.
-pub const RECALL_MEMORIES_MAX: usize = 500;
-/// Maximum number of memories in one ingest.
-pub const INGEST_MEMORIES_MAX: usize = 100;
-/// Maximum number of subscriptions to a recall.
-pub const SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50;
 /// Maximum number of teams of a member.
 pub const TEAMS_PER_MEMBER_MAX: usize = 100;
 /// Maximum number of workspaces, and of audience labels, in the scope of a token.
-pub const NARROWING_MAX: usize = 100;
+pub const SCOPE_ITEMS_MAX: usize = 100;
 /// Default number of items on a page of a list.
 pub const PAGE_ITEMS_DEFAULT: usize = 50;
 /// Maximum number of items on a page of a list.
@@ -60,143 +328,6 @@ pub const SIGNED_MESSAGE_TOLERANCE: Duration = Duration::from_secs(5 * 60);
 ///
 /// It is longer than senders retry (Standard Webhooks 1.0.0 proposes about 75 hours).
 pub const INBOUND_MESSAGE_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Retention of the result of a bulk update, for replays.
-pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Retention of an event and its deliveries.
-pub const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Minimum of [`Limits::delivery_retention`].
-///
-/// It is longer than the whole retry schedule, so that no pending delivery is purged.
-pub const DELIVERY_RETENTION_MIN: Duration = Duration::from_secs(8 * 24 * 60 * 60);
-
-/// Retention of an entry of the audit log: a year, and time for a yearly review.
-pub const AUDIT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
-
-/// The limits in force. [`Limits::default`] has the values of the constants in this module.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// See [`BULK_MEMORIES_MAX`]. At most [`BULK_MEMORIES_CEILING`].
-    pub bulk_memories_max: usize,
-    /// See [`CONTENT_BYTES_MAX`]. At most that, so that a memory fits into one value.
-    ///
-    /// Content that exceeds 60 KiB once JSON escapes it is rejected too.
-    pub content_bytes_max: usize,
-    /// See [`BODY_BYTES_MAX`].
-    pub body_bytes_max: usize,
-    /// See [`NAME_CHARS_MAX`]. At most that, so that a title fits into one value with its content.
-    pub name_chars_max: usize,
-    /// See [`URL_CHARS_MAX`]. At most that, the maximum of the type.
-    pub url_chars_max: usize,
-    /// See [`WEBHOOKS_PER_WORKSPACE_MAX`].
-    pub webhooks_per_workspace_max: u64,
-    /// See [`INBOUND_WEBHOOKS_PER_WORKSPACE_MAX`].
-    pub inbound_webhooks_per_workspace_max: u64,
-    /// See [`CONNECTORS_PER_WORKSPACE_MAX`].
-    pub connectors_per_workspace_max: u64,
-    /// See [`MCP_KEYS_PER_WORKSPACE_MAX`].
-    pub mcp_keys_per_workspace_max: u64,
-    /// See [`CUSTOM_ROLES_PER_ORG_MAX`].
-    pub custom_roles_per_org_max: u64,
-    /// See [`SUBSCRIPTIONS_PER_RECALL_MAX`].
-    pub subscriptions_per_recall_max: u64,
-    /// See [`IDEMPOTENCY_RETENTION`].
-    pub idempotency_retention: Duration,
-    /// See [`AUDIT_RETENTION`]. At least [`Limits::idempotency_retention`], because a replay is
-    /// rebuilt from the audit log.
-    pub audit_retention: Duration,
-    /// See [`DELIVERY_RETENTION`]. At least [`DELIVERY_RETENTION_MIN`].
-    pub delivery_retention: Duration,
-}
-
-/// A limit outside its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the limit {name} must be between {min} and {max}")]
-pub struct InvalidLimit {
-    /// Field of [`Limits`].
-    pub name: &'static str,
-    /// Minimum.
-    pub min: usize,
-    /// Maximum.
-    pub max: usize,
-}
-
-/// Maximum of [`Limits::bulk_memories_max`].
-///
-/// A bulk update of that size fits into one commit, however many workspaces it reaches.
-pub const BULK_MEMORIES_CEILING: usize = 1_300;
-
-impl Limits {
-    /// Checks that every limit is within its range.
-    ///
-    /// Outside it, requests would fail with an internal error instead of being rejected, or no
-    /// request could succeed.
-    ///
-    /// # Errors
-    /// [`InvalidLimit`] names the first one out of range.
-    pub fn validate(&self) -> Result<(), InvalidLimit> {
-        let millis = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
-        let retention_ms = millis(self.idempotency_retention);
-        let checks = [
-            (
-                "bulk_memories_max",
-                self.bulk_memories_max,
-                BULK_MEMORIES_CEILING,
-            ),
-            (
-                "content_bytes_max",
-                self.content_bytes_max,
-                CONTENT_BYTES_MAX,
-            ),
-            ("body_bytes_max", self.body_bytes_max, usize::MAX),
-            ("name_chars_max", self.name_chars_max, NAME_CHARS_MAX),
-            ("url_chars_max", self.url_chars_max, URL_CHARS_MAX),
-            ("idempotency_retention", retention_ms, usize::MAX),
-        ];
-        let wrong = checks
-            .into_iter()
-            .find(|(_, value, max)| !(1..=*max).contains(value));
-        if let Some((name, _, max)) = wrong {
-            return Err(InvalidLimit { name, min: 1, max });
-        }
-        if millis(self.audit_retention) < retention_ms {
-            return Err(InvalidLimit {
-                name: "audit_retention",
-                min: retention_ms,
-                max: usize::MAX,
-            });
-        }
-        if self.delivery_retention < DELIVERY_RETENTION_MIN {
-            return Err(InvalidLimit {
-                name: "delivery_retention",
-                min: millis(DELIVERY_RETENTION_MIN),
-                max: usize::MAX,
-            });
-        }
-        Ok(())
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            bulk_memories_max: BULK_MEMORIES_MAX,
-            content_bytes_max: CONTENT_BYTES_MAX,
-            body_bytes_max: BODY_BYTES_MAX,
-            name_chars_max: NAME_CHARS_MAX,
-            url_chars_max: URL_CHARS_MAX,
-            webhooks_per_workspace_max: WEBHOOKS_PER_WORKSPACE_MAX,
-            inbound_webhooks_per_workspace_max: INBOUND_WEBHOOKS_PER_WORKSPACE_MAX,
-            connectors_per_workspace_max: CONNECTORS_PER_WORKSPACE_MAX,
-            mcp_keys_per_workspace_max: MCP_KEYS_PER_WORKSPACE_MAX,
-            custom_roles_per_org_max: CUSTOM_ROLES_PER_ORG_MAX,
-            subscriptions_per_recall_max: SUBSCRIPTIONS_PER_RECALL_MAX,
-            idempotency_retention: IDEMPOTENCY_RETENTION,
-            audit_retention: AUDIT_RETENTION,
-            delivery_retention: DELIVERY_RETENTION,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

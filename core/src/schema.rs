@@ -17,6 +17,13 @@ use crate::limits::{
 use crate::model::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, URL_CHARS_MAX, WebhookUrl,
 };
+use crate::request::Request;
+use crate::request::rules::{
+    Actions, Check, Flag, Flattened, Id, List, Object, Parsed, Rule, Seconds, Size, Text, Url,
+};
+pub(crate) use crate::request::rules::{
+    ClientName, Content, Description, Name, RotationSeconds, Slug, SourceKey, SyncIntervalSeconds,
+};
 
 /// Implements an inline schema for a type.
 macro_rules! inline_schema {
@@ -68,47 +75,6 @@ rules! {
     Identifier: uuid();
     /// The outcome of an audited operation.
     OutcomeName: json_schema!({ "type": "string", "enum": ["ok", "not_found", "forbidden"] });
-    /// A slug, a handle or the name of a team.
-    Slug: json_schema!({
-        "type": "string",
-        "minLength": 1,
-        "maxLength": AUDIENCE_NAME_CHARS_MAX,
-        "pattern": "^[a-z0-9._-]+$",
-        "examples": ["product-handbook"],
-    });
-    /// A description.
-    Description: json_schema!({
-        "type": "string",
-        "maxLength": DESCRIPTION_CHARS_MAX,
-        "examples": ["What everybody should know."],
-    });
-    /// The name of a memory at its source.
-    SourceKey: json_schema!({
-        "type": "string",
-        "minLength": 1,
-        "maxLength": SOURCE_KEY_CHARS_MAX,
-        "examples": ["refunds.md"],
-    });
-    /// The kind of client that uses an MCP key. Unknown kinds are accepted.
-    ClientName: json_schema!({
-        "type": "string",
-        "examples": ["claude_code"],
-    });
-    /// The interval between syncs of a connector, in seconds.
-    SyncIntervalSeconds: json_schema!({
-        "type": "integer",
-        "minimum": SYNC_INTERVAL_MIN.as_secs(),
-        "maximum": SYNC_INTERVAL_MAX.as_secs(),
-        "examples": [3_600],
-    });
-    /// The time within which an MCP key must be rotated, in seconds.
-    RotationSeconds: json_schema!({
-        "type": "integer",
-        "minimum": 1,
-        "maximum": ROTATION_MAX.as_secs(),
-        "default": ROTATION_DEFAULT.as_secs(),
-        "examples": [ROTATION_DEFAULT.as_secs()],
-    });
     /// A signing secret in the format of Standard Webhooks 1.0.0.
     SigningSecret: json_schema!({
         "type": "string",
@@ -117,6 +83,41 @@ rules! {
     });
 }
 
+inline_schema! { Slug: json_schema!({
+    "type": "string",
+    "minLength": 1,
+    "maxLength": AUDIENCE_NAME_CHARS_MAX,
+    "pattern": "^[a-z0-9._-]+$",
+    "examples": ["product-handbook"],
+}) }
+inline_schema! { Description: json_schema!({
+    "type": "string",
+    "maxLength": DESCRIPTION_CHARS_MAX,
+    "examples": ["What everybody should know."],
+}) }
+inline_schema! { SourceKey: json_schema!({
+    "type": "string",
+    "minLength": 1,
+    "maxLength": SOURCE_KEY_CHARS_MAX,
+    "examples": ["refunds.md"],
+}) }
+inline_schema! { ClientName: json_schema!({
+    "type": "string",
+    "examples": ["claude_code"],
+}) }
+inline_schema! { SyncIntervalSeconds: json_schema!({
+    "type": "integer",
+    "minimum": SYNC_INTERVAL_MIN.as_secs(),
+    "maximum": SYNC_INTERVAL_MAX.as_secs(),
+    "examples": [3_600],
+}) }
+inline_schema! { RotationSeconds: json_schema!({
+    "type": "integer",
+    "minimum": 1,
+    "maximum": ROTATION_MAX.as_secs(),
+    "default": ROTATION_DEFAULT.as_secs(),
+    "examples": [ROTATION_DEFAULT.as_secs()],
+}) }
 /// Adds the maximum length to the schema of a string.
 ///
 /// A request obeys the limit in force; a response may hold values accepted under an earlier one.
@@ -130,20 +131,11 @@ fn limited(generator: &SchemaGenerator, mut schema: Schema, name: &str, ceiling:
     schema
 }
 
-/// A name or a title.
-pub(crate) enum Name {}
-
 inline_schema! { Name: |generator| limited(generator, json_schema!({
     "minLength": 1,
     "pattern": PLAIN_TEXT,
     "examples": ["Product handbook"],
 }), "name_chars_max", NAME_CHARS_MAX) }
-
-/// The content of a memory or a message.
-///
-/// Its limit is in bytes, which a schema cannot express. `maxLength` is therefore exact only for
-/// ASCII.
-pub(crate) enum Content {}
 
 inline_schema! { Content: |generator| limited(generator, json_schema!({
     "minLength": 1,
@@ -213,3 +205,58 @@ inline_schema! { WebhookUrl: |generator| limited(generator, json_schema!({
     "pattern": r"^https?://[^\s/?#@]+([/?][^\s#]*)?$",
     "examples": ["https://example.com/hooks"],
 }), "url_chars_max", URL_CHARS_MAX) }
+
+/// Implements the schema of a rule: that of the type of its values.
+macro_rules! schemas_of_values {
+    ($([$($parameter:ident $(: $bound:path)?)?] $rule:ty => $value:ty;)+) => {$(
+        impl$(<$parameter: schemars::JsonSchema $(+ $bound)?>)? schemars::JsonSchema for $rule {
+            fn inline_schema() -> bool {
+                <$value>::inline_schema()
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                <$value>::schema_name()
+            }
+
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                <$value>::schema_id()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                <$value>::json_schema(generator)
+            }
+        }
+    )+};
+}
+
+pub(crate) use schemas_of_values;
+
+schemas_of_values! {
+    [T] Parsed<T> => T;
+    [T] Id<T> => T;
+    [T: Request] Object<T> => T;
+    [T: Request] Flattened<T> => T;
+    [] Flag => bool;
+    [] Text => String;
+    [] Url => WebhookUrl;
+    [] Actions => ActionSet;
+}
+
+inline_schema! { Seconds: json_schema!({ "type": "integer", "format": "uint64", "minimum": 1 }) }
+
+impl<R: Rule + JsonSchema, S: Size, C: Check<R::Value>> JsonSchema for List<R, S, C> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "List".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Vec::<R>::json_schema(generator);
+        S::describe(&mut schema);
+        C::describe(&mut schema);
+        schema
+    }
+}

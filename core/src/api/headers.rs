@@ -144,7 +144,7 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
 }
 
 /// Rejects a cross-site write with a session cookie, unless its origin is one of the `trusted`.
-pub(super) fn refuse_cross_site(
+pub(super) fn reject_cross_site(
     headers: &HeaderMap,
     method: &Method,
     trusted: &[String],
@@ -158,7 +158,8 @@ pub(super) fn refuse_cross_site(
     {
         return Ok(());
     }
-    let refusal = || Error::forbidden("cross-site requests with a session cookie are not allowed");
+    let cross_site =
+        || Error::forbidden("cross-site requests with a session cookie are not allowed");
     let text = |name: &HeaderName| {
         headers
             .get(name)
@@ -167,7 +168,7 @@ pub(super) fn refuse_cross_site(
     if text(&SEC_FETCH_SITE)
         .is_some_and(|site| !matches!(site, "same-origin" | "same-site" | "none"))
     {
-        return Err(refusal());
+        return Err(cross_site());
     }
     let Some(origin) = text(&header::ORIGIN) else {
         return Ok(());
@@ -181,7 +182,7 @@ pub(super) fn refuse_cross_site(
         {
             Ok(())
         }
-        _ => Err(refusal()),
+        _ => Err(cross_site()),
     }
 }
 
@@ -251,62 +252,62 @@ mod tests {
 
     #[test]
     fn cross_site_write_is_rejected() {
-        let refused = |pairs: &[(&str, &str)]| {
-            refuse_cross_site(&headers(pairs), &Method::PATCH, &[]).is_err()
+        let is_rejected = |pairs: &[(&str, &str)]| {
+            reject_cross_site(&headers(pairs), &Method::PATCH, &[]).is_err()
         };
-        assert!(!refused(&[]));
-        assert!(!refused(&[
+        assert!(!is_rejected(&[]));
+        assert!(!is_rejected(&[
             ("sec-fetch-site", "same-origin"),
             ("origin", "https://a.example"),
             ("host", "internal")
         ]));
-        assert!(!refused(&[
+        assert!(!is_rejected(&[
             ("origin", "https://a.example"),
             ("host", "a.example")
         ]));
-        assert!(refused(&[("sec-fetch-site", "cross-site")]));
-        assert!(refused(&[
+        assert!(is_rejected(&[("sec-fetch-site", "cross-site")]));
+        assert!(is_rejected(&[
             ("origin", "https://evil.example"),
             ("host", "a.example")
         ]));
-        assert!(refused(&[("origin", "null"), ("host", "a.example")]));
+        assert!(is_rejected(&[("origin", "null"), ("host", "a.example")]));
         let reading = headers(&[("sec-fetch-site", "cross-site")]);
-        assert!(refuse_cross_site(&reading, &Method::GET, &[]).is_ok());
+        assert!(reject_cross_site(&reading, &Method::GET, &[]).is_ok());
     }
 
     #[test]
     fn cross_site_write_from_trusted_origin_is_accepted() {
         let trusted = ["https://app.example".to_owned()];
-        let refused = |origin: &str| {
+        let is_rejected = |origin: &str| {
             let pairs = [
                 ("sec-fetch-site", "cross-site"),
                 ("origin", origin),
                 ("host", "a.example"),
             ];
-            refuse_cross_site(&headers(&pairs), &Method::PATCH, &trusted).is_err()
+            reject_cross_site(&headers(&pairs), &Method::PATCH, &trusted).is_err()
         };
-        assert!(!refused("https://app.example"));
-        assert!(refused("http://app.example"));
-        assert!(refused("https://app.example:8443"));
-        assert!(refused("https://app.example.evil.example"));
-        assert!(refused("null"));
+        assert!(!is_rejected("https://app.example"));
+        assert!(is_rejected("http://app.example"));
+        assert!(is_rejected("https://app.example:8443"));
+        assert!(is_rejected("https://app.example.evil.example"));
+        assert!(is_rejected("null"));
     }
 
     #[test]
     fn json_body_requires_json_content_type() {
-        let refused = |pairs: &[(&str, &str)]| require_json(&headers(pairs), true).is_err();
-        assert!(!refused(&[("content-type", "application/json")]));
-        assert!(!refused(&[(
+        let is_rejected = |pairs: &[(&str, &str)]| require_json(&headers(pairs), true).is_err();
+        assert!(!is_rejected(&[("content-type", "application/json")]));
+        assert!(!is_rejected(&[(
             "content-type",
             "Application/JSON; charset=\"UTF-8\""
         )]));
-        assert!(refused(&[]));
-        assert!(refused(&[("content-type", "text/plain")]));
-        assert!(refused(&[(
+        assert!(is_rejected(&[]));
+        assert!(is_rejected(&[("content-type", "text/plain")]));
+        assert!(is_rejected(&[(
             "content-type",
             "application/json; charset=latin1"
         )]));
-        assert!(refused(&[
+        assert!(is_rejected(&[
             ("content-type", "application/json"),
             ("content-encoding", "gzip")
         ]));

@@ -5,27 +5,36 @@
 
 pub mod admin;
 mod body;
+mod call;
 mod handlers;
 mod headers;
+mod input;
 mod json;
 #[cfg(feature = "openapi")]
 pub mod openapi;
+mod operations;
+mod output;
 mod query;
+pub mod requests;
 mod response;
 mod route;
+#[cfg(feature = "tower")]
+mod tower;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
 
 pub use self::admin::AdminApi;
+use self::call::Call;
 pub use self::response::status;
 use self::response::{ApiResponse, Challenge};
 use self::route::Routes;
-pub use self::route::{
-    Authentication, COMMON_REFUSALS, ErrorStyle, OPERATIONS, Operation, OperationSpec, Origin,
-};
 use crate::error::Error;
 use crate::model::MemberId;
+pub use crate::operation::{
+    Authentication, COMMON_ERROR_STATUSES, ErrorStyle, OPERATIONS, OPERATOR_ERROR_STATUSES,
+    OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
+};
 use crate::service::KnowledgeService;
 
 /// Path template of the operation that a response belongs to, with parameters in braces.
@@ -37,13 +46,15 @@ pub struct MatchedRoute(pub &'static str);
 
 /// The HTTP interface of a service.
 ///
+/// With the feature `tower`, it implements `tower_service::Service`.
+///
 /// ```
 /// # use std::sync::Arc;
-/// # use knowledge_core::{api::{Api, MatchedRoute}, env::Env, model::Timestamp};
+/// # use knowledge_core::{api::{Api, MatchedRoute}, env::Env};
 /// # use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 /// # use knowledge_core::store::MemoryStore;
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(7));
+/// let env = Env::system();
 /// let options = Options::new(SealingKey::generate(&env));
 /// let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
 ///
@@ -105,14 +116,13 @@ impl Api {
         let is_head = request.method() == Method::HEAD;
         let (response, style) = match self.routes.find(request.method(), request.uri().path()) {
             Ok((spec, parameters)) => {
-                let call = handlers::Call {
+                let call = Call {
                     service: &self.service,
-                    trusted_origins: &self.trusted_origins,
-                    spec,
                     parameters: &parameters,
                     request: &request,
+                    success: spec.success,
                 };
-                let response = call.respond().await;
+                let response = call.respond(spec, &self.trusted_origins).await;
                 debug_assert!(
                     is_documented(spec, &response),
                     "{:?} does not document its result: {response:?}",

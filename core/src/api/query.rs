@@ -6,7 +6,8 @@ use std::str::FromStr;
 use http::Uri;
 
 use crate::error::{Error, ProblemCode};
-use crate::service::{PageRequest, Problems};
+use crate::request::Problems;
+use crate::service::PageRequest;
 
 /// The query parameters of a request, read one by one.
 pub(super) struct Query {
@@ -86,13 +87,6 @@ impl Query {
         };
         page.check(&mut self.problems);
         page
-    }
-
-    /// Completes the query as [`Query::finish`] does, for a value that is set unless there were
-    /// problems.
-    pub(super) fn finish_with<T>(self, value: Option<T>) -> Result<T, Error> {
-        self.finish(value)?
-            .ok_or_else(|| Error::internal("a query without problems has no value"))
     }
 
     /// Completes the query: returns `value` if there were no problems.

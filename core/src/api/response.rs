@@ -8,8 +8,8 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::route::{Authentication, ErrorStyle};
 use crate::error::{Error, FieldProblem, ProblemCode};
+use crate::operation::{Authentication, ErrorStyle};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const ERROR_CODE: HeaderName = HeaderName::from_static("error-code");
@@ -28,8 +28,14 @@ pub(super) struct ApiResponse {
 
 impl ApiResponse {
     pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
-        let body = serde_json::to_vec(body)
-            .expect("responses serialise: string keys, no fallible implementations");
+        let body = serde_json::to_vec(body);
+        Self::of_json(
+            status,
+            body.expect("responses serialise: string keys, no fallible implementations"),
+        )
+    }
+
+    fn of_json(status: StatusCode, body: Vec<u8>) -> Self {
         let mut response = Response::new(Bytes::from(body));
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, JSON);

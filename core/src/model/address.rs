@@ -120,13 +120,13 @@ pub struct AddressPolicy {
 /// Reason for which no delivery may go to a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RefusedUrl {
+pub enum RejectedUrl {
     /// Plain `http`.
     #[error("must begin with https:// (the operator can allow http)")]
     NotHttps,
     /// An address that is not public.
     #[error("must not name a non-public address (the operator can allow it): {0}")]
-    Address(RefusedAddress),
+    Address(RejectedAddress),
     /// A name that always denotes the machine itself (RFC 6761, 6.3).
     #[error("must not name localhost (the operator can allow loopback addresses)")]
     Localhost,
@@ -141,7 +141,7 @@ pub enum RefusedUrl {
 /// An address that deliveries may not go to, with the range that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} (RFC {})", .0.name, .0.rfc)]
-pub struct RefusedAddress(pub SpecialRange);
+pub struct RejectedAddress(pub SpecialRange);
 
 impl AddressPolicy {
     /// Returns true if deliveries may go to an address.
@@ -155,8 +155,8 @@ impl AddressPolicy {
     /// Checks an address as [`AddressPolicy::permits`] does.
     ///
     /// # Errors
-    /// [`RefusedAddress`] if deliveries may not go there.
-    pub fn check_address(&self, address: IpAddr) -> Result<(), RefusedAddress> {
+    /// [`RejectedAddress`] if deliveries may not go there.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), RejectedAddress> {
         // The connection uses IPv4, so IPv6 ranges do not apply.
         let address = address.to_canonical();
         let mut allowed = self.allow.iter().copied().map(canonical);
@@ -167,7 +167,7 @@ impl AddressPolicy {
             return self.check_address(inside.into());
         }
         match special(address) {
-            Some(range) => Err(RefusedAddress(range)),
+            Some(range) => Err(RejectedAddress(range)),
             None => Ok(()),
         }
     }
@@ -178,45 +178,45 @@ impl AddressPolicy {
     /// checked when it is resolved.
     ///
     /// # Errors
-    /// [`RefusedUrl`] names the reason.
-    pub fn check_url(&self, url: &WebhookUrl) -> Result<(), RefusedUrl> {
+    /// [`RejectedUrl`] names the reason.
+    pub fn check_url(&self, url: &WebhookUrl) -> Result<(), RejectedUrl> {
         let url = url.as_url();
         if url.scheme() != "https" && !self.allow_http {
-            return Err(RefusedUrl::NotHttps);
+            return Err(RejectedUrl::NotHttps);
         }
         match url.host() {
             Some(Host::Ipv4(address)) => self.check_address(address.into())?,
             Some(Host::Ipv6(address)) => self.check_address(address.into())?,
             Some(Host::Domain(name)) => self.check_name(name)?,
-            None => return Err(RefusedUrl::Host),
+            None => return Err(RejectedUrl::Host),
         }
         if url.port() == Some(0) {
-            return Err(RefusedUrl::Port);
+            return Err(RejectedUrl::Port);
         }
         match http::Uri::try_from(url.as_str()) {
             Ok(_) => Ok(()),
-            Err(_) => Err(RefusedUrl::Host),
+            Err(_) => Err(RejectedUrl::Host),
         }
     }
 
-    fn check_name(&self, name: &str) -> Result<(), RefusedUrl> {
+    fn check_name(&self, name: &str) -> Result<(), RejectedUrl> {
         let name = name.strip_suffix('.').unwrap_or(name);
         let is_local = name == "localhost" || name.ends_with(".localhost");
         let may_be_local =
             self.permits(Ipv4Addr::LOCALHOST.into()) || self.permits(Ipv6Addr::LOCALHOST.into());
         if is_local && !may_be_local {
-            return Err(RefusedUrl::Localhost);
+            return Err(RejectedUrl::Localhost);
         }
         let is_label = |label: &str| (1..=LABEL_CHARS_MAX).contains(&label.len());
         if name.len() > NAME_CHARS_MAX || !name.split('.').all(is_label) {
-            return Err(RefusedUrl::Host);
+            return Err(RejectedUrl::Host);
         }
         Ok(())
     }
 }
 
-impl From<RefusedAddress> for RefusedUrl {
-    fn from(refused: RefusedAddress) -> Self {
+impl From<RejectedAddress> for RejectedUrl {
+    fn from(refused: RejectedAddress) -> Self {
         Self::Address(refused)
     }
 }

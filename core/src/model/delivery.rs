@@ -1,35 +1,13 @@
-//! Citation subscriptions, webhooks in both directions, and the types of events.
+//! Recalls, citation subscriptions and webhooks in both directions.
 
 use serde::{Deserialize, Serialize};
 
-use super::names::string_enum;
 use super::{
-    DisabledReason, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SourceId,
+    DisabledReason, EventType, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SourceId,
     SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
 };
-
-string_enum! {
-    /// Type of an event.
-    #[non_exhaustive]
-    EventType {
-        /// A memory was added.
-        ChunkCreated = "chunk.created",
-        /// A memory was deleted.
-        ChunkDeleted = "chunk.deleted",
-        /// The labels, the review status or the content of memories changed.
-        MemoryUpdated = "memory.updated",
-        /// A memory that a recall cites changed.
-        CitationChanged = "citation.changed",
-        /// A batch of memories was ingested.
-        IngestCompleted = "ingest.completed",
-        /// A batch of memories was rejected.
-        IngestFailed = "ingest.failed",
-        /// The status of a connector changed.
-        ConnectorStatusChanged = "connector.status_changed",
-        /// A test event.
-        WebhookPing = "webhook.ping",
-    }
-}
+use crate::request::request;
+use crate::request::rules::{Flag, Id, Name, Parsed, Url};
 
 /// One answer of an assistant, with the memories that it cites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,14 +86,14 @@ pub struct CitationSubscription {
     pub created_at: Timestamp,
 }
 
-/// A new citation subscription.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewCitationSubscription {
-    /// Recall to subscribe to.
-    pub recall_id: RecallId,
-    /// URL that receives the deliveries.
-    pub webhook_url: WebhookUrl,
+request! {
+    /// A new citation subscription.
+    pub struct NewCitationSubscription {
+        /// Recall to subscribe to.
+        recall_id: RecallId as Id<RecallId>,
+        /// URL that receives the deliveries.
+        webhook_url: WebhookUrl as Url,
+    }
 }
 
 /// An outbound webhook of a workspace.
@@ -152,26 +130,27 @@ pub struct Webhook {
     pub updated_at: Timestamp,
 }
 
-/// A new outbound webhook.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewWebhook {
-    /// Type of the events that it receives.
-    pub event_type: EventType,
-    /// URL that receives the deliveries.
-    pub url: WebhookUrl,
+request! {
+    /// A new outbound webhook.
+    pub struct NewWebhook {
+        /// Type of the events that it receives.
+        event_type: EventType as Parsed<EventType>,
+        /// URL that receives the deliveries.
+        url: WebhookUrl as Url,
+    }
 }
 
-/// A change of an outbound webhook. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct WebhookUpdate {
-    /// Type of the events that it receives.
-    pub event_type: Option<EventType>,
-    /// URL that receives the deliveries.
-    pub url: Option<WebhookUrl>,
-    /// True to activate the webhook, false to deactivate it.
-    pub is_active: Option<bool>,
+request! {
+    /// A change of an outbound webhook. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct WebhookUpdate {
+        /// Type of the events that it receives.
+        event_type: Option<EventType> as Option<Parsed<EventType>>,
+        /// URL that receives the deliveries.
+        url: Option<WebhookUrl> as Option<Url>,
+        /// True to activate the webhook, false to deactivate it.
+        is_active: Option<bool> as Option<Flag>,
+    }
 }
 
 /// An inbound webhook of a workspace.
@@ -212,20 +191,19 @@ pub struct InboundWebhook {
     pub updated_at: Timestamp,
 }
 
-/// A new inbound webhook.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewInboundWebhook {
-    /// Name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub name: String,
+request! {
+    /// A new inbound webhook.
+    pub struct NewInboundWebhook {
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+    }
 }
 
-/// A change of an inbound webhook. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct InboundWebhookUpdate {
-    /// Name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
-    pub name: Option<String>,
+request! {
+    /// A change of an inbound webhook. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct InboundWebhookUpdate {
+        /// Name, 1 to 128 characters.
+        name: Option<String> as Option<Name>,
+    }
 }

@@ -1,124 +1,15 @@
-//! Memories and their bulk update.
+//! Memories and their bulk update, in requests and responses.
 
-use serde::ser::SerializeStruct;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
 
 use super::{
-    AudienceLabel, AuditLogId, MemberId, MemoryId, OperationId, ReviewStatus, SensitivityLabel,
-    SourceId, Timestamp, WorkspaceId,
+    AudienceLabel, AuditLogId, MemberId, MemoryContent, MemoryId, MemoryLabels, OperationId,
+    ReviewStatus, SensitivityLabel, SourceId, Timestamp, WorkspaceId,
 };
-
-/// Labels that govern access to a memory.
-///
-/// They are stored apart from the content, so that relabelling never rewrites it. Default values
-/// are not stored.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MemoryLabels {
-    /// Workspace of the memory.
-    pub workspace_id: WorkspaceId,
-    /// Source that the memory is filed under.
-    pub source_id: SourceId,
-    /// Audience label.
-    pub audience: AudienceLabel,
-    /// Sensitivity label; `internal` by default.
-    #[serde(default, skip_serializing_if = "is_internal")]
-    pub sensitivity: SensitivityLabel,
-    /// Review status; `pending` by default.
-    #[serde(default = "pending", skip_serializing_if = "is_pending")]
-    pub review: ReviewStatus,
-}
-
-fn is_internal(sensitivity: &SensitivityLabel) -> bool {
-    *sensitivity == SensitivityLabel::default()
-}
-
-/// Returns the default, which shows a memory to fewer members than the other values.
-fn pending() -> ReviewStatus {
-    ReviewStatus::Pending
-}
-
-fn is_pending(review: &ReviewStatus) -> bool {
-    *review == pending()
-}
-
-impl MemoryLabels {
-    /// Returns true if the memory waits for review.
-    #[must_use]
-    pub fn is_pending(&self) -> bool {
-        self.review == ReviewStatus::Pending
-    }
-}
-
-/// Content of a memory.
-///
-/// A missing source key, and a time of change equal to that of creation, are not stored.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "StoredContent")]
-pub struct MemoryContent {
-    /// Title, 1 to 128 characters.
-    pub title: String,
-    /// Text of the memory.
-    pub content: String,
-    /// Source that delivered the memory. Filing it under another source does not change it.
-    pub origin_source_id: SourceId,
-    /// Key of the memory at its original source, if it has one.
-    ///
-    /// Ingesting the same key from that source again updates the memory instead of adding one.
-    pub source_key: Option<String>,
-    /// Member that added the memory.
-    pub created_by: MemberId,
-    /// Time at which the memory was added.
-    pub created_at: Timestamp,
-    /// Time of the last change of the title or content.
-    pub updated_at: Timestamp,
-}
-
-/// Stored form of [`MemoryContent`].
-#[derive(Deserialize)]
-struct StoredContent {
-    title: String,
-    content: String,
-    origin_source_id: SourceId,
-    source_key: Option<String>,
-    created_by: MemberId,
-    created_at: Timestamp,
-    updated_at: Option<Timestamp>,
-}
-
-impl From<StoredContent> for MemoryContent {
-    fn from(stored: StoredContent) -> Self {
-        Self {
-            title: stored.title,
-            content: stored.content,
-            origin_source_id: stored.origin_source_id,
-            source_key: stored.source_key,
-            created_by: stored.created_by,
-            created_at: stored.created_at,
-            updated_at: stored.updated_at.unwrap_or(stored.created_at),
-        }
-    }
-}
-
-impl Serialize for MemoryContent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stored = serializer.serialize_struct("MemoryContent", 7)?;
-        stored.serialize_field("title", &self.title)?;
-        stored.serialize_field("content", &self.content)?;
-        stored.serialize_field("origin_source_id", &self.origin_source_id)?;
-        match &self.source_key {
-            Some(name) => stored.serialize_field("source_key", name)?,
-            None => stored.skip_field("source_key")?,
-        }
-        stored.serialize_field("created_by", &self.created_by)?;
-        stored.serialize_field("created_at", &self.created_at)?;
-        if self.updated_at == self.created_at {
-            stored.skip_field("updated_at")?;
-        } else {
-            stored.serialize_field("updated_at", &self.updated_at)?;
-        }
-        stored.end()
-    }
-}
+use crate::error::ProblemCode;
+use crate::request::rules::{BulkItems, Content, Field, Flattened, Id, List, Name, Parsed, Unique};
+use crate::request::{Checks, Fields, Path, Problems, request};
 
 /// A memory as an item of a bulk result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,7 +128,9 @@ impl MemoryDetails {
 }
 
 /// Filter of a list of memories: a memory has to match every field that is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, bon::Builder)]
+#[builder(on(String, into))]
+#[non_exhaustive]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct MemoryFilter {
@@ -270,41 +163,86 @@ impl MemoryFilter {
     }
 }
 
-/// A change of one memory. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct MemoryUpdate {
-    /// New title, 1 to 128 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
-    pub title: Option<String>,
-    /// New text, at most 32 KiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Content>"))]
-    pub content: Option<String>,
-    /// New labels, under the rules of a bulk update.
-    #[serde(flatten)]
-    pub change: MemoryChange,
+request! {
+    /// A change of one memory. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct MemoryUpdate {
+        /// New title, 1 to 128 characters.
+        title: Option<String> as Option<Name>,
+        /// New text, at most 32 KiB.
+        content: Option<String> as Option<Content>,
+        /// New labels, under the rules of a bulk update.
+        #[builder(default)]
+        #[schemars(flatten)]
+        change: MemoryChange as Flattened<MemoryChange>,
+    }
 }
 
-/// Attributes that a bulk update sets. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct MemoryChange {
-    /// New audience label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience_tag: Option<AudienceLabel>,
-    /// New sensitivity label. Lowering it requires the action `memory:declassify`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sensitivity_label: Option<SensitivityLabel>,
-    /// New source, one of the same organisation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source_id: Option<SourceId>,
-    /// New review status. Setting it requires the action `memory:review`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub review_status: Option<ReviewStatus>,
+request! {
+    /// Attributes that a bulk update sets. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct MemoryChange {
+        /// New audience label.
+        audience_tag ("audienceTag"): Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
+        /// New sensitivity label. Lowering it requires the action `memory:declassify`.
+        sensitivity_label ("sensitivityLabel"):
+            Option<SensitivityLabel> as Option<Parsed<SensitivityLabel>>,
+        /// New source, one of the same organisation.
+        source_id ("sourceId"): Option<SourceId> as Option<Id<SourceId>>,
+        /// New review status. Setting it requires the action `memory:review`.
+        review_status ("reviewStatus"): Option<ReviewStatus> as Option<Parsed<ReviewStatus>>,
+    }
 }
+
+/// A change that sets at least one attribute.
+enum SomeChange {}
+
+impl SomeChange {
+    fn check_is_set(change: &MemoryChange, _: &Path<'_>, problems: &mut Problems) {
+        if change.is_empty() {
+            let message = "must set at least one of audienceTag, sensitivityLabel, sourceId, \
+                           reviewStatus";
+            problems.push("body", ProblemCode::Required, message);
+        }
+    }
+}
+
+impl Field for SomeChange {
+    type Value = MemoryChange;
+
+    const IS_REQUIRED: bool = true;
+
+    fn take(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<MemoryChange> {
+        let problems = fields.problems();
+        let change = Flattened::take(fields, name)?;
+        if fields.problems() == problems {
+            fields.check_together(|path, problems| Self::check_is_set(&change, path, problems));
+        }
+        Some(change)
+    }
+
+    fn check(
+        change: &MemoryChange,
+        name: &'static str,
+        path: &Path<'_>,
+        checks: &Checks<'_>,
+        problems: &mut Problems,
+    ) {
+        Flattened::check(change, name, path, checks, problems);
+        Self::check_is_set(change, path, problems);
+    }
+
+    fn put<M: SerializeMap>(
+        change: &MemoryChange,
+        name: &'static str,
+        map: &mut M,
+    ) -> Result<(), M::Error> {
+        Flattened::put(change, name, map)
+    }
+}
+
+#[cfg(feature = "openapi")]
+crate::schema::schemas_of_values! { [] SomeChange => MemoryChange; }
 
 impl MemoryChange {
     /// Returns true if no attribute is set.
@@ -336,29 +274,21 @@ impl MemoryChange {
     }
 }
 
-/// A bulk update: the memories and the attributes to set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-#[cfg_attr(
-    feature = "openapi",
-    schemars(extend("anyOf" = [
+request! {
+    /// A bulk update: the memories and the attributes to set.
+    #[schemars(extend("anyOf" = [
         { "required": ["audienceTag"] },
         { "required": ["sensitivityLabel"] },
         { "required": ["sourceId"] },
         { "required": ["reviewStatus"] },
-    ]))
-)]
-pub struct BulkUpdate {
-    /// Distinct memories. The result has an item for each, in this order.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(length(min = 1), extend("uniqueItems" = true, "x-limit" = "bulk_memories_max"))
-    )]
-    pub memory_ids: Vec<MemoryId>,
-    /// Attributes to set; at least one.
-    #[serde(flatten)]
-    pub change: MemoryChange,
+    ]))]
+    pub struct BulkUpdate {
+        /// Distinct memories. The result has an item for each, in this order.
+        memory_ids ("memoryIds"): Vec<MemoryId> as List<Id<MemoryId>, BulkItems, Unique>,
+        /// Attributes to set; at least one.
+        #[schemars(flatten)]
+        change: MemoryChange as SomeChange,
+    }
 }
 
 /// Result of a bulk update.
@@ -430,99 +360,5 @@ super::names::string_enum! {
         NotFound = "not_found",
         /// The caller lacks an action that the change requires in the memory's workspace.
         Forbidden = "forbidden",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
-
-    fn labels(sensitivity: SensitivityLabel, review: ReviewStatus) -> MemoryLabels {
-        let id: uuid::Uuid = ID.parse().unwrap();
-        MemoryLabels {
-            workspace_id: id.into(),
-            source_id: id.into(),
-            audience: "org:acme".parse().unwrap(),
-            sensitivity,
-            review,
-        }
-    }
-
-    #[test]
-    fn labels_are_stored_without_their_defaults() {
-        let default = labels(SensitivityLabel::Internal, ReviewStatus::Pending);
-        let stored = json!({ "workspace_id": ID, "source_id": ID, "audience": "org:acme" });
-        assert_eq!(json!(default), stored);
-        for sensitivity in SensitivityLabel::ALL {
-            for review in ReviewStatus::ALL {
-                let labels = labels(*sensitivity, *review);
-                let read: MemoryLabels = serde_json::from_value(json!(labels)).unwrap();
-                assert_eq!(read, labels);
-            }
-        }
-    }
-
-    #[test]
-    fn labels_of_schema_1_are_readable() {
-        let stored = r#"{"workspace_id":"01890a5d-ac96-774b-bcce-b302099a8057","source_id":"01890a5d-ac96-774b-bcce-b302099a8057","audience":"org:acme","sensitivity":"internal","review":"pending"}"#;
-        let read: MemoryLabels = serde_json::from_str(stored).unwrap();
-        assert_eq!(
-            read,
-            labels(SensitivityLabel::Internal, ReviewStatus::Pending)
-        );
-    }
-
-    fn content(source_key: Option<&str>, updated_at: &str) -> MemoryContent {
-        let id: uuid::Uuid = ID.parse().unwrap();
-        MemoryContent {
-            title: "Refunds".to_owned(),
-            content: "Five days.".to_owned(),
-            origin_source_id: id.into(),
-            source_key: source_key.map(str::to_owned),
-            created_by: id.into(),
-            created_at: "2026-01-31T09:30:00.000Z".parse().unwrap(),
-            updated_at: updated_at.parse().unwrap(),
-        }
-    }
-
-    #[test]
-    fn content_is_stored_without_absent_fields() {
-        let new = content(None, "2026-01-31T09:30:00.000Z");
-        let stored = json!({
-            "title": "Refunds",
-            "content": "Five days.",
-            "origin_source_id": ID,
-            "created_by": ID,
-            "created_at": "2026-01-31T09:30:00.000Z",
-        });
-        assert_eq!(json!(new), stored);
-        let changed = content(Some("refunds.md"), "2026-02-01T09:30:00.000Z");
-        for content in [new, changed] {
-            let read: MemoryContent = serde_json::from_value(json!(content)).unwrap();
-            assert_eq!(read, content);
-        }
-    }
-
-    #[test]
-    fn content_of_schema_1_is_readable() {
-        let stored = |source_key: Value| {
-            json!({
-                "title": "Refunds",
-                "content": "Five days.",
-                "origin_source_id": ID,
-                "source_key": source_key,
-                "created_by": ID,
-                "created_at": "2026-01-31T09:30:00.000Z",
-                "updated_at": "2026-01-31T09:30:00.000Z",
-            })
-        };
-        for name in [None, Some("refunds.md")] {
-            let read: MemoryContent = serde_json::from_value(stored(json!(name))).unwrap();
-            assert_eq!(read, content(name, "2026-01-31T09:30:00.000Z"));
-        }
     }
 }

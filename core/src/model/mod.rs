@@ -2,20 +2,26 @@
 
 pub mod access;
 mod address;
+mod audit;
 mod dashboard;
 mod deliveries;
 mod delivery;
+mod event;
 mod ids;
 mod labels;
 mod memory;
+mod memory_access;
+mod memory_record;
 pub(crate) mod names;
 mod organization;
 mod role;
 mod url;
 
 pub use self::address::{
-    AddressPolicy, GLOBAL_UNICAST, IpNet, RefusedAddress, RefusedUrl, SPECIAL_RANGES, SpecialRange,
+    AddressPolicy, GLOBAL_UNICAST, IpNet, RejectedAddress, RejectedUrl, SPECIAL_RANGES,
+    SpecialRange,
 };
+pub use self::audit::{AuditAction, ResourceKind};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,
@@ -24,8 +30,13 @@ pub use self::deliveries::{
     Delivery, DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
 };
 pub use self::delivery::{
-    CitationSubscription, EventType, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
+    CitationSubscription, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
     NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
+};
+pub(crate) use self::event::EventContent;
+pub use self::event::{
+    ChangedCitations, ChangedMemories, CitationChange, ConnectorStatusChange, EventData, EventType,
+    IngestFailure, IngestSummary, WebhookPing,
 };
 pub use self::ids::{
     AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, DeliveryId, EndpointId, EventId,
@@ -38,9 +49,10 @@ pub use self::labels::{
 };
 pub use self::memory::{
     BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
-    MemoryChange, MemoryContent, MemoryDetails, MemoryFilter, MemoryLabels, MemorySummary,
-    MemoryUpdate,
+    MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
 };
+pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess};
+pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};

@@ -28,6 +28,12 @@ macro_rules! identifiers {
             }
         }
 
+        impl $crate::model::names::Identifier for $name {
+            fn uuid(self) -> uuid::Uuid {
+                self.0
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = $crate::model::InvalidId;
 
@@ -107,6 +113,12 @@ macro_rules! string_enum {
             }
         }
     };
+}
+
+/// An identifier of any type.
+pub(crate) trait Identifier: Copy + From<uuid::Uuid> {
+    /// Returns the identifier without its type.
+    fn uuid(self) -> uuid::Uuid;
 }
 
 /// Error of a text that is not an identifier.

@@ -8,12 +8,15 @@ use crate::access::RoleRef;
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Organization {
     /// Identifier of the organisation.
     pub id: OrgId,
     /// Name, 1 to 128 characters.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// Slug for paths and `org:` labels; unique in the store.
+    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
     pub slug: String,
     /// Time of creation.
     pub created_at: Timestamp,

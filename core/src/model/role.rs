@@ -1,9 +1,13 @@
 //! Custom roles on the wire.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{MemberId, OrgId, RoleId, Timestamp, WorkspaceId};
 use crate::access::{ActionSet, BaseRole};
+use crate::error::ProblemCode;
+use crate::request::rules::{Actions, Description, Flag, Id, Name, Object, Parsed, Rule, Slug};
+use crate::request::{Checks, Path, Problems, Reading, request};
+use serde_json::Value;
 
 /// A role of an organisation: a base role with actions added and removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,13 +48,19 @@ impl CustomRole {
     /// These are (base role ∪ allow) − deny, or base role − deny while the role is inactive.
     #[must_use]
     pub fn effective_actions(&self) -> ActionSet {
-        let base = self.base_role.actions();
-        let granted = if self.is_active {
-            base | self.actions.allow
+        if self.is_active {
+            self.actions_if_active()
         } else {
-            base
-        };
-        granted - self.actions.deny
+            self.base_role.actions() - self.actions.deny
+        }
+    }
+
+    /// Returns the actions that its holders have whenever the role is active.
+    ///
+    /// These are (base role ∪ allow) − deny. Whoever changes or assigns the role has to hold them.
+    #[must_use]
+    pub fn actions_if_active(&self) -> ActionSet {
+        (self.base_role.actions() | self.actions.allow) - self.actions.deny
     }
 }
 
@@ -64,62 +74,99 @@ pub struct RoleActions {
     pub deny: ActionSet,
 }
 
-/// A new custom role.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewCustomRole {
-    /// Name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub name: String,
-    /// Slug, 1 to 64 characters of `a-z 0-9 - _ .`.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
-    pub slug: String,
-    /// Role that it extends.
-    pub base_role: BaseRole,
-    /// Description, at most 1,024 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
-    pub description: String,
-    /// Only workspace that the role can be held in; organisation-wide if omitted.
-    pub workspace_id: Option<WorkspaceId>,
-    /// Actions that it adds to the base role and removes from it.
-    pub actions: RoleActions,
+request! {
+    /// A new custom role.
+    pub struct NewCustomRole {
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// Slug, 1 to 64 characters of `a-z 0-9 - _ .`.
+        slug: String as Slug,
+        /// Role that it extends.
+        base_role: BaseRole as Parsed<BaseRole>,
+        /// Description, at most 1,024 characters.
+        description: String as Description = String::new(),
+        /// Only workspace that the role can be held in; organisation-wide if omitted.
+        workspace_id: Option<WorkspaceId> as Option<Id<WorkspaceId>>,
+        /// Actions that it adds to the base role and removes from it.
+        actions: RoleActions as RoleActionLists = RoleActions::default(),
+    }
 }
 
-/// A change of a custom role. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct CustomRoleUpdate {
-    /// New name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
-    pub name: Option<String>,
-    /// New slug, 1 to 64 characters of `a-z 0-9 - _ .`.
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Slug>"))]
-    pub slug: Option<String>,
-    /// New description, at most 1,024 characters.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(with = "Option<crate::schema::Description>")
-    )]
-    pub description: Option<String>,
-    /// New base role.
-    pub base_role: Option<BaseRole>,
-    /// True to activate the role, false to deactivate it.
-    pub is_active: Option<bool>,
-    /// New lists of actions.
-    pub actions: Option<RoleActionsUpdate>,
+request! {
+    /// A change of a custom role. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct CustomRoleUpdate {
+        /// New name, 1 to 128 characters.
+        name: Option<String> as Option<Name>,
+        /// New slug, 1 to 64 characters of `a-z 0-9 - _ .`.
+        slug: Option<String> as Option<Slug>,
+        /// New description, at most 1,024 characters.
+        description: Option<String> as Option<Description>,
+        /// New base role.
+        base_role: Option<BaseRole> as Option<Parsed<BaseRole>>,
+        /// True to activate the role, false to deactivate it.
+        is_active: Option<bool> as Option<Flag>,
+        /// New lists of actions.
+        actions: Option<RoleActionsUpdate> as Option<Object<RoleActionsUpdate>>,
+    }
 }
 
-/// New lists of actions. An omitted list is unchanged, so that omitting one never widens a role.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct RoleActionsUpdate {
-    /// New list of added actions.
-    pub allow: Option<ActionSet>,
-    /// New list of removed actions.
-    pub deny: Option<ActionSet>,
+request! {
+    /// New lists of actions. An omitted list is unchanged, so that omitting one never widens a role.
+    #[derive(Copy, Default)]
+    pub struct RoleActionsUpdate {
+        /// New list of added actions.
+        allow: Option<ActionSet> as Option<Actions>,
+        /// New list of removed actions.
+        deny: Option<ActionSet> as Option<Actions>,
+    }
+    check RoleActionsUpdate::check_disjoint;
+}
+
+/// The lists of a new role. An omitted one is empty.
+enum RoleActionLists {}
+
+impl Rule for RoleActionLists {
+    type Value = RoleActions;
+
+    const LIST: &'static str = "a list of objects";
+
+    fn read(json: &Value, path: &Path<'_>, reading: &mut Reading<'_>) -> Option<RoleActions> {
+        let lists = Object::<RoleActionsUpdate>::read(json, path, reading)?;
+        Some(lists.applied_to(RoleActions::default()))
+    }
+
+    fn check(actions: &RoleActions, path: &Path<'_>, _: &Checks<'_>, problems: &mut Problems) {
+        actions.check_disjoint(path, problems);
+    }
+
+    fn write<S: Serializer>(actions: &RoleActions, serializer: S) -> Result<S::Ok, S::Error> {
+        actions.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "openapi")]
+crate::schema::schemas_of_values! { [] RoleActionLists => RoleActionsUpdate; }
+
+impl RoleActions {
+    /// Adds a problem for each action that is in both lists.
+    pub(crate) fn check_disjoint(&self, path: &Path<'_>, problems: &mut Problems) {
+        for both in (self.allow & self.deny).iter() {
+            let message = format!("must not have {both} in both lists");
+            problems.push(path, ProblemCode::Duplicate, message);
+        }
+    }
 }
 
 impl RoleActionsUpdate {
+    /// Adds the problems of the lists by themselves.
+    ///
+    /// An unchanged list is checked together with the stored role.
+    fn check_disjoint(&self, path: &Path<'_>, problems: &mut Problems) {
+        let actions = self.applied_to(RoleActions::default());
+        actions.check_disjoint(path, problems);
+    }
+
     /// Returns `actions` with the new lists in place.
     #[must_use]
     pub fn applied_to(self, actions: RoleActions) -> RoleActions {

@@ -1,26 +1,30 @@
 //! Listing, reading and purging of the audit log.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
-use crate::model::{AuditLogId, MemberId, OrgId, Timestamp};
+use crate::model::{AuditAction, AuditLogId, MemberId, OrgId, ResourceKind, Timestamp};
+use crate::operation::Operation;
+use crate::request::Problems;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit_entry::{AuditAction, AuditEntry, ENTRY_BITS, ResourceKind};
+use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::audit_entry::{AuditEntry, ENTRY_BITS};
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::Problems;
 use crate::service::maintain::ScheduledTask;
-use crate::store::{Direction, Key, KeyRange, Store, StoreExt, decode_value};
+use crate::store::{
+    Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,
+};
 
-/// Maximum number of pages, or of operations of one actor, in one read.
+/// Maximum number of pages of all actors in one read.
+const PAGES_PER_READ: usize = 64;
+/// Maximum number of operations of one actor in one read, and of pages of one operation.
 const BATCH: usize = 16;
 /// Maximum difference between the time in an operation's identifier and the time of its entries.
 ///
@@ -32,7 +36,9 @@ pub(super) const AUDIT_PURGE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 
 const PURGED_PAGES_MAX: usize = 200;
 
 /// A filter of the audit log. An entry matches if it matches every field that is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, bon::Builder)]
+#[builder(on(String, into))]
+#[non_exhaustive]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AuditFilter {
     /// Member that acted.
@@ -88,51 +94,37 @@ fn first_of_operation(entry: AuditLogId) -> AuditLogId {
     AuditLogId(Uuid::from_u128(first))
 }
 
+/// # Audit log
 impl KnowledgeService {
     /// Returns the entry of the audit log with this identifier.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`; [`Error::NotFound`]
     /// for an unknown or expired entry.
-    pub async fn audit_entry(
+    pub async fn get_audit_entry(
         &self,
         credential: &Credential,
         id: AuditLogId,
     ) -> Result<AuditEntry, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller.require(permissions::READ_AUDIT)?;
-            let found = self.find_audit_entry(caller.org_id(), id).await?;
-            let found = found.filter(|entry| !self.is_audit_expired(entry.at, now));
-            let missing = Error::NotFound {
-                what: "audit entry",
+        self.act(Operation::GetAuditEntry, credential, |caller| async move {
+            let page = |org| {
+                let up_to_id = keys::audit(org, id).successor();
+                newest(KeyRange::new(keys::audits(org).start, up_to_id), 1)
             };
-            reading.done(found.ok_or(missing)?)
+            let wanted = |org| Wants::nothing().and_reads([page(org)]);
+            let mut act = caller.in_organization(None, &wanted).await?;
+            let page = page(act.org());
+            let found = decode_pages(&act.transaction.scan(&page).await?)?;
+            let found = found.first().and_then(|(first, page)| {
+                let offset = id.0.as_u128() - first.0.as_u128();
+                page.entry(id, usize::try_from(offset).ok()?)
+            });
+            let found = found.filter(|entry| !self.is_audit_expired(entry.at, act.now));
+            act.done(found.ok_or(Error::NotFound {
+                what: "audit entry",
+            })?)
         })
         .await
-    }
-
-    async fn find_audit_entry(
-        &self,
-        org: OrgId,
-        id: AuditLogId,
-    ) -> Result<Option<AuditEntry>, Error> {
-        let up_to_id = KeyRange::new(keys::audits(org).start, keys::audit(org, id).successor());
-        let found = self
-            .store()
-            .scan_as::<AuditPage>(&up_to_id, 1, Direction::Reverse)
-            .await?;
-        let Some((key, page)) = found.into_iter().next() else {
-            return Ok(None);
-        };
-        let first = keys::last_id(&key)
-            .ok_or_else(|| Error::internal(format!("{key} is not an audit page")))?;
-        let offset = id.0.as_u128() - first.as_u128();
-        let index = usize::try_from(offset).ok();
-        Ok(index.and_then(|index| page.value.entry(id, index)))
     }
 
     /// Returns true if an entry of this time has expired and is treated as absent.
@@ -149,6 +141,24 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request, or a resource identifier without its
     /// kind; [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use knowledge_core::model::AuditAction;
+    /// use knowledge_core::service::{AuditFilter, PageRequest};
+    ///
+    /// service.delete_memory(&owner, memories[0]).await?;
+    /// // The memories that Ada has deleted.
+    /// let filter = AuditFilter::builder().actor_id(ada.id).action(AuditAction::MemoryDelete);
+    /// let page = PageRequest::default();
+    /// let entries = service.list_audit_entries(&owner, &filter.build(), &page).await?.data;
+    /// assert_eq!(entries.len(), 1);
+    /// assert_eq!(entries[0].resource.id, memories[0].0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list_audit_entries(
         &self,
         credential: &Credential,
@@ -158,27 +168,39 @@ impl KnowledgeService {
         let mut problems = Problems::default();
         filter.check(&mut problems);
         problems.into_result()?;
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller.require(permissions::LIST_AUDIT)?;
-            reading.done(self.audit_page(caller.org_id(), filter, page, now).await?)
-        })
+        self.act(
+            Operation::ListAuditEntries,
+            credential,
+            |caller| async move {
+                let now = caller.now;
+                let scan = |org| self.audit_scan(org, filter, page, now);
+                // An invalid request is only rejected once the caller is authorised.
+                let first = |org| scan(org).map_or(Wants::nothing(), |scan| scan.wants());
+                let mut caller = caller.identify(&first).await?;
+                if let Ok(scan) = scan(caller.org()) {
+                    let pages = scan.pages_of_first(caller.transaction());
+                    if !pages.is_empty() {
+                        caller.read_ahead(Wants::nothing().and_reads(pages)).await?;
+                    }
+                }
+                let mut act = caller.in_organization(None).await?;
+                let scan = scan(act.org())?;
+                let found = self.audit_page(&mut act, scan, filter, page).await?;
+                act.done(found)
+            },
+        )
         .await
     }
 
-    async fn audit_page(
+    fn audit_scan(
         &self,
         org: OrgId,
         filter: &AuditFilter,
         request: &PageRequest,
         now: Timestamp,
-    ) -> Result<Page<AuditEntry>, Error> {
+    ) -> Result<AuditScan, Error> {
         let items_max = request.items_max()?;
-        let listing = Listing::new("audit", filter, keys::audits(org), Direction::Reverse);
-        let mut rest = listing.rest(request.cursor.as_ref())?;
+        let mut rest = audit_listing(org, filter).rest(request.cursor.as_ref())?;
         let kept = now.minus(self.limits().audit_retention);
         let since = filter.since.map_or(kept, |since| since.max(kept));
         let oldest = least_id(since.minus(CLOCK_SLACK));
@@ -186,11 +208,29 @@ impl KnowledgeService {
         if let Some(until) = filter.until {
             rest = rest.before(&keys::audit(org, least_id(until.plus(CLOCK_SLACK))));
         }
+        Ok(AuditScan::new(
+            org,
+            rest,
+            filter.actor_id,
+            oldest,
+            items_max,
+        ))
+    }
+
+    async fn audit_page(
+        &self,
+        act: &mut Act<'_>,
+        mut scan: AuditScan,
+        filter: &AuditFilter,
+        request: &PageRequest,
+    ) -> Result<Page<AuditEntry>, Error> {
+        let (org, now) = (act.org(), act.now);
+        let items_max = request.items_max()?;
+        let listing = audit_listing(org, filter);
         let cursor = |id| listing.cursor(&keys::audit(org, id)).map(Some);
-        let mut scan = AuditScan::new(self.store(), org, rest.clone(), filter.actor_id, oldest);
         let (mut data, mut looked_at) = (Vec::<AuditEntry>::new(), 0);
         loop {
-            let pages = scan.next().await?;
+            let pages = scan.next(&mut act.transaction).await?;
             if pages.is_empty() {
                 let next_cursor = None;
                 return Ok(Page { data, next_cursor });
@@ -199,7 +239,7 @@ impl KnowledgeService {
                 let is_admitted = filter.admits_page(&page) && !self.is_audit_expired(page.at, now);
                 for index in (0..page.len()).rev() {
                     let id = first.plus(index as u128);
-                    if !rest.contains(&keys::audit(org, id)) {
+                    if !scan.pages.contains(&keys::audit(org, id)) {
                         continue;
                     }
                     let entry = page.entry(id, index).filter(|_| is_admitted);
@@ -286,23 +326,30 @@ impl KnowledgeService {
     }
 }
 
-/// A scan of audit pages, newest first: of all actors, or of one actor by the index.
-struct AuditScan<'w> {
-    store: &'w Arc<dyn Store>,
-    org: OrgId,
-    /// Range of the pages that have not been read.
-    pages: KeyRange,
-    /// Range of the operations of the actor that have not been read; `None` for all actors.
-    operations: Option<KeyRange>,
+fn audit_listing(org: OrgId, filter: &AuditFilter) -> Listing {
+    Listing::new("audit", filter, keys::audits(org), Direction::Reverse)
 }
 
-impl<'w> AuditScan<'w> {
+/// A scan of audit pages, newest first: of all actors, or of one actor by the index.
+struct AuditScan {
+    org: OrgId,
+    /// Range of the entries to scan.
+    pages: KeyRange,
+    /// True if it reads operations of one actor first, false if it only reads pages.
+    is_of_one_actor: bool,
+    /// Next read of pages, or of operations of the actor; `None` at the end.
+    next: Option<RangeRead>,
+    /// True before the first step, whose reads have been made ahead.
+    is_ahead: bool,
+}
+
+impl AuditScan {
     fn new(
-        store: &'w Arc<dyn Store>,
         org: OrgId,
         pages: KeyRange,
         actor: Option<MemberId>,
         oldest: AuditLogId,
+        items_max: usize,
     ) -> Self {
         let operations = actor.map(|actor| {
             let place = |entry| keys::audit_actor(org, actor, first_of_operation(entry));
@@ -314,59 +361,97 @@ impl<'w> AuditScan<'w> {
                 None => operations,
             }
         });
+        let is_of_one_actor = operations.is_some();
+        let limit = if is_of_one_actor {
+            BATCH
+        } else {
+            // One entry more than the page takes shows if others follow.
+            (items_max + 1).clamp(BATCH, PAGES_PER_READ)
+        };
         Self {
-            store,
             org,
+            next: Some(newest(operations.unwrap_or_else(|| pages.clone()), limit)),
             pages,
-            operations,
+            is_of_one_actor,
+            is_ahead: true,
         }
     }
 
+    /// Returns the first read, to be made ahead.
+    fn wants(&self) -> Wants {
+        Wants::nothing().and_reads(self.next.clone())
+    }
+
+    /// Returns the reads of the pages of the operations that were read ahead.
+    fn pages_of_first(&self, transaction: &Transaction) -> Vec<RangeRead> {
+        let found = self
+            .next
+            .as_ref()
+            .and_then(|next| transaction.peek_range(next));
+        found.map_or_else(Vec::new, |found| self.pages_of(found))
+    }
+
+    /// Returns the reads of the pages of operations; none if the scan is of all actors.
+    fn pages_of(&self, operations: &[KeyEntry]) -> Vec<RangeRead> {
+        let operations = operations.iter().filter(|_| self.is_of_one_actor);
+        let reads = operations.map(|operation| {
+            let first = AuditLogId(keys::last_id(&operation.key).unwrap_or_default());
+            let behind = keys::audit(self.org, first.plus(1 << ENTRY_BITS));
+            newest(KeyRange::new(keys::audit(self.org, first), behind), BATCH)
+        });
+        reads.collect()
+    }
+
     /// Returns the next pages; none at the end.
-    async fn next(&mut self) -> Result<Vec<(AuditLogId, AuditPage)>, Error> {
-        let Some(operations) = &mut self.operations else {
-            let found = read(self.store, &self.pages).await?;
-            if let Some((oldest, _)) = found.last() {
-                self.pages = self.pages.before(&keys::audit(self.org, *oldest));
+    async fn next(
+        &mut self,
+        transaction: &mut Transaction,
+    ) -> Result<Vec<(AuditLogId, AuditPage)>, Error> {
+        while let Some(next) = self.next.take() {
+            let is_ahead = std::mem::take(&mut self.is_ahead);
+            if !is_ahead {
+                transaction
+                    .read_ahead(Vec::new(), vec![next.clone()])
+                    .await?;
             }
-            return Ok(found);
-        };
-        loop {
-            let found = self
-                .store
-                .scan(operations, BATCH, Direction::Reverse)
-                .await?;
-            let Some(oldest) = found.last() else {
-                return Ok(Vec::new());
-            };
-            *operations = operations.before(&oldest.key);
+            let found = transaction.scan(&next).await?;
+            if let Some(last) = found.get(next.limit - 1) {
+                self.next = Some(newest(next.range.before(&last.key), next.limit));
+            }
+            if !self.is_of_one_actor {
+                return decode_pages(&found);
+            }
+            let reads = self.pages_of(&found);
+            if !is_ahead && !reads.is_empty() {
+                transaction.read_ahead(Vec::new(), reads.clone()).await?;
+            }
             let mut pages = Vec::new();
-            for operation in &found {
-                let first = AuditLogId(keys::last_id(&operation.key).unwrap_or_default());
-                let behind = first.plus(1 << ENTRY_BITS);
-                let its_own =
-                    KeyRange::new(keys::audit(self.org, first), keys::audit(self.org, behind));
-                pages.extend(read(self.store, &its_own).await?);
+            for read in &reads {
+                pages.extend(decode_pages(&transaction.scan(read).await?)?);
             }
             if !pages.is_empty() {
                 return Ok(pages);
             }
         }
+        Ok(Vec::new())
     }
 }
 
-/// Returns the last pages of a range, newest first.
-async fn read(
-    store: &Arc<dyn Store>,
-    range: &KeyRange,
-) -> Result<Vec<(AuditLogId, AuditPage)>, Error> {
-    let found = store
-        .scan_as::<AuditPage>(range, BATCH, Direction::Reverse)
-        .await?;
-    let pages = found.into_iter().map(|(key, page)| {
-        let first = keys::last_id(&key);
-        let first = first.ok_or_else(|| Error::internal(format!("{key} is not an audit page")))?;
-        Ok((AuditLogId(first), page.value))
+/// Returns the read of the last entries of a range, newest first.
+fn newest(range: KeyRange, limit: usize) -> RangeRead {
+    RangeRead {
+        range,
+        limit,
+        direction: Direction::Reverse,
+    }
+}
+
+fn decode_pages(found: &[KeyEntry]) -> Result<Vec<(AuditLogId, AuditPage)>, Error> {
+    let pages = found.iter().map(|found| {
+        let first = keys::last_id(&found.key);
+        let first =
+            first.ok_or_else(|| Error::internal(format!("{} is not an audit page", found.key)))?;
+        Ok((AuditLogId(first), decode_value(found)?))
     });
     pages.collect()
 }

@@ -36,7 +36,7 @@ pub struct MaintenanceReport {
 
 /// A task that is due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "StoredTask")]
 pub(crate) enum ScheduledTask {
     /// Deletes records, if the `expires_at` of the first one has passed.
     Expire {
@@ -64,9 +64,77 @@ pub(crate) enum ScheduledTask {
         org: OrgId,
         member: MemberId,
         /// Last credential of the organisation that was examined.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         after: Option<CredentialId>,
     },
+}
+
+/// A task as it is read from the store.
+///
+/// The variants share the type of their fields, because a decoder for each would be several times
+/// as large.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredTask {
+    Expire(TaskFields),
+    Connector(TaskFields),
+    Redirects(OrgId),
+    Audit(OrgId),
+    Event(TaskFields),
+    FormerEndpoint(TaskFields),
+    FormerMember(TaskFields),
+}
+
+#[derive(Deserialize)]
+struct TaskFields {
+    records: Option<Vec<String>>,
+    counter: Option<String>,
+    org: Option<OrgId>,
+    workspace: Option<WorkspaceId>,
+    connector: Option<ConnectorId>,
+    event: Option<EventId>,
+    endpoint: Option<EndpointId>,
+    member: Option<MemberId>,
+    after: Option<CredentialId>,
+}
+
+impl TryFrom<StoredTask> for ScheduledTask {
+    type Error = &'static str;
+
+    fn try_from(stored: StoredTask) -> Result<Self, Self::Error> {
+        let task = match stored {
+            StoredTask::Redirects(org) => return Ok(Self::Redirects(org)),
+            StoredTask::Audit(org) => return Ok(Self::Audit(org)),
+            StoredTask::Expire(task) => task.records.map(|records| Self::Expire {
+                records,
+                counter: task.counter,
+            }),
+            StoredTask::Connector(task) => task.org.zip(task.workspace).zip(task.connector).map(
+                |((org, workspace), connector)| Self::Connector {
+                    org,
+                    workspace,
+                    connector,
+                },
+            ),
+            StoredTask::Event(task) => {
+                let fields = task.org.zip(task.event);
+                fields.map(|(org, event)| Self::Event { org, event })
+            }
+            StoredTask::FormerEndpoint(task) => {
+                let fields = task.org.zip(task.endpoint);
+                fields.map(|(org, endpoint)| Self::FormerEndpoint { org, endpoint })
+            }
+            StoredTask::FormerMember(task) => {
+                let fields = task.org.zip(task.member);
+                fields.map(|(org, member)| Self::FormerMember {
+                    org,
+                    member,
+                    after: task.after,
+                })
+            }
+        };
+        task.ok_or("a field of the task is missing")
+    }
 }
 
 /// The field that all records with an expiry share.
@@ -106,6 +174,7 @@ impl ScheduledTask {
     }
 }
 
+/// # Maintenance
 impl KnowledgeService {
     /// Runs a bounded number of the tasks that are due at `now`.
     ///
@@ -114,6 +183,26 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// Those of the store; the tasks completed before remain done.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use std::time::Duration;
+    ///
+    /// // A real host passes the current time, every minute or so.
+    /// let year = Duration::from_secs(366 * 24 * 60 * 60);
+    /// let now = service.env().now().plus(2 * year);
+    /// loop {
+    ///     let report = service.maintain(now).await?;
+    ///     println!("{} tasks, {} audit pages", report.purged, report.audit_pages_purged);
+    ///     if !report.has_more {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn maintain(&self, now: Timestamp) -> Result<MaintenanceReport, Error> {
         let mut report = MaintenanceReport::default();
         let (mut settlements, mut completed) = (0, 0);

@@ -31,11 +31,9 @@ pub use self::deliveries::{
     DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus,
     RESPONSE_BYTES_MAX, RedeliveryReport,
 };
-use self::deliveries::{Damage, NotifyingStore, Signal};
+use self::deliveries::{CorruptEvents, NotifyingStore, Signal};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-pub use self::kit::audit_entry::{
-    AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind,
-};
+pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource};
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::kit::outbox::Event;
@@ -44,43 +42,40 @@ pub use self::kit::principal::{Denial, Principal};
 use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
-pub(crate) use self::kit::validate::Problems;
-pub use self::kit::validate::{SLUG_RULE, name_problem};
 pub use self::maintain::MaintenanceReport;
 pub use self::members::assign::MemberAssignment;
 pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::roles::DeleteRole;
-pub(crate) use self::members::roles::check_actions;
-pub(crate) use self::memories::bulk::{CHANGE_RULE, check_memory_ids};
 pub use self::memories::change::CreateMemory;
-pub(crate) use self::memories::ingest::check_together;
 pub use self::memories::ingest::{
     IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };
 pub use self::memories::recalls::NewRecall;
 pub use self::memories::sources::NewSource;
-pub(crate) use self::provision::check_teams;
 pub use self::provision::{
-    EndpointKind, EndpointSummary, Issued, NewMember, NewToken, NewWorkspace, Provisioning,
+    EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,
+    NewWorkspace, Provisioning,
 };
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
-pub(crate) use self::workspace::mcp_keys::{AUDIENCE_MAX, check_rotation};
-pub use self::workspace::mcp_keys::{IssuedMcpKey, NewMcpKey};
-use crate::access::{Credential, CredentialKind, CredentialRecord, RequiredPermission};
+pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
+use crate::access::{Credential, CredentialKind, CredentialRecord};
 use crate::env::Env;
 use crate::error::Error;
 pub use crate::format::SCHEMA;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{AddressPolicy, MemberId, Workspace, WorkspaceId};
+use crate::model::{AddressPolicy, MemberId};
+pub use crate::model::{AuditAction, ResourceKind};
+use crate::request::Checks;
 use crate::store::{
     MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, TransactionError, transact,
 };
 
 /// Options of [`KnowledgeService::open`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Key that seals the stored signing secrets.
     pub sealing_key: SealingKey,
@@ -112,6 +107,30 @@ impl Options {
 /// Every operation takes the [`Credential`] of its caller, decides on what is stored and commits at
 /// most once. An operation that returns an error has changed nothing, except that with
 /// [`Error::Unavailable`] the outcome of its commit may be indeterminate.
+///
+/// The [crate](crate#embedding-the-service) shows how to open one. Each group of methods has an
+/// example at one of them.
+///
+/// | group | methods |
+/// | --- | --- |
+/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`webhook_addresses`](Self::webhook_addresses) |
+/// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
+/// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
+/// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall) |
+/// | Workspaces | [`list_workspaces`](Self::list_workspaces), [`get_workspace`](Self::get_workspace), [`get_dashboard_summary`](Self::get_dashboard_summary) |
+/// | Connectors | [`create_connector`](Self::create_connector), [`list_connectors`](Self::list_connectors), [`get_connector`](Self::get_connector), [`update_connector`](Self::update_connector), [`delete_connector`](Self::delete_connector), [`report_sync`](Self::report_sync) |
+/// | MCP keys | [`create_mcp_key`](Self::create_mcp_key), [`list_mcp_keys`](Self::list_mcp_keys), [`get_mcp_key`](Self::get_mcp_key), [`rotate_mcp_key`](Self::rotate_mcp_key), [`revoke_mcp_key`](Self::revoke_mcp_key), [`note_mcp_key_use`](Self::note_mcp_key_use) |
+/// | Chats | [`create_chat`](Self::create_chat), [`list_chats`](Self::list_chats), [`get_chat`](Self::get_chat), [`post_chat_message`](Self::post_chat_message), [`list_chat_messages`](Self::list_chat_messages) |
+/// | Custom roles | [`list_custom_roles`](Self::list_custom_roles), [`get_custom_role`](Self::get_custom_role), [`create_custom_role`](Self::create_custom_role), [`update_custom_role`](Self::update_custom_role), [`delete_custom_role`](Self::delete_custom_role) |
+/// | Members | [`list_members`](Self::list_members), [`get_member`](Self::get_member), [`add_member`](Self::add_member), [`update_member`](Self::update_member), [`remove_member`](Self::remove_member), [`assign_role`](Self::assign_role), [`end_workspace_role`](Self::end_workspace_role) |
+/// | Audit log | [`list_audit_entries`](Self::list_audit_entries), [`get_audit_entry`](Self::get_audit_entry) |
+/// | Webhooks | [`create_webhook`](Self::create_webhook), [`list_webhooks`](Self::list_webhooks), [`get_webhook`](Self::get_webhook), [`update_webhook`](Self::update_webhook), [`delete_webhook`](Self::delete_webhook), [`rotate_webhook_secret`](Self::rotate_webhook_secret) |
+/// | Citation subscriptions | [`create_citation_subscription`](Self::create_citation_subscription), [`list_citation_subscriptions`](Self::list_citation_subscriptions), [`get_citation_subscription`](Self::get_citation_subscription), [`delete_citation_subscription`](Self::delete_citation_subscription), [`rotate_citation_subscription_secret`](Self::rotate_citation_subscription_secret) |
+/// | Deliveries of both | [`list_deliveries`](Self::list_deliveries), [`get_delivery`](Self::get_delivery), [`redeliver`](Self::redeliver), [`redeliver_dead`](Self::redeliver_dead), [`ping`](Self::ping) |
+/// | Inbound webhooks | [`create_inbound_webhook`](Self::create_inbound_webhook), [`list_inbound_webhooks`](Self::list_inbound_webhooks), [`get_inbound_webhook`](Self::get_inbound_webhook), [`update_inbound_webhook`](Self::update_inbound_webhook), [`delete_inbound_webhook`](Self::delete_inbound_webhook), [`rotate_inbound_webhook_secret`](Self::rotate_inbound_webhook_secret), [`verify_message`](Self::verify_message), [`ingest_message`](Self::ingest_message), [`reject_message`](Self::reject_message) |
+/// | Dispatching, in one call | [`dispatch`](Self::dispatch), [`deliveries_pending`](Self::deliveries_pending), [`outbox_status`](Self::outbox_status) |
+/// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery) |
+/// | Operator | [`provisioning`](Self::provisioning), [`maintain`](Self::maintain), [`verify`](Self::verify) |
 #[derive(Clone)]
 pub struct KnowledgeService {
     inner: Arc<Inner>,
@@ -124,7 +143,7 @@ struct Inner {
     limits: Limits,
     public_url: String,
     webhook_addresses: AddressPolicy,
-    damage: Damage,
+    corrupt_events: CorruptEvents,
     pending: Arc<Signal>,
 }
 
@@ -199,6 +218,7 @@ struct Meta {
     sealing_key: String,
 }
 
+/// # Opening and state
 impl KnowledgeService {
     /// Opens a service over a store.
     ///
@@ -207,6 +227,32 @@ impl KnowledgeService {
     /// # Errors
     /// [`OpenError`] if a limit is invalid, or if the store fails, is of a later version, has an
     /// unfinished restore or is sealed with another key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    ///
+    /// use knowledge_core::env::Env;
+    /// use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
+    /// use knowledge_core::store::MemoryStore;
+    ///
+    /// let (store, env) = (Arc::new(MemoryStore::new()), Env::system());
+    /// let mut options = Options::new(SealingKey::generate(&env));
+    /// options.public_url = Some("https://knowledge.example.com".to_owned());
+    /// options.limits.webhooks_per_workspace_max = 5;
+    /// let service = KnowledgeService::open(store.clone(), env.clone(), options).await?;
+    /// service.ready().await?;
+    ///
+    /// // From now on, only the same key opens the store.
+    /// let options = Options::new(SealingKey::generate(&env));
+    /// let rejected = KnowledgeService::open(store, env, options).await;
+    /// assert!(matches!(rejected, Err(OpenError::OtherSealingKey { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(
         store: Arc<dyn Store>,
         env: Env,
@@ -254,7 +300,7 @@ impl KnowledgeService {
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
-            damage: Damage::default(),
+            corrupt_events: CorruptEvents::default(),
             pending,
         };
         Ok(Self {
@@ -283,6 +329,14 @@ impl KnowledgeService {
     #[must_use]
     pub fn webhook_addresses(&self) -> &AddressPolicy {
         &self.inner.webhook_addresses
+    }
+
+    /// Returns what requests are checked against.
+    pub(crate) fn checks(&self) -> Checks<'_> {
+        Checks {
+            limits: self.limits(),
+            addresses: Some(self.webhook_addresses()),
+        }
     }
 
     /// Returns the clock and the source of randomness of the service.
@@ -315,23 +369,6 @@ impl KnowledgeService {
             reading.done(caller)
         })
         .await
-    }
-
-    /// Authenticates the holder of a token and checks a required permission in a workspace.
-    async fn authorize_in(
-        &self,
-        transaction: &mut Transaction,
-        credential: &Credential,
-        workspace: WorkspaceId,
-        permission: RequiredPermission,
-    ) -> Result<(Principal, Workspace), Error> {
-        let now = self.env().now();
-        let caller =
-            Principal::authenticate(transaction, credential, CredentialKind::Bearer, now).await?;
-        let workspace = caller
-            .authorize_in(transaction, workspace, permission)
-            .await?;
-        Ok((caller, workspace))
     }
 
     /// Returns the member that a valid credential of this kind belongs to.

@@ -98,7 +98,7 @@ async fn recount(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> 
     .await?;
     for range in [keys::all_webhooks(), keys::all_subscriptions()] {
         for_each(store, range, |found| {
-            // An unreadable record is damage, which the operations that read it report.
+            // An unreadable record is corrupt, which the operations that read it report.
             let record = decode_value::<EndpointRecord>(found).ok();
             if let Some(record) = record.filter(|record| record.disabled.is_some()) {
                 count(keys::disabled_endpoint_count(record.record.org_id));

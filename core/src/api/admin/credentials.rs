@@ -1,18 +1,16 @@
 //! Tokens and sessions.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Call;
+use super::Operator;
+use super::requests::NewCredential;
 use crate::access::{CredentialKind, CredentialRecord, TokenScope};
-use crate::api::HandlerResult;
-use crate::api::body::Body;
-use crate::api::query::Query;
 use crate::error::{Error, ProblemCode};
 use crate::model::{CredentialId, MemberId, Organization, Timestamp, WorkspaceId};
-use crate::service::{NewToken, Page, Problems};
+use crate::request::Problems;
+use crate::service::{NewToken, Page, PageRequest};
 
 crate::model::names::string_enum! {
     /// State of a token or a session.
@@ -28,6 +26,8 @@ crate::model::names::string_enum! {
 
 /// A token or a session as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "openapi", schemars(rename = "Credential"))]
 pub struct CredentialView {
     /// Identifier of the credential.
     pub id: CredentialId,
@@ -52,29 +52,24 @@ pub struct CredentialView {
 
 /// A token or a session that was just issued.
 #[derive(Serialize)]
-struct Issued {
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub(super) struct IssuedCredential {
     /// Clear text of the credential, returned only in this response.
     secret: String,
     credential: CredentialView,
 }
 
-/// Requested scope of a token, its workspaces by name.
-#[derive(Default)]
-struct ScopeRequest {
-    workspaces: Option<Vec<String>>,
-    scope: TokenScope,
-}
-
-impl Call<'_> {
-    pub(super) async fn list_credentials(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let kind = query.parsed("kind");
-        let page = query.page();
-        let (kind, page) = query.finish((kind, page))?;
-        let org = self.org().await?;
+impl Operator<'_> {
+    pub(super) async fn list_credentials(
+        self,
+        org: &str,
+        kind: Option<&CredentialKind>,
+        page: &PageRequest,
+    ) -> Result<Page<CredentialView>, Error> {
+        let org = self.org(org).await?;
         let found = self
             .provisioning()
-            .list_credentials(org.id, kind, &page)
+            .list_credentials(org.id, kind.copied(), page)
             .await?;
         let mut handles = HashMap::new();
         let mut data = Vec::with_capacity(found.data.len());
@@ -82,60 +77,49 @@ impl Call<'_> {
             data.push(self.credential_view(record, &mut handles).await?);
         }
         let next_cursor = found.next_cursor;
-        Ok(self.ok(&Page { data, next_cursor }))
+        Ok(Page { data, next_cursor })
     }
 
-    pub(super) async fn issue_credential(&self) -> HandlerResult {
-        let mut body = Body::parse(self.request.body())?;
-        body.require("member");
-        let member = body.text("member");
-        body.require("kind");
-        let kind = body.parsed("kind");
-        let name = body.name("name", self.service.limits());
-        body.require("expires_in_seconds");
-        let lifetime = body.number("expires_in_seconds").map(Duration::from_secs);
-        let token_scope = body.object("narrowing", |scope| ScopeRequest {
-            workspaces: scope.texts("workspaces"),
-            scope: TokenScope {
-                workspaces: None,
-                actions: scope.actions("actions"),
-                audience: scope.parsed_list("audience"),
-            },
-        });
-        let whole = member.zip(kind).zip(name).zip(lifetime);
-        let (((member, kind), name), lifetime) = body.finish(whole)?;
-        let org = self.org().await?;
-        let token_scope = token_scope.unwrap_or_default();
+    pub(super) async fn issue_credential(
+        self,
+        org: &str,
+        new: &NewCredential,
+    ) -> Result<IssuedCredential, Error> {
+        self.0.checks().check(new)?;
+        let org = self.org(org).await?;
+        let requested = new.scope.clone().unwrap_or_default();
         let mut problems = Problems::default();
         let member = self
-            .member_to_issue_for(&org, &member, &mut problems)
+            .member_to_issue_for(&org, &new.member, &mut problems)
             .await?;
+        let workspaces = requested.workspaces.as_deref();
         let scope = TokenScope {
             workspaces: self
-                .workspaces_named(&org, token_scope.workspaces, &mut problems)
+                .workspaces_named(&org, workspaces, &mut problems)
                 .await?,
-            ..token_scope.scope
+            actions: requested.actions,
+            audience: requested.audience,
         };
         problems.into_result()?;
         let new = NewToken {
             member,
-            kind,
-            name,
+            kind: new.kind,
+            name: new.name.clone(),
             scope,
-            lifetime,
+            lifetime: new.lifetime,
         };
         let issued = self.provisioning().issue(org.id, &new).await;
         let issued =
             issued.map_err(|error| under_the_names_of_the_body(error, "expires_in_seconds"))?;
         let handles = &mut HashMap::new();
-        Ok(self.created(&Issued {
+        Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
             credential: self.credential_view(issued.record, handles).await?,
-        }))
+        })
     }
 
     async fn member_to_issue_for(
-        &self,
+        self,
         org: &Organization,
         name: &str,
         problems: &mut Problems,
@@ -152,9 +136,9 @@ impl Call<'_> {
     }
 
     async fn workspaces_named(
-        &self,
+        self,
         org: &Organization,
-        names: Option<Vec<String>>,
+        names: Option<&[String]>,
         problems: &mut Problems,
     ) -> Result<Option<Vec<WorkspaceId>>, Error> {
         let Some(names) = names else {
@@ -172,37 +156,32 @@ impl Call<'_> {
         Ok(Some(workspaces))
     }
 
-    pub(super) async fn revoke_credential(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let kind = query.parsed::<CredentialKind>("kind");
-        let kind = query.finish(kind)?;
-        let org = self.org().await?;
-        let missing = || Error::NotFound {
-            what: match kind {
-                Some(CredentialKind::Bearer) => "token",
-                Some(CredentialKind::Session) => "session",
-                None => "token or session",
-            },
-        };
-        let id: CredentialId = self
-            .parameter("credential")
-            .parse()
-            .map_err(|_| missing())?;
+    pub(super) async fn revoke_credential(
+        self,
+        org: &str,
+        id: CredentialId,
+        kind: Option<&CredentialKind>,
+    ) -> Result<CredentialView, Error> {
+        let org = self.org(org).await?;
         if let Some(kind) = kind {
             // The kind of a credential never changes, so this check cannot race with the
             // revocation.
             let found = self.provisioning().credential(org.id, id).await?;
-            if found.is_none_or(|found| found.kind != kind) {
-                return Err(missing());
+            if found.is_none_or(|found| found.kind != *kind) {
+                return Err(Error::NotFound {
+                    what: match kind {
+                        CredentialKind::Bearer => "token",
+                        CredentialKind::Session => "session",
+                    },
+                });
             }
         }
         let revoked = self.provisioning().revoke(org.id, id).await?;
-        let view = self.credential_view(revoked, &mut HashMap::new()).await?;
-        Ok(self.ok(&view))
+        self.credential_view(revoked, &mut HashMap::new()).await
     }
 
     async fn credential_view(
-        &self,
+        self,
         record: CredentialRecord,
         handles: &mut HashMap<MemberId, String>,
     ) -> Result<CredentialView, Error> {
@@ -222,7 +201,7 @@ impl Call<'_> {
         };
         let state = match record.revoked_at {
             Some(_) => CredentialState::Revoked,
-            None if record.is_valid_at(self.service.env().now()) => CredentialState::Valid,
+            None if record.is_valid_at(self.0.env().now()) => CredentialState::Valid,
             None => CredentialState::Expired,
         };
         Ok(CredentialView {

@@ -1,93 +1,80 @@
 //! Endpoints and their deliveries.
 
-use http::StatusCode;
-use serde::Serialize;
-
-use super::Call;
-use crate::api::HandlerResult;
-use crate::api::body::Body;
-use crate::api::query::Query;
-use crate::api::response::ApiResponse;
+use super::Operator;
 use crate::error::Error;
-use crate::model::{DeliveryId, EndpointId, OrgId};
+use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId};
+use crate::service::{EndpointSummary, Page, PageRequest, RedeliveryReport};
 
-impl Call<'_> {
-    pub(super) async fn list_endpoints(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let (workspace, page) = (query.text("workspace"), query.page());
-        let (workspace, page) = query.finish((workspace, page))?;
-        let org = self.org().await?;
+impl Operator<'_> {
+    pub(super) async fn list_endpoints(
+        self,
+        org: &str,
+        workspace: Option<&String>,
+        page: &PageRequest,
+    ) -> Result<Page<EndpointSummary>, Error> {
+        let org = self.org(org).await?;
         let workspace = match workspace {
-            Some(name) => Some(self.require_workspace(&org, "workspace", &name).await?.id),
+            Some(name) => Some(self.require_workspace(&org, "workspace", name).await?.id),
             None => None,
         };
-        let found = self
-            .provisioning()
-            .list_endpoints(org.id, workspace, &page)
-            .await?;
-        Ok(self.ok(&found))
+        self.provisioning()
+            .list_endpoints(org.id, workspace, page)
+            .await
     }
 
-    pub(super) async fn endpoint(&self) -> HandlerResult {
-        let (org, endpoint) = self.endpoint_of_path().await?;
-        Ok(self.ok(&self.provisioning().endpoint(org, endpoint).await?))
+    pub(super) async fn get_endpoint(
+        self,
+        org: &str,
+        endpoint: EndpointId,
+    ) -> Result<EndpointSummary, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().endpoint(org.id, endpoint).await
     }
 
-    pub(super) async fn list_deliveries(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let (status, page) = (query.parsed("status"), query.page());
-        let (status, page) = query.finish((status, page))?;
-        let (org, endpoint) = self.endpoint_of_path().await?;
-        let found = self
-            .provisioning()
-            .list_deliveries(org, endpoint, status, &page)
-            .await?;
-        Ok(self.ok(&found))
+    pub(super) async fn list_deliveries(
+        self,
+        org: &str,
+        endpoint: EndpointId,
+        status: Option<DeliveryStatus>,
+        page: &PageRequest,
+    ) -> Result<Page<Delivery>, Error> {
+        let org = self.org(org).await?;
+        self.provisioning()
+            .list_deliveries(org.id, endpoint, status, page)
+            .await
     }
 
-    pub(super) async fn delivery(&self) -> HandlerResult {
-        let (org, endpoint) = self.endpoint_of_path().await?;
-        let id = self.delivery_of_path()?;
-        Ok(self.ok(&self.provisioning().delivery(org, endpoint, id).await?))
+    pub(super) async fn get_delivery(
+        self,
+        org: &str,
+        endpoint: EndpointId,
+        id: DeliveryId,
+    ) -> Result<Delivery, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().delivery(org.id, endpoint, id).await
     }
 
-    pub(super) async fn redeliver(&self) -> HandlerResult {
-        Body::parse_optional(self.request.body())?.finish(Some(()))?;
-        let (org, endpoint) = self.endpoint_of_path().await?;
-        let id = self.delivery_of_path()?;
-        Ok(accepted(
-            &self.provisioning().redeliver(org, endpoint, id).await?,
-        ))
+    pub(super) async fn redeliver(
+        self,
+        org: &str,
+        endpoint: EndpointId,
+        id: DeliveryId,
+    ) -> Result<Delivery, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().redeliver(org.id, endpoint, id).await
     }
 
-    pub(super) async fn redeliver_dead(&self) -> HandlerResult {
-        Body::parse_optional(self.request.body())?.finish(Some(()))?;
-        let (org, endpoint) = self.endpoint_of_path().await?;
-        Ok(accepted(
-            &self.provisioning().redeliver_dead(org, endpoint).await?,
-        ))
+    pub(super) async fn redeliver_dead(
+        self,
+        org: &str,
+        endpoint: EndpointId,
+    ) -> Result<RedeliveryReport, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().redeliver_dead(org.id, endpoint).await
     }
 
-    pub(super) async fn ping(&self) -> HandlerResult {
-        Body::parse_optional(self.request.body())?.finish(Some(()))?;
-        let (org, endpoint) = self.endpoint_of_path().await?;
-        Ok(accepted(&self.provisioning().ping(org, endpoint).await?))
+    pub(super) async fn ping(self, org: &str, endpoint: EndpointId) -> Result<Delivery, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().ping(org.id, endpoint).await
     }
-
-    async fn endpoint_of_path(&self) -> Result<(OrgId, EndpointId), Error> {
-        let org = self.org().await?;
-        let endpoint = self.parameter("endpoint").parse();
-        let endpoint = endpoint.map_err(|_| Error::NotFound { what: "endpoint" })?;
-        Ok((org.id, endpoint))
-    }
-
-    fn delivery_of_path(&self) -> Result<DeliveryId, Error> {
-        let id = self.parameter("delivery").parse();
-        id.map_err(|_| Error::NotFound { what: "delivery" })
-    }
-}
-
-/// Creates the response to a request that is accepted and carried out later.
-fn accepted<T: Serialize>(body: &T) -> ApiResponse {
-    ApiResponse::json(StatusCode::ACCEPTED, body)
 }

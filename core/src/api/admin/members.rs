@@ -2,21 +2,19 @@
 
 use std::collections::HashMap;
 
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::Call;
+use super::Operator;
+use super::requests::{NewProvisionedMember, RoleAssignment};
 use crate::access::{BuiltInRole, RoleRef};
-use crate::api::HandlerResult;
-use crate::api::body::Body;
-use crate::api::query::Query;
-use crate::api::response::ApiResponse;
 use crate::error::{Error, ProblemCode};
 use crate::model::{Member, MemberId, MemberKind, OrgId, Organization, Timestamp, WorkspaceId};
-use crate::service::{MemberAssignment, NewMember, Page};
+use crate::service::{MemberAssignment, NewMember, Page, PageRequest};
 
 /// A member as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "openapi", schemars(rename = "ProvisionedMember"))]
 pub struct MemberView {
     /// Identifier of the member.
     pub id: MemberId,
@@ -40,6 +38,8 @@ pub struct MemberView {
 
 /// A role that a member holds in one workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "openapi", schemars(rename = "ProvisionedWorkspaceRole"))]
 pub struct WorkspaceRoleView {
     /// Slug of the workspace.
     pub workspace: String,
@@ -54,109 +54,106 @@ struct Names {
     workspaces: HashMap<WorkspaceId, String>,
 }
 
-impl Call<'_> {
-    pub(super) async fn list_members(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let page = query.page();
-        let page = query.finish(page)?;
-        let org = self.org().await?;
-        let found = self.provisioning().list_members(org.id, &page).await?;
+impl Operator<'_> {
+    pub(super) async fn list_members(
+        self,
+        org: &str,
+        page: &PageRequest,
+    ) -> Result<Page<MemberView>, Error> {
+        let org = self.org(org).await?;
+        let found = self.provisioning().list_members(org.id, page).await?;
         let mut names = Names::default();
         let mut data = Vec::with_capacity(found.data.len());
         for member in found.data {
             data.push(self.view(org.id, member, &mut names).await?);
         }
         let next_cursor = found.next_cursor;
-        Ok(self.ok(&Page { data, next_cursor }))
+        Ok(Page { data, next_cursor })
     }
 
-    pub(super) async fn create_member(&self) -> HandlerResult {
-        let mut body = Body::parse(self.request.body())?;
-        let (handle, name) = (
-            body.slug("handle"),
-            body.name("name", self.service.limits()),
-        );
-        let kind = body.parsed("kind").unwrap_or(MemberKind::User);
-        body.require("role");
-        let role = body.text("role");
-        let teams = body.texts("teams").unwrap_or_default();
-        let whole = handle.zip(name).zip(role);
-        let ((handle, name), role) = body.finish(whole)?;
-        let org = self.org().await?;
+    pub(super) async fn create_member(
+        self,
+        org: &str,
+        new: &NewProvisionedMember,
+    ) -> Result<MemberView, Error> {
+        self.0.checks().check(new)?;
+        let org = self.org(org).await?;
         let new = NewMember {
-            kind,
-            handle,
-            name,
-            role: self.require_role(&org, &role).await?,
-            teams,
+            kind: new.kind,
+            handle: new.handle.clone(),
+            name: new.name.clone(),
+            role: self.require_role(&org, &new.role).await?,
+            teams: new.teams.clone(),
         };
-        let made = self.provisioning().create_member(org.id, &new).await?;
-        Ok(self.created(&self.view_of(org.id, made).await?))
+        let created = self.provisioning().create_member(org.id, &new).await?;
+        self.view_of(org.id, created).await
     }
 
-    pub(super) async fn member(&self) -> HandlerResult {
-        let org = self.org().await?;
-        let member = self.member_of_path(&org).await?;
-        Ok(self.ok(&self.view_of(org.id, member).await?))
+    pub(super) async fn get_member(self, org: &str, member: &str) -> Result<MemberView, Error> {
+        let org = self.org(org).await?;
+        let member = self.require_member(&org, member).await?;
+        self.view_of(org.id, member).await
     }
 
-    pub(super) async fn remove_member(&self) -> HandlerResult {
-        let org = self.org().await?;
-        let member = self.member_of_path(&org).await?;
+    pub(super) async fn remove_member(self, org: &str, member: &str) -> Result<(), Error> {
+        let org = self.org(org).await?;
+        let member = self.require_member(&org, member).await?;
         self.provisioning().remove_member(org.id, member.id).await?;
-        Ok(ApiResponse::empty(StatusCode::NO_CONTENT))
+        Ok(())
     }
 
-    pub(super) async fn assign_role(&self) -> HandlerResult {
-        let mut body = Body::parse(self.request.body())?;
-        body.require("role");
-        let role = body.text("role");
-        let workspace = body.text("workspace");
-        let role = body.finish(role)?;
-        let org = self.org().await?;
-        let member = self.member_of_path(&org).await?;
-        let role = self.require_role(&org, &role).await?;
-        let assignment = match workspace {
+    pub(super) async fn assign_role(
+        self,
+        org: &str,
+        member: &str,
+        assigned: &RoleAssignment,
+    ) -> Result<MemberView, Error> {
+        let org = self.org(org).await?;
+        let member = self.require_member(&org, member).await?;
+        let role = self.require_role(&org, &assigned.role).await?;
+        let assignment = match &assigned.workspace {
             None => MemberAssignment::Organization(role),
             Some(name) => {
-                let workspace = self.require_workspace(&org, "workspace", &name).await?;
+                let workspace = self.require_workspace(&org, "workspace", name).await?;
                 MemberAssignment::Workspace(workspace.id, Some(role))
             }
         };
         self.assign(&org, member.id, assignment).await
     }
 
-    pub(super) async fn end_role(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let workspace = query.text("workspace");
-        let Some(workspace) = query.finish(workspace)? else {
+    pub(super) async fn end_workspace_role(
+        self,
+        org: &str,
+        member: &str,
+        workspace: Option<&String>,
+    ) -> Result<MemberView, Error> {
+        let Some(workspace) = workspace else {
             let message = "is required; a role in the organisation can only be replaced";
             return Err(Error::invalid("workspace", ProblemCode::Required, message));
         };
-        let org = self.org().await?;
-        let member = self.member_of_path(&org).await?;
-        let workspace = self
-            .require_workspace(&org, "workspace", &workspace)
-            .await?;
+        let org = self.org(org).await?;
+        let member = self.require_member(&org, member).await?;
+        let workspace = self.require_workspace(&org, "workspace", workspace).await?;
         let assignment = MemberAssignment::Workspace(workspace.id, None);
         self.assign(&org, member.id, assignment).await
     }
 
     async fn assign(
-        &self,
+        self,
         org: &Organization,
         member: MemberId,
         assignment: MemberAssignment,
-    ) -> HandlerResult {
+    ) -> Result<MemberView, Error> {
         let provisioning = self.provisioning();
         provisioning.assign_role(org.id, member, assignment).await?;
         let member = provisioning.member_by_id(org.id, member).await?;
         let member = member.ok_or(Error::NotFound { what: "member" })?;
-        Ok(self.ok(&self.view_of(org.id, member).await?))
+        self.view_of(org.id, member).await
     }
 
-    async fn member_of_path(&self, org: &Organization) -> Result<Member, Error> {
-        let found = self.member_named(org.id, self.parameter("member")).await?;
+    /// Finds the member that the path names.
+    async fn require_member(self, org: &Organization, name: &str) -> Result<Member, Error> {
+        let found = self.member_named(org.id, name).await?;
         found.ok_or(Error::NotFound { what: "member" })
     }
 
@@ -165,7 +162,7 @@ impl Call<'_> {
     /// The identifier takes precedence: a handle may look like one, and must not impersonate
     /// another member.
     pub(super) async fn member_named(
-        &self,
+        self,
         org: OrgId,
         name: &str,
     ) -> Result<Option<Member>, Error> {
@@ -179,7 +176,7 @@ impl Call<'_> {
     }
 
     /// Finds a role by name: a built-in one, or a custom one by its slug or identifier.
-    async fn require_role(&self, org: &Organization, name: &str) -> Result<RoleRef, Error> {
+    async fn require_role(self, org: &Organization, name: &str) -> Result<RoleRef, Error> {
         if let Ok(role) = name.parse::<RoleRef>() {
             return Ok(role);
         }
@@ -195,12 +192,12 @@ impl Call<'_> {
         }
     }
 
-    pub(super) async fn view_of(&self, org: OrgId, member: Member) -> Result<MemberView, Error> {
+    pub(super) async fn view_of(self, org: OrgId, member: Member) -> Result<MemberView, Error> {
         self.view(org, member, &mut Names::default()).await
     }
 
     async fn view(
-        &self,
+        self,
         org: OrgId,
         member: Member,
         names: &mut Names,
@@ -227,7 +224,7 @@ impl Call<'_> {
     }
 
     async fn role_name(
-        &self,
+        self,
         org: OrgId,
         role: RoleRef,
         names: &mut Names,
@@ -249,7 +246,7 @@ impl Call<'_> {
     }
 
     async fn workspace_name(
-        &self,
+        self,
         org: OrgId,
         workspace: WorkspaceId,
         names: &mut Names,

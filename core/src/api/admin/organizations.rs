@@ -2,94 +2,76 @@
 
 use serde::Serialize;
 
-use super::Call;
+use super::Operator;
 use super::members::MemberView;
-use crate::access::{BuiltInRole, RoleRef};
-use crate::api::HandlerResult;
-use crate::api::body::Body;
-use crate::api::query::Query;
 use crate::error::{Error, ProblemCode};
-use crate::model::{MemberKind, OrgId, Organization, Workspace};
-use crate::service::{NewMember, NewWorkspace};
+use crate::model::{OrgId, Organization, Workspace};
+use crate::service::{NewOrganization, NewWorkspace, Page, PageRequest};
 
 /// An organisation that was just created.
 #[derive(Serialize)]
-struct CreatedOrganization {
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub(super) struct CreatedOrganization {
     organization: Organization,
+    /// First member, an owner.
     owner: MemberView,
 }
 
-impl Call<'_> {
-    pub(super) async fn list_organizations(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let page = query.page();
-        let page = query.finish(page)?;
-        Ok(self.ok(&self.provisioning().list_organizations(&page).await?))
+impl Operator<'_> {
+    pub(super) async fn list_organizations(
+        self,
+        page: &PageRequest,
+    ) -> Result<Page<Organization>, Error> {
+        self.provisioning().list_organizations(page).await
     }
 
-    pub(super) async fn create_organization(&self) -> HandlerResult {
-        let mut body = Body::parse(self.request.body())?;
-        let (slug, name) = (body.slug("slug"), body.name("name", self.service.limits()));
-        body.require("owner");
-        let owner = body.object("owner", |owner| {
-            let (handle, name) = (
-                owner.slug("handle"),
-                owner.name("name", self.service.limits()),
-            );
-            Some(NewMember {
-                kind: MemberKind::User,
-                handle: handle?,
-                name: name?,
-                role: RoleRef::BuiltIn(BuiltInRole::Owner),
-                teams: Vec::new(),
-            })
-        });
-        let whole = slug.zip(name).zip(owner.flatten());
-        let ((slug, name), owner) = body.finish(whole)?;
-        let (organization, owner) = self
-            .provisioning()
-            .create_organization(&name, &slug, &owner)
-            .await?;
+    pub(super) async fn create_organization(
+        self,
+        new: &NewOrganization,
+    ) -> Result<CreatedOrganization, Error> {
+        let (organization, owner) = self.provisioning().create_organization(new).await?;
         let owner = self.view_of(organization.id, owner).await?;
-        Ok(self.created(&CreatedOrganization {
+        Ok(CreatedOrganization {
             organization,
             owner,
-        }))
+        })
     }
 
-    pub(super) async fn list_workspaces(&self) -> HandlerResult {
-        let mut query = Query::parse(self.request.uri());
-        let page = query.page();
-        let page = query.finish(page)?;
-        let org = self.org().await?;
-        Ok(self.ok(&self.provisioning().list_workspaces(org.id, &page).await?))
+    pub(super) async fn get_organization(self, org: &str) -> Result<Organization, Error> {
+        self.org(org).await
     }
 
-    pub(super) async fn create_workspace(&self) -> HandlerResult {
-        let mut body = Body::parse(self.request.body())?;
-        let (slug, name) = (body.slug("slug"), body.name("name", self.service.limits()));
-        let audience = body.parsed("audience");
-        let (slug, name) = body.finish(slug.zip(name))?;
-        let new = NewWorkspace {
-            name,
-            slug,
-            audience,
-        };
-        let org = self.org().await?;
-        Ok(self.created(&self.provisioning().create_workspace(org.id, &new).await?))
+    pub(super) async fn list_workspaces(
+        self,
+        org: &str,
+        page: &PageRequest,
+    ) -> Result<Page<Workspace>, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().list_workspaces(org.id, page).await
     }
 
-    pub(super) async fn workspace(&self) -> HandlerResult {
-        let org = self.org().await?;
-        let found = self
-            .workspace_named(org.id, self.parameter("workspace"))
-            .await?;
-        Ok(self.ok(&found.ok_or(Error::NotFound { what: "workspace" })?))
+    pub(super) async fn create_workspace(
+        self,
+        org: &str,
+        new: &NewWorkspace,
+    ) -> Result<Workspace, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().create_workspace(org.id, new).await
+    }
+
+    pub(super) async fn get_workspace(
+        self,
+        org: &str,
+        workspace: &str,
+    ) -> Result<Workspace, Error> {
+        let org = self.org(org).await?;
+        let found = self.workspace_named(org.id, workspace).await?;
+        found.ok_or(Error::NotFound { what: "workspace" })
     }
 
     /// Finds the workspace with this identifier or slug. The identifier takes precedence.
     pub(super) async fn workspace_named(
-        &self,
+        self,
         org: OrgId,
         name: &str,
     ) -> Result<Option<Workspace>, Error> {
@@ -104,7 +86,7 @@ impl Call<'_> {
 
     /// Finds the workspace that a request names outside its path.
     pub(super) async fn require_workspace(
-        &self,
+        self,
         org: &Organization,
         path: &str,
         name: &str,

@@ -1,41 +1,109 @@
-//! Descriptions of operations, in addition to the table of operations.
+//! Descriptions of operations, from their inputs and outputs.
 
-use http::StatusCode;
+use std::collections::BTreeSet;
+
+use http::Method;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::access::{REQUIRED_PERMISSIONS, RequiredPermission};
-use crate::api::route::Operation;
-use crate::api::status;
-use crate::error::Error;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
-use crate::service::Page;
+use crate::operation::{
+    COMMON_ERROR_STATUSES, OPERATOR_ERROR_STATUSES, OperationSpec, OperatorSpec,
+};
 
-/// Descriptions of all operations, in order of definition.
-pub(super) struct Descriptions {
+/// Descriptions of the operations of an interface, in the order of their table.
+pub(in crate::api) struct Descriptions {
     pub(super) schemas: Schemas,
-    pub(super) all: Vec<(Operation, Parts)>,
+    pub(super) all: Vec<(Row, Parts)>,
 }
 
 impl Descriptions {
-    pub(super) fn new() -> Self {
-        Self {
+    /// Describes operations with this function.
+    pub(super) fn of(describe: fn(&mut Self)) -> Self {
+        let mut descriptions = Self {
             schemas: Schemas::new(),
             all: Vec::new(),
-        }
+        };
+        describe(&mut descriptions);
+        descriptions
     }
 
-    /// Describes an operation. `text` adds to its summary, in Markdown.
-    pub(super) fn describe(&mut self, operation: Operation, text: &str) -> Description<'_> {
+    /// Describes an operation. The lines of `text`, in Markdown, add to its summary.
+    pub(in crate::api) fn describe(
+        &mut self,
+        row: impl Into<Row>,
+        text: &[&str],
+    ) -> Description<'_> {
+        let lines: Vec<&str> = text.iter().map(|line| line.trim()).collect();
+        let paragraphs = lines.split(|line| line.is_empty());
+        let paragraphs = paragraphs.filter(|lines| !lines.is_empty());
+        let paragraphs: Vec<String> = paragraphs.map(|lines| lines.join(" ")).collect();
         let parts = Parts {
-            text: text.to_owned(),
+            text: paragraphs.join("\n\n"),
             ..Parts::default()
         };
-        self.all.push((operation, parts));
+        let row = row.into();
+        let path = row.path;
+        self.all.push((row, parts));
         Description {
+            path,
             schemas: &mut self.schemas,
             parts: self.all.last_mut().map(|(_, parts)| parts).expect("pushed"),
+        }
+    }
+}
+
+/// Row of a table of operations, as the document shows it.
+pub(in crate::api) struct Row {
+    pub(super) id: String,
+    pub(super) summary: &'static str,
+    pub(super) capability: &'static str,
+    pub(super) method: &'static Method,
+    pub(super) path: &'static str,
+    pub(super) success: u16,
+    /// Statuses of all error responses.
+    pub(super) error_statuses: BTreeSet<u16>,
+    /// Row of the public interface; `None` for an operation of the operator.
+    pub(super) public: Option<&'static OperationSpec>,
+}
+
+impl From<&'static OperationSpec> for Row {
+    fn from(spec: &'static OperationSpec) -> Self {
+        Self {
+            id: spec.operation.id(),
+            summary: spec.summary,
+            capability: spec.capability,
+            method: &spec.method,
+            path: spec.path,
+            success: spec.success,
+            error_statuses: spec
+                .error_statuses
+                .iter()
+                .chain(COMMON_ERROR_STATUSES)
+                .copied()
+                .collect(),
+            public: Some(spec),
+        }
+    }
+}
+
+impl From<&'static OperatorSpec> for Row {
+    fn from(spec: &'static OperatorSpec) -> Self {
+        Self {
+            id: spec.operation.id(),
+            summary: spec.summary,
+            capability: spec.capability,
+            method: &spec.method,
+            path: spec.path,
+            success: spec.success,
+            error_statuses: spec
+                .error_statuses
+                .iter()
+                .chain(OPERATOR_ERROR_STATUSES)
+                .copied()
+                .collect(),
+            public: None,
         }
     }
 }
@@ -44,14 +112,16 @@ impl Descriptions {
 #[derive(Default)]
 pub(super) struct Parts {
     pub(super) text: String,
-    pub(super) permissions: Vec<RequiredPermission>,
     pub(super) body: Option<RequestBody>,
     pub(super) parameters: Vec<Value>,
     pub(super) answer: Option<Value>,
     pub(super) answer_headers: Vec<&'static str>,
     pub(super) has_not_modified: bool,
-    pub(super) refusals: Vec<(StatusCode, &'static str)>,
+    /// Codes of errors that only some operations have.
+    pub(super) error_codes: Vec<&'static str>,
     pub(super) links: Map<String, Value>,
+    /// Place of the record in the response, or of the first one on a page.
+    record: &'static str,
 }
 
 pub(super) struct RequestBody {
@@ -61,76 +131,58 @@ pub(super) struct RequestBody {
 }
 
 /// Builder of the description of one operation.
-pub(super) struct Description<'d> {
+pub(in crate::api) struct Description<'d> {
+    path: &'static str,
     schemas: &'d mut Schemas,
     parts: &'d mut Parts,
 }
 
 impl Description<'_> {
-    /// Adds the required permissions: the rows of [`REQUIRED_PERMISSIONS`] for this function of the service.
-    ///
-    /// # Panics
-    /// Panics if there are none.
-    pub(super) fn needs(self, function: &str) -> Self {
-        let permissions = REQUIRED_PERMISSIONS
-            .iter()
-            .filter(|permission| permission.operation == function);
-        self.parts.permissions.extend(permissions);
-        assert!(
-            !self.parts.permissions.is_empty(),
-            "{function} requires no permission"
-        );
-        self
-    }
-
-    /// Adds a permission that this operation always requires, its function only in some cases.
-    pub(super) fn always_needs(self, permission: RequiredPermission) -> Self {
-        self.parts.permissions.push(RequiredPermission {
-            when: "",
-            ..permission
-        });
-        self
-    }
-
-    /// Adds a required body.
-    pub(super) fn body<T: JsonSchema>(self) -> Self {
+    /// Adds a body.
+    pub(in crate::api) fn body<T: JsonSchema>(&mut self, is_required: bool) {
         self.parts.body = Some(RequestBody {
             schema: self.schemas.request::<T>(),
-            is_required: true,
+            is_required,
             example: None,
         });
-        self
-    }
-
-    /// Adds an optional body.
-    pub(super) fn optional_body<T: JsonSchema>(self) -> Self {
-        let description = self.body::<T>();
-        if let Some(body) = &mut description.parts.body {
-            body.is_required = false;
-        }
-        description
     }
 
     /// Accepts an empty body or an empty object.
-    pub(super) fn empty_body(self) -> Self {
+    pub(in crate::api) fn empty_body(&mut self) {
         self.parts.body = Some(RequestBody {
             schema: json!({ "type": "object", "maxProperties": 0 }),
             is_required: false,
             example: None,
         });
-        self
     }
 
     /// Sets an example of the body, in place of the one derived from the schema.
-    pub(super) fn example(self, example: Value) -> Self {
+    pub(in crate::api) fn example(&mut self, example: Value) {
         if let Some(body) = &mut self.parts.body {
             body.example = Some(example);
         }
-        self
+    }
+
+    /// Adds an identifier of the path.
+    pub(in crate::api) fn path_parameter(&mut self, name: &str) {
+        let parameter = path_parameter(self.path, name);
+        self.parts.parameters.push(parameter);
+    }
+
+    /// Adds a parameter of the path that is a slug or a handle, or has that form.
+    pub(in crate::api) fn slug_parameter(&mut self, name: &str, description: &str, example: &str) {
+        self.parts.parameters.push(json!({
+            "name": name,
+            "in": "path",
+            "required": true,
+            "description": description,
+            "schema": { "type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "maxLength": 64 },
+            "example": example,
+        }));
     }
 
     /// Adds the fields of a type as query parameters.
-    pub(super) fn query<T: JsonSchema>(self) -> Self {
+    pub(in crate::api) fn query<T: JsonSchema>(&mut self) {
         for (name, is_required, mut schema) in self.schemas.request_fields::<T>() {
             let description = schema
                 .as_object_mut()
@@ -146,85 +198,113 @@ impl Description<'_> {
             }
             self.parts.parameters.push(parameter);
         }
-        self
     }
 
     /// Adds a parameter defined in the components.
-    fn parameter(self, name: &str) -> Self {
+    pub(in crate::api) fn shared_parameter(&mut self, name: &str) {
         let reference = json!({ "$ref": format!("#/components/parameters/{name}") });
         self.parts.parameters.push(reference);
-        self
     }
 
-    /// Adds the required header `Idempotency-Key` and the header that marks a replay.
-    pub(super) fn idempotency_key(self) -> Self {
-        self.parts.answer_headers.push("Idempotent-Replayed");
-        self.parameter("Idempotency-Key")
-            .refuses(&Error::IdempotencyKeyRequired)
-    }
-
-    /// Adds the header `If-Match`.
-    pub(super) fn if_match(self) -> Self {
-        self.parameter("If-Match")
-    }
-
-    /// Adds the headers of Standard Webhooks that the signature covers.
-    pub(super) fn signed(self) -> Self {
-        self.parameter("webhook-id").parameter("webhook-timestamp")
+    /// Adds the parameters of a page.
+    pub(in crate::api) fn page(&mut self) {
+        self.shared_parameter("limit");
+        self.shared_parameter("cursor");
+        self.parts.record = "/data/0";
     }
 
     /// Adds the header `If-None-Match` and the response `304`.
-    pub(super) fn if_none_match(self) -> Self {
+    pub(in crate::api) fn if_none_match(&mut self) {
         self.parts.has_not_modified = true;
-        self.parameter("If-None-Match")
+        self.shared_parameter("If-None-Match");
     }
 
     /// Sets the record in the response.
-    pub(super) fn answers<T: JsonSchema>(self) -> Self {
+    pub(in crate::api) fn answers<T: JsonSchema>(&mut self) {
         self.parts.answer = Some(self.schemas.answer::<T>());
-        self
     }
 
     /// Sets the record in the field `data` of the response.
-    pub(super) fn answers_data<T: JsonSchema>(self) -> Self {
+    pub(in crate::api) fn answers_data<T: JsonSchema>(&mut self) {
         self.parts.answer = Some(json!({
             "type": "object",
             "properties": { "data": self.schemas.answer::<T>() },
             "required": ["data"],
         }));
-        self
+        self.parts.record = "/data";
     }
 
-    /// Sets one page of a list as the response, and adds `limit` and `cursor`.
-    pub(super) fn answers_page<T: JsonSchema>(self) -> Self {
-        self.answers::<Page<T>>()
-            .parameter("limit")
-            .parameter("cursor")
+    /// Adds a header to the response.
+    pub(in crate::api) fn header(&mut self, name: &'static str) {
+        self.parts.answer_headers.push(name);
     }
 
-    /// Adds the entity tag to the response.
-    pub(super) fn etag(self) -> Self {
-        self.parts.answer_headers.push("ETag");
-        self
+    /// Adds an error response with this code, besides those that every operation with its status
+    /// has.
+    pub(in crate::api) fn fails_with(&mut self, code: &'static str) {
+        self.parts.error_codes.push(code);
     }
 
-    /// Adds an error response, besides those that every operation with this status has.
-    pub(super) fn refuses(self, error: &Error) -> Self {
-        self.parts.refusals.push((status(error), error.code()));
-        self
-    }
-
-    /// Links to an operation whose parameters come from the response, as runtime expressions.
-    pub(super) fn leads_to(self, operation: Operation, parameters: &[(&str, &str)]) -> Self {
-        let id = operation.id();
-        let parameters: Map<_, _> = parameters
+    /// Links to an operation with these parameters, as runtime expressions.
+    ///
+    /// Without any, the last parameter of its path is the identifier in the response, and the
+    /// others are those of the request.
+    pub(in crate::api) fn links_to(&mut self, target: impl Into<Row>, parameters: &[(&str, &str)]) {
+        let Row { id, path, .. } = target.into();
+        let mut all: Map<String, Value> = parameters
             .iter()
             .map(|(name, expression)| ((*name).to_owned(), (*expression).into()))
             .collect();
-        let link = json!({ "operationId": id, "parameters": parameters });
+        if parameters.is_empty() {
+            let names: Vec<&str> = parameter_names(path).collect();
+            for name in &names {
+                all.insert((*name).to_owned(), format!("$request.path.{name}").into());
+            }
+            if let Some(last) = names.last() {
+                let id = format!("$response.body#{}/id", self.parts.record);
+                all.insert((*last).to_owned(), id.into());
+            }
+        }
+        let link = json!({ "operationId": id, "parameters": all });
         self.parts.links.insert(id, link);
-        self
     }
+}
+
+/// Returns the names of the parameters of a path.
+pub(super) fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
+    let segments = path.split('/');
+    segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}
+
+/// Describes an identifier in a path by the preceding segment.
+fn path_parameter(path: &str, name: &str) -> Value {
+    let before = path.split(&format!("/{{{name}}}")).next();
+    let before = before.and_then(|before| before.rsplit('/').next());
+    let thing = match (before.unwrap_or_default(), name) {
+        (_, "org") => "organisation".to_owned(),
+        (_, "workspaceId") => "workspace".to_owned(),
+        ("{org}", _) => "inbound webhook".to_owned(),
+        ("audit-log", _) => "audit log entry".to_owned(),
+        ("mcp-keys", _) => "MCP key".to_owned(),
+        (things, _) => singular(&things.replace('-', " ")),
+    };
+    json!({
+        "name": name,
+        "in": "path",
+        "required": true,
+        "description": format!("Identifier of the {thing}."),
+        "schema": { "type": "string", "format": "uuid" },
+        "example": "01890a5d-ac96-774b-bcce-b302099a8057",
+    })
+}
+
+/// Returns the singular of a plural.
+fn singular(things: &str) -> String {
+    let stem = things.strip_suffix("ies");
+    stem.map_or_else(
+        || things.trim_end_matches('s').to_owned(),
+        |stem| format!("{stem}y"),
+    )
 }
 
 /// Returns the parameters that several operations share.
@@ -267,6 +347,15 @@ pub(super) fn shared_parameters() -> Value {
             "description": "Time of sending, in seconds since the Unix epoch.",
             "schema": { "type": "string", "pattern": "^[0-9]+$" },
             "example": "1674087231",
+        },
+        "webhook-signature": {
+            "name": "webhook-signature",
+            "in": "header",
+            "required": true,
+            "description": "Signatures over `webhook-id`, `webhook-timestamp` and the body, `v1,…` (Standard Webhooks \
+                            1.0.0): one for each valid secret, separated by spaces.",
+            "schema": { "type": "string", "pattern": "^v1,[A-Za-z0-9+/]+={0,2}( v1,[A-Za-z0-9+/]+={0,2})*$" },
+            "example": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
         },
         "limit": {
             "name": "limit",

@@ -1,22 +1,24 @@
 //! Description of the interface as an OpenAPI 3.1 document.
 //!
-//! It is generated from the table of operations (paths and statuses), the types of requests and
-//! responses (fields) and the limits in force. `operations` adds the rest, in one file for each
-//! file of `handlers`.
+//! It is generated from the table of operations, the types of their inputs and outputs, the events
+//! and the limits in force.
 
 mod description;
+mod error_responses;
 mod example;
-mod operations;
-mod refusals;
 mod schemas;
+mod webhooks;
 
 use serde_json::{Map, Value, json};
 
-use self::description::{Descriptions, Parts, RequestBody, shared_parameters};
-use self::refusals::{ALWAYS, Refusals};
-use super::route::{Authentication, OPERATIONS, OperationSpec, Origin};
+pub(super) use self::description::Row;
+pub(super) use self::description::{Description, Descriptions};
+use self::description::{Parts, RequestBody, shared_parameters};
+use self::error_responses::{ALWAYS, ErrorResponses, headers_of};
+use super::{admin, operations};
 use crate::access::PermissionScope;
 use crate::limits::Limits;
+use crate::operation::{Authentication, OPERATIONS, OperationSpec, Origin};
 
 /// Version of OpenAPI; its schemas are JSON Schema 2020-12.
 const OPENAPI: &str = "3.1.0";
@@ -25,6 +27,13 @@ const ABOUT: &str = "\
 Governed memory for AI assistants: audiences, sensitivity labels, review, and an audit log.
 
 Operations marked **addition** are not part of the interface specification.
+
+A field without a value is `null` in a response and omitted from a request: requests with `null` or with unknown fields \
+are rejected. Lists are paginated: `next_cursor` is the `cursor` of the next page, and `null` on the last one.";
+
+const ABOUT_OPERATOR: &str = "\
+The operator's interface: provisioning, and inspection of deliveries. It requires no credential and is only available \
+on the admin socket, never on the public address.
 
 A field without a value is `null` in a response and omitted from a request: requests with `null` or with unknown fields \
 are rejected. Lists are paginated: `next_cursor` is the `cursor` of the next page, and `null` on the last one.";
@@ -42,49 +51,91 @@ const ADDITION: &str = "**Addition**: not part of the interface specification.";
 /// ```
 #[must_use]
 pub fn document(limits: &Limits) -> Value {
-    let mut descriptions = Descriptions::new();
-    operations::describe(&mut descriptions);
+    let mut descriptions = Descriptions::of(operations::describe);
+    let events = webhooks::declare(&mut descriptions.schemas);
+    let mut document = generate(descriptions, limits);
+    document["info"]["title"] = "Workspace knowledge service".into();
+    document["info"]["description"] = ABOUT.into();
+    let components = &mut document["components"];
+    components["securitySchemes"] = security_schemes();
+    let schemas = components["schemas"].as_object();
+    document["webhooks"] = webhooks::describe(&events, schemas.expect("an object"));
+    document
+}
+
+/// Generates the document of the operator's interface.
+///
+/// ```
+/// # use knowledge_core::{api::openapi, limits::Limits};
+/// let document = openapi::operator_document(&Limits::default());
+/// let operation = &document["paths"]["/admin/v1/orgs"]["post"];
+/// assert_eq!(operation["operationId"], "createOrganization");
+/// ```
+#[must_use]
+pub fn operator_document(limits: &Limits) -> Value {
+    let mut document = generate(Descriptions::of(admin::describe), limits);
+    document["info"]["title"] = "Workspace knowledge service: operator".into();
+    document["info"]["description"] = ABOUT_OPERATOR.into();
+    remove_unused(&mut document);
+    document
+}
+
+/// Generates a document without the parts that are particular to one interface.
+fn generate(descriptions: Descriptions, limits: &Limits) -> Value {
     let Descriptions { mut schemas, all } = descriptions;
-    let mut refusals = Refusals::new(&mut schemas);
+    let mut error_responses = ErrorResponses::new(&mut schemas);
     let (schemas, renamed) = schemas.finish(limits);
 
     let mut paths = Map::new();
-    let undescribed = Parts::default();
-    for spec in OPERATIONS {
-        let described = all
-            .iter()
-            .find(|(operation, _)| *operation == spec.operation);
-        let parts = described.map_or(&undescribed, |(_, parts)| parts);
-        let mut operation = operation(spec, parts, &schemas, &mut refusals);
+    for (row, parts) in &all {
+        let mut operation = operation(row, parts, &schemas, &mut error_responses);
         if let Some(body) = &parts.body {
             operation["requestBody"] = request_body(body, &schemas, &renamed);
         }
-        let path = paths.entry(spec.path).or_insert_with(|| json!({}));
-        path[spec.method.as_str().to_ascii_lowercase()] = operation;
+        let path = paths.entry(row.path).or_insert_with(|| json!({}));
+        path[row.method.as_str().to_ascii_lowercase()] = operation;
     }
     json!({
         "openapi": OPENAPI,
         "info": {
-            "title": "Workspace knowledge service",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": ABOUT,
             "license": { "name": "MIT", "identifier": "MIT" },
         },
         "servers": [{ "url": "/" }],
-        "tags": tags(),
+        "tags": tags(&all),
         "paths": paths,
         "components": {
             "schemas": schemas,
             "parameters": shared_parameters(),
             "headers": headers(),
-            "responses": refusals.responses,
-            "securitySchemes": security_schemes(),
+            "responses": error_responses.responses,
         },
     })
 }
 
-fn tags() -> Value {
-    let mut names: Vec<&str> = OPERATIONS.iter().map(|spec| spec.capability).collect();
+/// Removes the components that nothing refers to.
+fn remove_unused(document: &mut Value) {
+    loop {
+        let text = document.to_string();
+        let mut is_done = true;
+        for (kind, components) in document["components"].as_object_mut().expect("an object") {
+            components
+                .as_object_mut()
+                .expect("an object")
+                .retain(|name, _| {
+                    let is_used = text.contains(&format!("\"#/components/{kind}/{name}\""));
+                    is_done &= is_used;
+                    is_used
+                });
+        }
+        if is_done {
+            return;
+        }
+    }
+}
+
+fn tags(all: &[(Row, Parts)]) -> Value {
+    let mut names: Vec<&str> = all.iter().map(|(row, _)| row.capability).collect();
     names.dedup();
     names
         .into_iter()
@@ -93,36 +144,35 @@ fn tags() -> Value {
 }
 
 fn operation(
-    spec: &OperationSpec,
+    row: &Row,
     parts: &Parts,
     schemas: &Map<String, Value>,
-    refusals: &mut Refusals,
+    error_responses: &mut ErrorResponses,
 ) -> Value {
     let mut responses = Map::new();
-    responses.insert(spec.success.to_string(), success(parts, schemas));
+    responses.insert(row.success.to_string(), success(row, parts, schemas));
     if parts.has_not_modified {
         responses.insert("304".to_owned(), not_modified());
     }
-    for (status, refusal) in refusals.of(spec, &parts.refusals) {
-        responses.insert(status.to_string(), refusal);
+    for (status, response) in error_responses.of(row, &parts.error_codes) {
+        responses.insert(status.to_string(), response);
     }
-    let parameters: Vec<Value> = path_parameters(spec.path)
-        .chain(parts.parameters.iter().cloned())
-        .collect();
-    let scheme = spec.authentication.to_string();
     let mut operation = json!({
-        "operationId": spec.operation.id(),
-        "summary": spec.summary.trim_end_matches('.'),
-        "description": text(spec, parts),
-        "tags": [spec.capability],
-        "security": [{ scheme: [] }],
+        "operationId": row.id,
+        "summary": row.summary.trim_end_matches('.'),
+        "description": parts.text,
+        "tags": [row.capability],
         "responses": responses,
     });
-    if !parameters.is_empty() {
-        operation["parameters"] = parameters.into();
+    if !parts.parameters.is_empty() {
+        operation["parameters"] = parts.parameters.clone().into();
     }
-    if spec.origin == Origin::Addition {
-        operation["x-addition"] = true.into();
+    if let Some(spec) = row.public {
+        operation["description"] = text(spec, parts).into();
+        operation["security"] = json!([{ spec.authentication.to_string(): [] }]);
+        if spec.origin == Origin::Addition {
+            operation["x-addition"] = true.into();
+        }
     }
     operation
 }
@@ -132,7 +182,7 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
     if !parts.text.is_empty() {
         paragraphs.push(parts.text.clone());
     }
-    let permissions = parts.permissions.iter().map(|permission| {
+    let permissions = spec.permissions.iter().map(|permission| {
         let scope = match permission.scope {
             PermissionScope::Organization => "in the organisation",
             PermissionScope::Anywhere => "in the organisation or in any workspace",
@@ -154,50 +204,6 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
         paragraphs.push(ADDITION.to_owned());
     }
     paragraphs.join("\n\n")
-}
-
-/// Generates the parameters of a path, each described by the preceding segment.
-///
-/// All are identifiers, except the slug of the organisation.
-fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
-    let segments: Vec<&str> = path.split('/').collect();
-    let parameters = segments.windows(2).filter_map(|pair| {
-        let name = pair[1].strip_prefix('{')?.strip_suffix('}')?;
-        let thing = match (pair[0], name) {
-            (_, "org") => "organisation".to_owned(),
-            ("{org}", _) => "inbound webhook".to_owned(),
-            (things, _) => singular(&things.replace('-', " ")),
-        };
-        Some(if name == "orgSlug" {
-            json!({
-                "name": name,
-                "in": "path",
-                "required": true,
-                "description": "Slug of the organisation.",
-                "schema": { "type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "maxLength": 64 },
-                "example": "acme",
-            })
-        } else {
-            json!({
-                "name": name,
-                "in": "path",
-                "required": true,
-                "description": format!("Identifier of the {thing}."),
-                "schema": { "type": "string", "format": "uuid" },
-                "example": "01890a5d-ac96-774b-bcce-b302099a8057",
-            })
-        })
-    });
-    parameters.collect::<Vec<_>>().into_iter()
-}
-
-/// Returns the singular of a plural.
-fn singular(things: &str) -> String {
-    let stem = things.strip_suffix("ies");
-    stem.map_or_else(
-        || things.trim_end_matches('s').to_owned(),
-        |stem| format!("{stem}y"),
-    )
 }
 
 fn request_body(
@@ -225,8 +231,8 @@ fn header_references<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
     Value::Object(references.collect())
 }
 
-fn success(parts: &Parts, schemas: &Map<String, Value>) -> Value {
-    let mut names = ALWAYS.to_vec();
+fn success(row: &Row, parts: &Parts, schemas: &Map<String, Value>) -> Value {
+    let mut names = headers_of(row).to_vec();
     names.extend(&parts.answer_headers);
     let mut response = json!({
         "description": "Success.",

@@ -43,7 +43,7 @@ impl Schemas {
     /// Returns the schema of a request.
     pub(super) fn request<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.requests.subschema_for::<T>().to_value();
-        refuse_null(&mut schema);
+        reject_null(&mut schema);
         schema
     }
 
@@ -52,10 +52,19 @@ impl Schemas {
         self.answers.subschema_for::<T>().to_value()
     }
 
+    /// Returns the schemas of the variants of a tagged enumeration in a response.
+    pub(super) fn alternatives<T: JsonSchema>(&mut self) -> Vec<Value> {
+        let mut schema = T::json_schema(&mut self.answers).to_value();
+        match schema["oneOf"].take() {
+            Value::Array(variants) => variants,
+            other => panic!("not the variants of an enumeration: {other}"),
+        }
+    }
+
     /// Returns the fields of a request: name, true if it is required, schema.
     pub(super) fn request_fields<T: JsonSchema>(&mut self) -> Vec<(String, bool, Value)> {
         let mut schema = T::json_schema(&mut self.requests).to_value();
-        refuse_null(&mut schema);
+        reject_null(&mut schema);
         tidy(&mut schema);
         let required = schema["required"].as_array().cloned().unwrap_or_default();
         let fields = schema["properties"]
@@ -86,7 +95,7 @@ impl Schemas {
         let mut requests = self.requests.take_definitions(true);
         let mut renamed = Renamed::default();
         for (name, schema) in &mut requests {
-            refuse_null(schema);
+            reject_null(schema);
             close(schema);
             if all.get(name).is_some_and(|answer| answer != schema) {
                 renamed.0.insert(name.clone());
@@ -148,7 +157,7 @@ fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
 }
 
 /// Removes `null` from the schema of a request, where a field without a value is omitted.
-fn refuse_null(schema: &mut Value) {
+fn reject_null(schema: &mut Value) {
     walk(schema, &mut |fields| {
         if let Some(Value::Array(types)) = fields.get_mut("type") {
             types.retain(|name| name != "null");
@@ -263,7 +272,7 @@ mod tests {
             "a": { "type": ["string", "null"], "maxLength": 1 },
             "b": { "description": "Of the field.", "anyOf": [{ "$ref": "#/x", "description": "Of the type." }, { "type": "null" }] },
         });
-        refuse_null(&mut schema);
+        reject_null(&mut schema);
         assert_eq!(
             schema,
             json!({

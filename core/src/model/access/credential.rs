@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ActionSet;
+use crate::digest::hex;
 use crate::env::Env;
 use crate::model::{AudienceLabel, CredentialId, MemberId, OrgId, Timestamp, WorkspaceId};
 
@@ -124,7 +125,7 @@ pub struct SecretHash(pub [u8; 32]);
 
 impl fmt::Display for SecretHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(self.0))
     }
 }
 
@@ -133,12 +134,9 @@ impl FromStr for SecretHash {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut bytes = [0; 32];
-        if text.len() != 2 * bytes.len() || !text.is_ascii() {
+        let digits = base16ct::lower::decode(text, &mut bytes);
+        if digits.map_err(|_| InvalidSecret)?.len() != bytes.len() {
             return Err(InvalidSecret);
-        }
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16)
-                .map_err(|_| InvalidSecret)?;
         }
         Ok(Self(bytes))
     }
@@ -174,12 +172,13 @@ impl From<Secret> for Credential {
 
 /// Scope of a token. An absent field does not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct TokenScope {
     /// Workspaces that it is valid in. Such a token is not valid for the organisation as a whole.
     pub workspaces: Option<Vec<WorkspaceId>>,
     /// Actions that it may be used for, of those that its member has.
     pub actions: Option<ActionSet>,
-    /// Audience labels that it covers instead of its member's. MCP keys have them.
+    /// Audience labels that it covers, of those that cover its member. MCP keys have them.
     pub audience: Option<Vec<AudienceLabel>>,
 }
 
@@ -190,6 +189,30 @@ impl TokenScope {
         self.workspaces
             .as_ref()
             .is_none_or(|workspaces| workspaces.contains(&workspace))
+    }
+
+    /// Returns the intersection of two scopes.
+    #[must_use]
+    pub(crate) fn intersect(self, other: Self) -> Self {
+        Self {
+            workspaces: in_both(self.workspaces, other.workspaces),
+            actions: match (self.actions, other.actions) {
+                (Some(these), Some(others)) => Some(these & others),
+                (these, others) => these.or(others),
+            },
+            audience: in_both(self.audience, other.audience),
+        }
+    }
+}
+
+/// Returns the items that both lists contain; an absent list contains every item.
+fn in_both<T: PartialEq>(these: Option<Vec<T>>, others: Option<Vec<T>>) -> Option<Vec<T>> {
+    match (these, others) {
+        (Some(mut these), Some(others)) => {
+            these.retain(|item| others.contains(item));
+            Some(these)
+        }
+        (these, others) => these.or(others),
     }
 }
 
@@ -211,6 +234,9 @@ pub struct CredentialRecord {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
+    /// Credential without which it is invalid: the one that created or last rotated an MCP key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_with: Option<CredentialId>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time from which it is treated as unknown.
@@ -230,6 +256,7 @@ impl CredentialRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Action;
 
     fn env() -> Env {
         Env::new(
@@ -247,6 +274,32 @@ mod tests {
             assert_eq!(secret.org_hint(), Some(org));
             assert!(!format!("{secret:?}").contains(&secret.expose()[8..]));
         }
+    }
+
+    #[test]
+    fn intersection_of_scopes_has_what_both_permit() {
+        let [first, second] = [1, 2].map(|number| WorkspaceId(uuid::Uuid::from_u128(number)));
+        let label = |text: &str| text.parse::<AudienceLabel>().unwrap();
+        let wide = TokenScope {
+            workspaces: Some(vec![first, second]),
+            actions: Some(ActionSet::of(&[Action::MemoryRead, Action::ChatWrite])),
+            audience: Some(vec![label("org:acme"), label("team:platform")]),
+        };
+        let narrow = TokenScope {
+            workspaces: Some(vec![second]),
+            actions: Some(ActionSet::of(&[Action::ChatWrite, Action::AuditRead])),
+            audience: Some(vec![label("team:platform"), label("user:mia")]),
+        };
+        let both = TokenScope {
+            workspaces: Some(vec![second]),
+            actions: Some(ActionSet::of(&[Action::ChatWrite])),
+            audience: Some(vec![label("team:platform")]),
+        };
+        assert_eq!(wide.clone().intersect(narrow.clone()), both);
+        assert_eq!(narrow.intersect(wide.clone()), both);
+        let unrestricted = TokenScope::default();
+        assert_eq!(wide.clone().intersect(unrestricted.clone()), wide);
+        assert_eq!(unrestricted.intersect(wide.clone()), wide);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 mod action;
 mod credential;
-pub mod permissions;
+mod permissions;
 mod role;
 
 pub use self::action::{Action, ActionSet};
 pub use self::credential::{
     Credential, CredentialKind, CredentialRecord, InvalidSecret, Secret, SecretHash, TokenScope,
 };
-pub use self::permissions::{PermissionScope, REQUIRED_PERMISSIONS, RequiredPermission};
+pub use self::permissions::{PermissionScope, RequiredPermission};
 pub use self::role::{BaseRole, BuiltInRole, InvalidRoleRef, RoleRef};

@@ -1,20 +1,26 @@
 //! Connectors: creating, listing, reading, changing and deleting. Reports are in `sync`.
 
-use crate::access::{Credential, RequiredPermission, permissions};
+use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{ConnectorId, ConnectorStatus, OrgId, Timestamp, WorkspaceId};
+use crate::model::{AuditAction, ConnectorId, ConnectorStatus, ResourceKind, WorkspaceId};
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::{
     Connector, ConnectorDetails, ConnectorRef, ConnectorUpdate, NewConnector,
 };
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::validate::{Problems, reserve_quota};
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
+use crate::service::kit::quota::reserve_quota;
+use crate::store::{Direction, Key, RangeRead, Transaction};
 
+/// Maximum number of states that are read together with a page of connectors.
+const STATES_AHEAD: usize = 128;
+/// Maximum number of states in any other read.
+const STATES_PER_READ: usize = 50;
+
+/// # Connectors
 impl KnowledgeService {
     /// Creates a connector.
     ///
@@ -22,58 +28,78 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values or a workspace with the maximum number of
     /// connectors; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `connector:manage` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use std::time::Duration;
+    ///
+    /// use knowledge_core::model::{ConnectorScope, ConnectorStatus};
+    /// use knowledge_core::service::{NewConnector, SyncOutcome, SyncReport};
+    ///
+    /// let new = NewConnector::builder()
+    ///     .kind("confluence")
+    ///     .account_label("wiki.example.com")
+    ///     .scope(ConnectorScope::Workspace)
+    ///     .sync_interval(Duration::from_secs(60 * 60))
+    ///     .build();
+    /// let connector = service.create_connector(&owner, workspace, &new).await?.id;
+    ///
+    /// // The program that syncs reports each result.
+    /// let outcome = SyncOutcome::Failure { error: "401".to_owned(), is_authentication: true };
+    /// let report = SyncReport::new(outcome);
+    /// service.report_sync(&owner, workspace, connector, &report).await?;
+    /// let health = service.get_connector(&owner, workspace, connector).await?;
+    /// assert_eq!(health.status, ConnectorStatus::AuthRequired);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_connector(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         new: &NewConnector,
     ) -> Result<Connector, Error> {
-        let mut problems = Problems::default();
-        new.check(&mut problems, self.limits());
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
+        self.checks().check(new)?;
+        self.act(
+            Operation::CreateConnector,
+            credential,
+            |caller| async move {
+                let counted = |org| Wants::keys([keys::connector_count(org, workspace)]);
+                let mut act = caller.in_workspace(workspace, &counted).await?;
+                let (org, now) = (act.org(), act.now);
+                let limit = self.limits().connectors_per_workspace_max;
+                let counter = keys::connector_count(org, workspace);
+                let what = ("workspace", "connectors");
+                reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+                let connector = Connector {
+                    id: ConnectorId(self.env().uuid_at(now)),
+                    workspace_id: workspace,
+                    kind: new.kind.clone(),
+                    account_label: new.account_label.clone(),
+                    scope: new.scope,
+                    sync_interval_seconds: new.sync_interval.as_secs(),
+                    is_paused: false,
+                    created_at: now,
+                };
+                let mut state = ConnectorState::default();
+                state.announced = Some(ConnectorStatus::Pending);
+                let reference = ConnectorRef {
+                    org,
                     workspace,
-                    permissions::CREATE_CONNECTOR,
-                )
-                .await?;
-            let org = caller.org_id();
-            let limit = self.limits().connectors_per_workspace_max;
-            let counter = keys::connector_count(org, workspace);
-            let what = ("workspace", "connectors");
-            reserve_quota(&mut transaction, counter, limit, "body", what).await?;
-            let connector = Connector {
-                id: ConnectorId(self.env().uuid_at(now)),
-                workspace_id: workspace,
-                kind: new.kind.clone(),
-                account_label: new.account_label.clone(),
-                scope: new.scope,
-                sync_interval_seconds: new.sync_interval.as_secs(),
-                is_paused: false,
-                created_at: now,
-            };
-            let mut state = ConnectorState::default();
-            state.announced = Some(ConnectorStatus::Pending);
-            let reference = ConnectorRef {
-                org,
-                workspace,
-                connector: connector.id,
-            };
-            transaction.create(reference.key(), &connector);
-            transaction.create(reference.state_key(), &state);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::ConnectorCreate,
-                (ResourceKind::Connector, connector.id.0),
-                &connector,
-            );
-            transaction.done(connector)
-        })
+                    connector: connector.id,
+                };
+                act.transaction.create(reference.key(), &connector);
+                act.transaction.create(reference.state_key(), &state);
+                act.created(
+                    AuditAction::ConnectorCreate,
+                    (ResourceKind::Connector, connector.id.0),
+                    &connector,
+                );
+                act.done(connector)
+            },
+        )
         .await
     }
 
@@ -89,52 +115,24 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<ConnectorDetails>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::LIST_CONNECTORS,
-                )
-                .await?;
-            let org = caller.org_id();
-            let range = keys::connectors(org, workspace);
-            let listing = Listing::new("connectors", &(), range, Direction::Forward);
-            let found = listing.page_of(self.store(), page, |found| async move {
-                self.connectors_with_states(org, workspace, &found, now)
-                    .await
-            });
-            reading.done(found.await?)
+        self.act(Operation::ListConnectors, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::connectors(org, workspace);
+                Listing::new("connectors", &(), range, Direction::Forward)
+            };
+            let first = |org| {
+                let states = keys::connector_states(org, workspace);
+                Wants::page(&listing(org), page).and_range(RangeRead::first(states, STATES_AHEAD))
+            };
+            let mut act = caller.in_workspace(workspace, &first).await?;
+            let show = |_: &Key, connector: Connector| Ok(Some(connector));
+            let listing = listing(act.org());
+            let found = listing.page(&mut act.transaction, page, show).await?;
+            let data = with_states(&mut act, found.data).await?;
+            let next_cursor = found.next_cursor;
+            act.done(Page { data, next_cursor })
         })
         .await
-    }
-
-    async fn connectors_with_states(
-        &self,
-        org: OrgId,
-        workspace: WorkspaceId,
-        found: &[KeyEntry],
-        now: Timestamp,
-    ) -> Result<Vec<Option<ConnectorDetails>>, Error> {
-        let connectors = found
-            .iter()
-            .map(decode_value)
-            .collect::<Result<Vec<Connector>, _>>()?;
-        let places: Vec<Key> = connectors
-            .iter()
-            .map(|connector| keys::connector_state(org, workspace, connector.id))
-            .collect();
-        let states = self.store().get_many_as::<ConnectorState>(&places).await?;
-        let shown = connectors
-            .into_iter()
-            .zip(states)
-            .map(|(connector, state)| {
-                // A connector that was deleted between the two reads has no state.
-                state.map(|state| state.value.details(connector, now))
-            });
-        Ok(shown.collect())
     }
 
     /// Returns a connector with its health.
@@ -142,29 +140,24 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
     /// [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn connector(
+    pub async fn get_connector(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<ConnectorDetails, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::READ_CONNECTOR,
-                )
-                .await?;
-            let reference = ConnectorRef {
-                org: caller.org_id(),
+        self.act(Operation::GetConnector, credential, |caller| async move {
+            let reference = |org| ConnectorRef {
+                org,
                 workspace,
                 connector,
             };
-            let (connector, state) = read_connector(&mut reading, reference).await?;
-            reading.done(state.details(connector, now))
+            let wanted = |org| reference(org).wants();
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let reference = reference(act.org());
+            let (connector, state) = read_connector(&mut act.transaction, reference).await?;
+            let details = state.details(connector, act.now);
+            act.done(details)
         })
         .await
     }
@@ -184,92 +177,43 @@ impl KnowledgeService {
         connector: ConnectorId,
         update: &ConnectorUpdate,
     ) -> Result<ConnectorDetails, Error> {
-        let mut problems = Problems::default();
-        update.check(&mut problems, self.limits());
-        problems.into_result()?;
-        self.change_connector(
+        self.checks().check(update)?;
+        self.act(
+            Operation::UpdateConnector,
             credential,
-            workspace,
-            connector,
-            update,
-            permissions::UPDATE_CONNECTOR,
+            |caller| async move {
+                let reference = |org| ConnectorRef {
+                    org,
+                    workspace,
+                    connector,
+                };
+                let wanted = |org| reference(org).wants();
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let reference = reference(act.org());
+                let now = act.now;
+                let (before, state) = read_connector(&mut act.transaction, reference).await?;
+                let after = update.applied_to(&before);
+                if after == before {
+                    return act.done(state.details(before, now));
+                }
+                let switched = Connector {
+                    is_paused: after.is_paused,
+                    ..before.clone()
+                };
+                let action = if after == switched {
+                    AuditAction::ConnectorPause
+                } else {
+                    AuditAction::ConnectorUpdate
+                };
+                act.transaction.put(reference.key(), &after);
+                let details = state.details(after.clone(), now);
+                self.write_state(&mut act.transaction, reference, &after, state, now)
+                    .await?;
+                let resource = (ResourceKind::Connector, connector.0);
+                act.changed(action, resource, &before, &after);
+                act.done(details)
+            },
         )
-        .await
-    }
-
-    /// Pauses or resumes a connector. A resulting change of its status is published.
-    ///
-    /// # Errors
-    /// As [`KnowledgeService::update_connector`].
-    pub async fn pause_connector(
-        &self,
-        credential: &Credential,
-        workspace: WorkspaceId,
-        connector: ConnectorId,
-        is_paused: bool,
-    ) -> Result<Connector, Error> {
-        let update = ConnectorUpdate {
-            is_paused: Some(is_paused),
-            ..ConnectorUpdate::default()
-        };
-        let changed = self
-            .change_connector(
-                credential,
-                workspace,
-                connector,
-                &update,
-                permissions::PAUSE_CONNECTOR,
-            )
-            .await?;
-        Ok(changed.connector)
-    }
-
-    async fn change_connector(
-        &self,
-        credential: &Credential,
-        workspace: WorkspaceId,
-        connector: ConnectorId,
-        update: &ConnectorUpdate,
-        permission: RequiredPermission,
-    ) -> Result<ConnectorDetails, Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(&mut transaction, credential, workspace, permission)
-                .await?;
-            let reference = ConnectorRef {
-                org: caller.org_id(),
-                workspace,
-                connector,
-            };
-            let (before, state) = read_connector(&mut transaction, reference).await?;
-            let after = update.applied_to(&before);
-            if after == before {
-                return transaction.done(state.details(before, now));
-            }
-            let switched = Connector {
-                is_paused: after.is_paused,
-                ..before.clone()
-            };
-            let action = if after == switched {
-                AuditAction::ConnectorPause
-            } else {
-                AuditAction::ConnectorUpdate
-            };
-            transaction.put(reference.key(), &after);
-            let details = state.details(after.clone(), now);
-            self.write_state(&mut transaction, reference, &after, state, now)
-                .await?;
-            AuditedOperation::begin(&transaction, self.env(), now).changed(
-                &mut transaction,
-                Actor::from(&caller),
-                action,
-                (ResourceKind::Connector, connector.0),
-                &before,
-                &after,
-            );
-            transaction.done(details)
-        })
         .await
     }
 
@@ -284,39 +228,52 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
+        self.act(
+            Operation::DeleteConnector,
+            credential,
+            |caller| async move {
+                let reference = |org| ConnectorRef {
+                    org,
                     workspace,
-                    permissions::DELETE_CONNECTOR,
-                )
-                .await?;
-            let org = caller.org_id();
-            let reference = ConnectorRef {
-                org,
-                workspace,
-                connector,
-            };
-            let (before, _) = read_connector(&mut transaction, reference).await?;
-            // A scheduled check of its status finds nothing and ends.
-            transaction.delete(reference.key());
-            transaction.delete(reference.state_key());
-            transaction.add(keys::connector_count(org, workspace), -1);
-            AuditedOperation::begin(&transaction, self.env(), now).record(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::ConnectorDelete,
-                (ResourceKind::Connector, connector.0),
-                Some(state(&before)),
-                None,
-            );
-            transaction.done(())
-        })
+                    connector,
+                };
+                let wanted = |org| reference(org).wants();
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let reference = reference(act.org());
+                let (before, _) = read_connector(&mut act.transaction, reference).await?;
+                // A scheduled check of its status finds nothing and ends.
+                act.transaction.delete(reference.key());
+                act.transaction.delete(reference.state_key());
+                let counter = keys::connector_count(reference.org, workspace);
+                act.transaction.add(counter, -1);
+                act.deleted(
+                    AuditAction::ConnectorDelete,
+                    (ResourceKind::Connector, connector.0),
+                    &before,
+                );
+                act.done(())
+            },
+        )
         .await
     }
+}
+
+/// Returns connectors with their health.
+async fn with_states(
+    act: &mut Act<'_>,
+    connectors: Vec<Connector>,
+) -> Result<Vec<ConnectorDetails>, Error> {
+    let (org, now) = (act.org(), act.now);
+    let place = |found: &Connector| keys::connector_state(org, found.workspace_id, found.id);
+    let places: Vec<Key> = connectors.iter().map(place).collect();
+    let mut states = Vec::with_capacity(places.len());
+    for places in places.chunks(STATES_PER_READ) {
+        states.extend(act.transaction.read_many::<ConnectorState>(places).await?);
+    }
+    let shown = connectors.into_iter().zip(states);
+    // A connector that was deleted between two reads has no state.
+    let shown = shown.filter_map(|(connector, state)| Some(state?.details(connector, now)));
+    Ok(shown.collect())
 }
 
 pub(crate) async fn read_connector(

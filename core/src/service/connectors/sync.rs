@@ -1,19 +1,18 @@
 //! Sync reports of connectors, and the statuses that result from them.
 
-use serde_json::json;
-
-use crate::access::{Credential, permissions};
+use crate::access::Credential;
 use crate::error::Error;
-use crate::model::{ConnectorId, EventType, OrgId, Timestamp, WorkspaceId};
+use crate::model::{ConnectorId, ConnectorStatusChange, EventData, OrgId, Timestamp, WorkspaceId};
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::manage::read_connector;
-use crate::service::connectors::types::SyncReport;
-use crate::service::connectors::types::{Connector, ConnectorRef};
+use crate::service::connectors::types::{Connector, ConnectorRef, SyncReport};
 use crate::service::kit::outbox::Outbox;
 use crate::service::maintain::ScheduledTask;
 use crate::store::{Key, Transaction};
 
+/// # Sync reports
 impl KnowledgeService {
     /// Records the report of a sync. A resulting change of the connector's status is published.
     ///
@@ -27,26 +26,21 @@ impl KnowledgeService {
         connector: ConnectorId,
         report: &SyncReport,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::REPORT_SYNC,
-                )
-                .await?;
-            let reference = ConnectorRef {
-                org: caller.org_id(),
+        self.act(Operation::ReportSync, credential, |caller| async move {
+            let reference = |org| ConnectorRef {
+                org,
                 workspace,
                 connector,
             };
-            let (connector, mut state) = read_connector(&mut transaction, reference).await?;
+            let wanted = |org| reference(org).wants();
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let reference = reference(act.org());
+            let now = act.now;
+            let (connector, mut state) = read_connector(&mut act.transaction, reference).await?;
             state.note(&connector, report, now);
-            self.write_state(&mut transaction, reference, &connector, state, now)
+            self.write_state(&mut act.transaction, reference, &connector, state, now)
                 .await?;
-            transaction.done(())
+            act.done(())
         })
         .await
     }
@@ -94,20 +88,16 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         let health = state.health(connector, now);
         if state.announced != Some(health.status) {
-            let data = json!({
-                "workspace_id": reference.workspace,
-                "service_account_id": reference.connector,
-                "from": state.announced,
-                "to": health.status,
-            });
+            let change = ConnectorStatusChange {
+                from: state.announced,
+                service_account_id: reference.connector,
+                to: health.status,
+                workspace_id: reference.workspace,
+            };
             let outbox =
                 Outbox::begin(transaction, reference.org, reference.workspace, now).await?;
-            outbox.emit(
-                transaction,
-                self.env(),
-                EventType::ConnectorStatusChanged,
-                data,
-            );
+            let data = EventData::ConnectorStatusChanged(change);
+            outbox.emit(transaction, self.env(), data);
             state.announced = Some(health.status);
         }
         state.look_at = health.changes_at;

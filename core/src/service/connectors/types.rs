@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ProblemCode;
 use crate::keys;
-use crate::limits::{Limits, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN};
 use crate::model::{ConnectorId, ConnectorScope, ConnectorStatus, OrgId, Timestamp, WorkspaceId};
-use crate::service::kit::validate::Problems;
+use crate::request::request;
+use crate::request::rules::{Flag, Name, Parsed, SyncIntervalSeconds};
+use crate::service::kit::act::Wants;
 use crate::store::Key;
 
 /// A connector as configured.
@@ -35,27 +35,18 @@ pub struct Connector {
     pub created_at: Timestamp,
 }
 
-/// A new connector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewConnector {
-    /// Kind of the connected system, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub kind: String,
-    /// Account in the connected system, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub account_label: String,
-    /// Owner of the knowledge that it imports.
-    pub scope: ConnectorScope,
-    /// Interval between syncs, one minute to 31 days.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(
-            rename = "sync_interval_seconds",
-            with = "crate::schema::SyncIntervalSeconds"
-        )
-    )]
-    pub sync_interval: Duration,
+request! {
+    /// A new connector.
+    pub struct NewConnector {
+        /// Kind of the connected system, 1 to 128 characters.
+        kind: String as Name,
+        /// Account in the connected system, 1 to 128 characters.
+        account_label: String as Name,
+        /// Owner of the knowledge that it imports.
+        scope: ConnectorScope as Parsed<ConnectorScope>,
+        /// Interval between syncs, one minute to 31 days.
+        sync_interval ("sync_interval_seconds"): Duration as SyncIntervalSeconds,
+    }
 }
 
 /// A connector with its health.
@@ -79,43 +70,28 @@ pub struct ConnectorDetails {
     pub error_count_24h: u32,
 }
 
-/// A change of a connector. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct ConnectorUpdate {
-    /// New account in the connected system, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
-    pub account_label: Option<String>,
-    /// New owner of the knowledge that it imports.
-    pub scope: Option<ConnectorScope>,
-    /// New interval between syncs, one minute to 31 days.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(
-            rename = "sync_interval_seconds",
-            with = "Option<crate::schema::SyncIntervalSeconds>"
-        )
-    )]
-    pub sync_interval: Option<Duration>,
-    /// True to pause the connector, false to resume it.
-    pub is_paused: Option<bool>,
-}
-
-impl NewConnector {
-    pub(crate) fn check(&self, problems: &mut Problems, limits: &Limits) {
-        problems.name("kind", &self.kind, limits);
-        problems.name("account_label", &self.account_label, limits);
-        check_interval(problems, self.sync_interval);
+request! {
+    /// A change of a connector. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct ConnectorUpdate {
+        /// New account in the connected system, 1 to 128 characters.
+        account_label: Option<String> as Option<Name>,
+        /// New owner of the knowledge that it imports.
+        scope: Option<ConnectorScope> as Option<Parsed<ConnectorScope>>,
+        /// New interval between syncs, one minute to 31 days.
+        sync_interval ("sync_interval_seconds"): Option<Duration> as Option<SyncIntervalSeconds>,
+        /// True to pause the connector, false to resume it.
+        is_paused: Option<bool> as Option<Flag>,
     }
 }
 
 impl ConnectorUpdate {
-    pub(crate) fn check(&self, problems: &mut Problems, limits: &Limits) {
-        if let Some(label) = &self.account_label {
-            problems.name("account_label", label, limits);
-        }
-        if let Some(interval) = self.sync_interval {
-            check_interval(problems, interval);
+    /// Creates an update that only pauses or resumes the connector.
+    #[must_use]
+    pub fn paused(is_paused: bool) -> Self {
+        Self {
+            is_paused: Some(is_paused),
+            ..Self::default()
         }
     }
 
@@ -129,16 +105,6 @@ impl ConnectorUpdate {
             changed.sync_interval_seconds = interval.as_secs();
         }
         changed
-    }
-}
-
-fn check_interval(problems: &mut Problems, interval: Duration) {
-    if !(SYNC_INTERVAL_MIN..=SYNC_INTERVAL_MAX).contains(&interval) {
-        problems.push(
-            "sync_interval_seconds",
-            ProblemCode::InvalidValue,
-            "must be between one minute and 31 days",
-        );
     }
 }
 
@@ -158,15 +124,40 @@ impl ConnectorRef {
     pub(crate) fn state_key(self) -> Key {
         keys::connector_state(self.org, self.workspace, self.connector)
     }
+
+    /// Returns the reads of the connector with its state, and of those that a change publishes.
+    pub(super) fn wants(self) -> Wants {
+        let endpoints = keys::endpoint_sequence(self.org, self.workspace);
+        Wants::keys([self.key(), self.state_key(), endpoints])
+    }
 }
 
 /// A report of a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SyncReport {
     /// Outcome of the sync.
     pub outcome: SyncOutcome,
     /// Time of the next sync; by default one interval from now.
     pub next_sync_at: Option<Timestamp>,
+}
+
+impl SyncReport {
+    /// Creates a report without a time of the next sync.
+    #[must_use]
+    pub const fn new(outcome: SyncOutcome) -> Self {
+        Self {
+            outcome,
+            next_sync_at: None,
+        }
+    }
+
+    /// Sets the time of the next sync.
+    #[must_use]
+    pub fn with_next_sync_at(mut self, at: Timestamp) -> Self {
+        self.next_sync_at = Some(at);
+        self
+    }
 }
 
 /// Outcome of a sync.

@@ -40,7 +40,7 @@ const ENTRY_AHEAD_MAX: Duration = RETRY_DELAY_MAX.saturating_add(CORRUPT_RETRY_D
 pub struct ClaimBatch {
     /// Deliveries to send.
     pub deliveries: Vec<ClaimedDelivery>,
-    /// Number of deliveries dead-lettered because their endpoint is inactive.
+    /// Number of deliveries dead-lettered: their endpoint is inactive or their event unreadable.
     pub dead_lettered: u64,
     /// Time at which the next endpoint is due, if nothing more can be claimed now.
     pub next_due: Option<Timestamp>,
@@ -108,6 +108,7 @@ impl ClaimBatch {
     }
 }
 
+/// # Claims
 impl KnowledgeService {
     /// Claims deliveries that are due, scheduling endpoints fairly.
     ///
@@ -120,6 +121,29 @@ impl KnowledgeService {
     /// # Errors
     /// Those of the store. Either nothing was claimed, or the claimed deliveries are due again once
     /// their leases have expired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::service::{AttemptOutcome, InFlight};
+    /// # service.create_webhook(&owner, workspace, &new_webhook).await?;
+    /// # service.delete_memory(&owner, memories[0]).await?;
+    ///
+    /// let (now, capacity, in_flight) = (service.env().now(), 8, InFlight::default());
+    /// service.fan_out(now).await?;
+    /// let batch = service.claim_deliveries(now, capacity, &in_flight).await?;
+    /// # assert_eq!(batch.deliveries.len(), 1);
+    /// for claimed in &batch.deliveries {
+    ///     // A dispatcher sends them concurrently, and calls `renew_leases` for slow exchanges.
+    ///     let attempt = sender.send(&claimed.request).await;
+    ///     let now = service.env().now();
+    ///     let outcome = service.finish_delivery(now, &claimed.lease, &attempt).await?;
+    ///     assert_eq!(outcome, AttemptOutcome::Delivered);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -340,7 +364,7 @@ impl KnowledgeService {
 
 /// Corrects an entry of the ready queue that differs from the endpoint's due time.
 ///
-/// Another dispatcher has moved it in the meantime, or it is left over from damage.
+/// Another dispatcher has moved it in the meantime, or it is left over from corrupt data.
 async fn stale_entry(
     mut transaction: Transaction,
     claim: EntryClaim,

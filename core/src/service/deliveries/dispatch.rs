@@ -81,6 +81,7 @@ pub struct DispatchReport {
     pub next_due: Option<Timestamp>,
 }
 
+/// # Dispatching
 impl KnowledgeService {
     /// Fans out the events of the outbox and sends the deliveries that are due, within limits.
     ///
@@ -92,6 +93,26 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// Those of the store; earlier steps remain committed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::service::DispatchLimits;
+    /// # service.create_webhook(&owner, workspace, &new_webhook).await?;
+    ///
+    /// // A webhook receives the deletions of memories.
+    /// service.delete_memory(&owner, memories[0]).await?;
+    /// assert_eq!(service.outbox_status().await?.pending_events, 1);
+    ///
+    /// // A scheduled job; `sender` implements `DeliverySender` by an HTTP client.
+    /// let limits = DispatchLimits { at_once_max: 8, ..DispatchLimits::default() };
+    /// while service.dispatch(&sender, service.env().now(), limits).await?.has_more {}
+    /// let backlog = service.outbox_status().await?;
+    /// assert_eq!((backlog.pending_events, backlog.undelivered), (0, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn dispatch(
         &self,
         sender: &dyn DeliverySender,

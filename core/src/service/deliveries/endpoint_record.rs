@@ -3,17 +3,18 @@
 use serde_json::json;
 
 use super::queue::{EndpointParent, EndpointQueue};
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
+use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     CitationSubscription, DisabledReason, EndpointId, MemberId, OrgId, SubscriptionId, Timestamp,
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::KnowledgeService;
+use crate::service::kit::act::Wants;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
-use crate::service::kit::principal::Principal;
+use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 
@@ -138,12 +139,29 @@ impl EndpointRecord {
         self.disabled().is_none() && !self.is_disabled_by_owner()
     }
 
-    /// Returns the member whose permission every delivery requires, if there is one.
+    /// Returns the member that a subscription belongs to.
     pub(in crate::service) fn subscriber(&self) -> Option<MemberId> {
         match self {
             Self::Webhook(_) => None,
             Self::Subscription(stored) => Some(stored.record.subscriber_user_id),
         }
+    }
+
+    /// Returns on whose behalf the endpoint receives events, and the action that this requires.
+    pub(in crate::service) fn requirement(&self) -> (Delegator, Action) {
+        let (delegator, member, action) = match self {
+            Self::Webhook(stored) => (
+                stored.delegator,
+                stored.record.created_by,
+                Action::WebhookManage,
+            ),
+            Self::Subscription(stored) => (
+                stored.delegator,
+                stored.record.subscriber_user_id,
+                Action::CitationSubscriptionManage,
+            ),
+        };
+        (delegator.unwrap_or(Delegator::member(member)), action)
     }
 
     /// Returns the audit action for this kind of endpoint.
@@ -156,6 +174,19 @@ impl EndpointRecord {
             Self::Webhook(_) => webhook,
             Self::Subscription(_) => subscription,
         }
+    }
+
+    /// Returns the audit action of a redelivery.
+    pub(in crate::service) fn redelivery_action(&self) -> AuditAction {
+        self.action(
+            AuditAction::WebhookRedeliver,
+            AuditAction::SubscriptionRedeliver,
+        )
+    }
+
+    /// Returns the audit action of a test event.
+    pub(in crate::service) fn ping_action(&self) -> AuditAction {
+        self.action(AuditAction::WebhookPing, AuditAction::SubscriptionPing)
     }
 
     /// Returns the resource that entries of the audit log name.
@@ -204,36 +235,27 @@ impl EndpointRecord {
 impl KnowledgeService {
     /// Returns true if the endpoint may receive events now.
     ///
-    /// A subscriber must still be a member that may subscribe in the workspace.
+    /// The member and the credential that it depends on must still permit to create it.
     pub(in crate::service) async fn is_authorized(
         &self,
         transaction: &mut Transaction,
         record: &EndpointRecord,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let Some(member) = record.subscriber() else {
-            return Ok(true);
+        let (delegator, action) = record.requirement();
+        let (org, id) = (record.org(), record.workspace());
+        let (login, wants) = ((org, delegator, now), Wants::nothing());
+        let following = |_, _: &Transaction| Wants::nothing();
+        let member = Principal::read_ahead_for(transaction, login, id, wants, &following).await?;
+        let found = Principal::acting_for(transaction, org, (delegator, member), now).await;
+        let principal = match found {
+            Ok(principal) => principal,
+            Err(Error::Unauthenticated { .. }) => return Ok(false),
+            Err(error) => return Err(error),
         };
-        let org = record.org();
-        let trusted = Credential::Trusted { org, member };
-        let kind = CredentialKind::Bearer;
-        let authorized = match Principal::authenticate(transaction, &trusted, kind, now).await {
-            Ok(subscriber) => {
-                let workspace = record.workspace();
-                let permission = permissions::SUBSCRIBE;
-                subscriber
-                    .authorize_in(transaction, workspace, permission)
-                    .await
-            }
-            Err(error) => Err(error),
-        };
-        match authorized {
-            Ok(_) => Ok(true),
-            Err(
-                Error::Unauthenticated { .. } | Error::Forbidden { .. } | Error::NotFound { .. },
-            ) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let held = principal.actions_in(transaction, &[id]).await?[&id];
+        let workspace = Resource::Workspace { id, held };
+        Ok(principal.authorize(action, workspace).is_ok())
     }
 
     /// Disables an endpoint for a reason, or enables it for `None`, on behalf of the service.

@@ -3,7 +3,6 @@
 //! A claim leases due deliveries, dead-letters those to an inactive endpoint, and sets the time at
 //! which the endpoint is due next.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,8 +19,8 @@ use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId, EventId,
-    EventType, OrgId, Timestamp,
+    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId,
+    EventContent, EventId, EventType, OrgId, Timestamp,
 };
 use crate::service::{Event, KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
@@ -75,7 +74,7 @@ struct Body<'e> {
     #[serde(rename = "type")]
     event_type: EventType,
     timestamp: Timestamp,
-    data: &'e serde_json::Value,
+    data: EventContent<'e>,
 }
 
 impl EntryClaim {
@@ -175,7 +174,7 @@ impl KnowledgeService {
         record: &EndpointRecord,
         now: Timestamp,
     ) -> Result<Vec<SigningSecret>, Error> {
-        let (mut secrets, mut damaged) = (Vec::new(), None);
+        let (mut secrets, mut unreadable) = (Vec::new(), None);
         for sealed in record.secrets_at(now) {
             match self
                 .inner
@@ -189,11 +188,11 @@ impl KnowledgeService {
                         %error,
                         "unreadable signing secret"
                     );
-                    damaged = Some(error);
+                    unreadable = Some(error);
                 }
             }
         }
-        match damaged {
+        match unreadable {
             Some(error) if secrets.is_empty() => Err(error),
             _ => Ok(secrets),
         }
@@ -223,7 +222,7 @@ fn candidates(front: &[QueuedDelivery], now: Timestamp) -> Vec<QueuedDelivery> {
     let mut found: Vec<QueuedDelivery> = Vec::with_capacity(front.len());
     for queued in front {
         let is_candidate = queued.at <= now || queued.at > now.plus(LEASE_AHEAD_MAX);
-        // Only a damaged queue lists a delivery twice.
+        // Only a corrupt queue lists a delivery twice.
         let is_new = found.iter().all(|other| other.event != queued.event);
         if is_candidate && is_new {
             found.push(*queued);
@@ -338,9 +337,9 @@ impl ClaimBuilder {
     ) {
         let (claim, url) = (self.claim, self.record.url().clone());
         let body = Body {
-            event_type: event.event_type,
+            event_type: event.event_type(),
             timestamp: event.timestamp,
-            data: &event.data,
+            data: EventContent(&event.data),
         };
         let body = serde_json::to_vec(&body);
         let body = body.expect("records serialise: string keys, no fallible implementations");
@@ -362,7 +361,7 @@ impl ClaimBuilder {
                 at: claim.now,
                 url: sha256_bytes(url.as_str().as_bytes()),
             },
-            event_type: event.event_type,
+            event_type: event.event_type(),
             request: DeliveryRequest {
                 url,
                 id,
@@ -387,8 +386,8 @@ async fn dead_letter_queue(
     let now = builder.claim.now;
     let queued = queue.peek(transaction, DEAD_LETTERED_PER_CLAIM + 1).await?;
     let has_more = queued.len() > DEAD_LETTERED_PER_CLAIM;
-    // Only a damaged queue lists a delivery twice; its second entry is left for another claim.
-    let mut known: BTreeSet<EventId> = handled.iter().map(|queued| queued.event).collect();
+    // Only a corrupt queue lists a delivery twice; its second entry is left for another claim.
+    let mut known: Vec<EventId> = handled.iter().map(|queued| queued.event).collect();
     let queued: Vec<_> = queued
         .into_iter()
         .take(DEAD_LETTERED_PER_CLAIM)
@@ -399,10 +398,11 @@ async fn dead_letter_queue(
     let found = transaction.entries(&keys).await?;
     let mut left = None;
     for ((queued, key), entry) in queued.into_iter().zip(&keys).zip(found) {
-        if !known.insert(queued.event) {
+        if known.contains(&queued.event) {
             left = left.or(Some(queued));
             continue;
         }
+        known.push(queued.event);
         let delivery = match entry.map(|entry| decode::<StoredDelivery>(key, &entry)) {
             Some(Ok(delivery)) => delivery.value,
             Some(Err(error)) => {

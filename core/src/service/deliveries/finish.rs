@@ -79,6 +79,7 @@ fn shortened(message: &str) -> String {
     characters.take(FAILURE_CHARS_MAX).collect()
 }
 
+/// # Results of attempts
 impl KnowledgeService {
     /// Completes an attempt and updates the delivery and its endpoint.
     ///

@@ -127,7 +127,7 @@ impl KnowledgeService {
 /// Stored state of a delivery that is to be deleted.
 enum StoredState {
     Whole(StoredDelivery),
-    Damaged,
+    Corrupt,
     Gone,
 }
 
@@ -138,7 +138,7 @@ impl StoredState {
             Some(Ok(delivery)) => Self::Whole(delivery.value),
             Some(Err(error)) => {
                 tracing::error!(%key, %error, "unreadable delivery; deleting it");
-                Self::Damaged
+                Self::Corrupt
             }
         }
     }
@@ -156,7 +156,7 @@ impl StoredState {
                 delivery.delete(transaction, org, endpoint);
                 Ok(())
             }
-            Self::Damaged => delete_damaged(transaction, org, endpoint, event).await,
+            Self::Corrupt => delete_corrupt(transaction, org, endpoint, event).await,
         }
     }
 }
@@ -164,7 +164,7 @@ impl StoredState {
 /// Deletes an unreadable delivery and the index entries that follow from its endpoint and event.
 ///
 /// It was counted as pending if it has an entry under `undelivered`.
-async fn delete_damaged(
+async fn delete_corrupt(
     transaction: &mut Transaction,
     org: OrgId,
     endpoint: EndpointId,

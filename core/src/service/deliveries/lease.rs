@@ -112,6 +112,7 @@ impl Renewal {
     }
 }
 
+/// # Leases
 impl KnowledgeService {
     /// Renews leases until [`DELIVERY_LEASE`] after `now`; returns those that are still held.
     ///

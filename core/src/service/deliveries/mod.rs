@@ -36,13 +36,15 @@ pub use self::exchange::{
 #[doc(hidden)]
 pub use self::fan_out::FanOutLimits;
 pub use self::fan_out::FanOutReport;
-pub(super) use self::fan_out::{Damage, FanOutCursor};
+pub(super) use self::fan_out::{CorruptEvents, FanOutCursor};
 pub use self::finish::AttemptOutcome;
 pub(super) use self::history::RetainedEvent;
 pub use self::in_flight::InFlight;
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
 pub(super) use self::pending::{NotifyingStore, Signal};
-pub(super) use self::queries::find_delivery;
-pub use self::queries::{Endpoint, OutboxStatus, RedeliveryReport};
+pub(super) use self::queries::page_of_deliveries;
+pub use self::queries::{Endpoint, OutboxStatus};
 pub(super) use self::queue::{EndpointParent, EndpointQueue, EndpointState};
-pub(super) use self::record::{DeliveryRef, StoredDelivery};
+pub(super) use self::record::{DeliveryRef, StoredDelivery, find_delivery};
+pub use self::redelivery::RedeliveryReport;
+pub(super) use self::redelivery::{redeliver_dead_letters, redeliver_one};

@@ -79,6 +79,7 @@ impl Store for NotifyingStore {
     }
 }
 
+/// # Signal for the dispatcher
 impl KnowledgeService {
     /// Waits for a commit of this service that may have made a delivery due.
     ///

@@ -1,28 +1,30 @@
 //! Operations on deliveries: queries, redelivery and test events.
 
-use serde::Serialize;
-
 use super::endpoint_record::EndpointRecord;
-use super::queue::EndpointParent;
-use super::record::{DeliveryRef, StoredDelivery};
-use crate::access::{Credential, CredentialKind, RequiredPermission, permissions};
+use super::queue::EndpointQueue;
+use super::record::{DeliveryRef, StoredDelivery, delivery_keys, find_delivery};
+use super::redelivery::{
+    RedeliveryReport, first_dead_letters, redeliver_dead_letters, redeliver_one,
+};
+use crate::access::{Action, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
     Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
     WebhookId, WorkspaceId,
 };
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::Actor;
-use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
-use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value};
+use crate::service::kit::act::{Act, Caller, Identified, Wants};
+use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
+use crate::store::{
+    Direction, Key, KeyRange, MaybeSendSync, RangeRead, StoreExt, Transaction, decode, decode_value,
+};
 
 /// Maximum to which events of the outbox are counted.
 ///
 /// Counting reads them, and one may list thousands of memories.
-const UNEXPANDED_COUNTED_MAX: usize = 100;
-const NO_SUCH_DELIVERY: Error = Error::NotFound { what: "delivery" };
+const PENDING_EVENTS_COUNTED_MAX: usize = 100;
 
 /// An endpoint as callers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,25 +35,11 @@ pub enum Endpoint {
     Subscription(SubscriptionId),
 }
 
-/// Result of redelivering dead letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(
-    feature = "openapi",
-    derive(schemars::JsonSchema),
-    schemars(rename = "Redelivered")
-)]
-pub struct RedeliveryReport {
-    /// Number of dead letters that this call redelivered.
-    pub redelivered: u64,
-    /// True if there are more dead letters: call again.
-    pub has_more: bool,
-}
-
 /// Current backlog of events and deliveries in the whole store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxStatus {
     /// Number of events that are not yet fanned out, counted up to 100.
-    pub unexpanded: u64,
+    pub pending_events: u64,
     /// Number of pending deliveries.
     pub undelivered: u64,
     /// Time of the oldest event that is not yet fanned out or has a pending delivery.
@@ -64,12 +52,6 @@ pub struct OutboxStatus {
     pub disabled_endpoints: u64,
 }
 
-/// Permissions that an operation requires.
-///
-/// They are for a webhook, for a citation subscription, and additionally for that of another
-/// member.
-type RequiredPermissions = (RequiredPermission, RequiredPermission, RequiredPermission);
-
 impl Endpoint {
     /// Returns the identifier, which both kinds have.
     pub(in crate::service) fn id(self) -> EndpointId {
@@ -79,39 +61,99 @@ impl Endpoint {
         }
     }
 
-    /// Reads the record of an endpoint, without checking permissions.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`]; those of the store.
-    pub(in crate::service) async fn find(
-        self,
-        transaction: &mut Transaction,
-        org: OrgId,
-    ) -> Result<EndpointRecord, Error> {
-        let (parent, what) = match self {
-            Self::Webhook(workspace, _) => (Some(EndpointParent::Webhook(workspace)), "webhook"),
-            Self::Subscription(id) => {
-                let key = keys::subscription_id(org, id);
-                let recall = transaction.read::<RecallId>(&key).await?;
-                (
-                    recall.map(EndpointParent::Subscription),
-                    "citation subscription",
-                )
-            }
-        };
-        let missing = Error::NotFound { what };
-        let Some(parent) = parent else {
-            return Err(missing);
-        };
-        let key = EndpointRecord::key(org, self.id(), parent);
-        let found = transaction.entries(std::slice::from_ref(&key)).await?;
-        match found.first() {
-            Some(Some(entry)) => Ok(EndpointRecord::decode(parent, &key, entry)?),
-            _ => Err(missing),
+    /// Returns the operation for this kind of endpoint.
+    fn operation(self, webhook: Operation, subscription: Operation) -> Operation {
+        match self {
+            Self::Webhook(..) => webhook,
+            Self::Subscription(_) => subscription,
         }
+    }
+
+    /// Returns the keys of [`Self::authorize`] that are known at first.
+    fn keys(self, org: OrgId) -> Vec<Key> {
+        match self {
+            Self::Webhook(workspace, id) => vec![
+                keys::workspace(org, workspace),
+                keys::webhook(org, workspace, id),
+            ],
+            Self::Subscription(id) => vec![keys::subscription_id(org, id)],
+        }
+    }
+
+    /// Authorises the caller in the workspace of the endpoint, and reads its record.
+    ///
+    /// `more` are further keys that the operation reads.
+    async fn authorize<'c>(
+        self,
+        mut caller: Identified<'c>,
+        more: Vec<Key>,
+    ) -> Result<(Act<'c>, EndpointRecord), Error> {
+        let (org, mut more) = (caller.org(), Wants::keys(more));
+        if let Self::Subscription(id) = self {
+            let recall: Option<RecallId> = caller.peek(&keys::subscription_id(org, id))?;
+            more = more.and_keys(recall.map(|recall| keys::subscription(org, recall, id)));
+        }
+        caller.read_ahead(more).await?;
+        let mut act = caller.unauthorized().await?;
+        match self {
+            Self::Webhook(workspace, id) => {
+                act.authorize_in_named(workspace).await?;
+                let found = act
+                    .find(&keys::webhook(org, workspace, id), "webhook")
+                    .await?;
+                Ok((act, EndpointRecord::Webhook(found)))
+            }
+            Self::Subscription(id) => {
+                let what = "citation subscription";
+                let recall: RecallId = act.find(&keys::subscription_id(org, id), what).await?;
+                let key = keys::subscription(org, recall, id);
+                let found = EndpointRecord::Subscription(act.find(&key, what).await?);
+                act.authorize_in(found.workspace()).await?;
+                if found.subscriber() != Some(act.caller.member_id()) {
+                    act.require(Action::WebhookManage, found.workspace())?;
+                }
+                Ok((act, found))
+            }
+        }
+    }
+
+    /// Returns the keys of dead letters whose index entries were read ahead.
+    ///
+    /// There are none if no other read is left that they could join.
+    fn dead_letters_ahead(
+        self,
+        caller: &mut Identified<'_>,
+        entries: Option<&RangeRead>,
+    ) -> Vec<Key> {
+        let org = caller.org();
+        if !caller.has_unread() && matches!(self, Self::Webhook(..)) {
+            return Vec::new();
+        }
+        let transaction = caller.transaction();
+        let entries = entries.and_then(|entries| transaction.peek_range(entries));
+        delivery_keys(org, self.id(), entries.unwrap_or_default())
+    }
+
+    /// Authorises the caller, and reads a delivery ahead with these keys.
+    async fn authorize_for_delivery<'c>(
+        self,
+        caller: Caller<'c>,
+        id: DeliveryId,
+        others: impl Fn(OrgId) -> Option<Key> + MaybeSendSync,
+    ) -> Result<(Act<'c>, EndpointRecord), Error> {
+        let wanted = |org| {
+            let keys = Wants::keys(self.keys(org)).and_keys(others(org));
+            keys.and_keys([keys::delivery_id(org, id)])
+        };
+        let caller = caller.identify(&wanted).await?;
+        let org = caller.org();
+        let reference: Option<DeliveryRef> = caller.peek(&keys::delivery_id(org, id))?;
+        let delivery = reference.map(|found| keys::delivery(org, self.id(), found.event));
+        self.authorize(caller, delivery.into_iter().collect()).await
     }
 }
 
+/// # Deliveries
 impl KnowledgeService {
     /// Lists the retained deliveries to an endpoint, newest event first.
     ///
@@ -120,6 +162,32 @@ impl KnowledgeService {
     /// [`Error::NotFound`] for an unknown endpoint; [`Error::Forbidden`] without `webhook:manage`
     /// or, for a subscription, `citation_subscription:manage` in its workspace, and for a
     /// subscription of another member without both.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::{DeliveryStatus, WebhookUpdate};
+    /// use knowledge_core::service::{DispatchLimits, Endpoint, PageRequest};
+    /// # let webhook = service.create_webhook(&owner, workspace, &new_webhook).await?.id;
+    /// # let sender = Sender(410);
+    ///
+    /// // The endpoint responds with 410, so the service disables it and dead-letters the delivery.
+    /// service.delete_memory(&owner, memories[0]).await?;
+    /// let (now, limits) = (service.env().now(), DispatchLimits::default());
+    /// service.dispatch(&sender, now, limits).await?;
+    /// let (endpoint, dead) = (Endpoint::Webhook(workspace, webhook), Some(DeliveryStatus::Dead));
+    /// let page = PageRequest::default();
+    /// let found = service.list_deliveries(&owner, endpoint, dead, &page).await?;
+    /// assert_eq!(found.data[0].attempts[0].status, Some(410));
+    ///
+    /// // Once the receiver is repaired, its owner activates the webhook and redelivers.
+    /// let activate = WebhookUpdate::builder().is_active(true).build();
+    /// service.update_webhook(&owner, workspace, webhook, &activate, None).await?;
+    /// assert_eq!(service.redeliver_dead(&owner, endpoint).await?.redelivered, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list_deliveries(
         &self,
         credential: &Credential,
@@ -127,20 +195,21 @@ impl KnowledgeService {
         status: Option<DeliveryStatus>,
         page: &PageRequest,
     ) -> Result<Page<Delivery>, Error> {
-        self.transact(|mut reading| async move {
-            let permissions = (
-                permissions::LIST_WEBHOOK_DELIVERIES,
-                permissions::LIST_SUBSCRIPTION_DELIVERIES,
-                permissions::LIST_OTHERS_SUBSCRIPTION_DELIVERIES,
-            );
-            let (caller, _) = self
-                .authorize_for_endpoint(&mut reading, credential, endpoint, permissions)
-                .await?;
-            let org = caller.org_id();
-            reading.done(
-                self.page_of_deliveries(org, endpoint.id(), status, page)
-                    .await?,
-            )
+        let operation = endpoint.operation(
+            Operation::ListWebhookDeliveries,
+            Operation::ListCitationSubscriptionDeliveries,
+        );
+        self.act(operation, credential, |caller| async move {
+            let listing = |org| listing(org, endpoint.id(), status);
+            let wanted = |org| Wants::page(&listing(org), page).and_keys(endpoint.keys(org));
+            let mut caller = caller.identify(&wanted).await?;
+            let first = listing(caller.org()).first_read(page);
+            let first = first.filter(|_| status == Some(DeliveryStatus::Dead));
+            let deliveries = endpoint.dead_letters_ahead(&mut caller, first.as_ref());
+            let (mut act, _) = endpoint.authorize(caller, deliveries).await?;
+            let (org, transaction) = (act.org(), &mut act.transaction);
+            let found = page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
+            act.done(found)
         })
         .await
     }
@@ -149,23 +218,23 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// As [`KnowledgeService::list_deliveries`], and [`Error::NotFound`] for an unknown delivery.
-    pub async fn delivery(
+    pub async fn get_delivery(
         &self,
         credential: &Credential,
         endpoint: Endpoint,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        self.transact(|mut reading| async move {
-            let permissions = (
-                permissions::READ_WEBHOOK_DELIVERY,
-                permissions::READ_SUBSCRIPTION_DELIVERY,
-                permissions::READ_OTHERS_SUBSCRIPTION_DELIVERY,
-            );
-            let (caller, _) = self
-                .authorize_for_endpoint(&mut reading, credential, endpoint, permissions)
+        let operation = endpoint.operation(
+            Operation::GetWebhookDelivery,
+            Operation::GetCitationSubscriptionDelivery,
+        );
+        self.act(operation, credential, |caller| async move {
+            let (mut act, _) = endpoint
+                .authorize_for_delivery(caller, id, |_| None)
                 .await?;
-            let found = find_delivery(&mut reading, caller.org_id(), endpoint.id(), id).await?;
-            reading.done(found.delivery)
+            let org = act.org();
+            let found = find_delivery(&mut act.transaction, org, endpoint.id(), id).await?;
+            act.done(found.delivery)
         })
         .await
     }
@@ -175,7 +244,7 @@ impl KnowledgeService {
     /// A pending delivery is attempted now; an attempt in flight continues.
     ///
     /// # Errors
-    /// As [`KnowledgeService::delivery`], and [`Error::EndpointInactive`] if the endpoint is
+    /// As [`KnowledgeService::get_delivery`], and [`Error::EndpointInactive`] if the endpoint is
     /// inactive.
     pub async fn redeliver(
         &self,
@@ -183,20 +252,16 @@ impl KnowledgeService {
         endpoint: Endpoint,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
-        self.transact(|mut transaction| async move {
-            let permissions = (
-                permissions::REDELIVER_TO_WEBHOOK,
-                permissions::REDELIVER_TO_SUBSCRIPTION,
-                permissions::REDELIVER_TO_OTHERS_SUBSCRIPTION,
-            );
-            let (caller, record) = self
-                .authorize_for_endpoint(&mut transaction, credential, endpoint, permissions)
-                .await?;
-            let actor = Actor::from(&caller);
-            let delivery = self
-                .redeliver_one(&mut transaction, actor, &record, id)
-                .await?;
-            transaction.done(delivery)
+        let operation = endpoint.operation(
+            Operation::RedeliverToWebhook,
+            Operation::RedeliverToCitationSubscription,
+        );
+        self.act(operation, credential, |caller| async move {
+            let state = |org| Some(keys::endpoint(org, endpoint.id()));
+            let (mut act, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
+            let audit = act.audit(record.redelivery_action());
+            let delivery = redeliver_one(&mut act.transaction, audit, &record, id).await?;
+            act.done(delivery)
         })
         .await
     }
@@ -210,20 +275,24 @@ impl KnowledgeService {
         credential: &Credential,
         endpoint: Endpoint,
     ) -> Result<RedeliveryReport, Error> {
-        self.transact(|mut transaction| async move {
-            let permissions = (
-                permissions::REDELIVER_DEAD_TO_WEBHOOK,
-                permissions::REDELIVER_DEAD_TO_SUBSCRIPTION,
-                permissions::REDELIVER_DEAD_TO_OTHERS_SUBSCRIPTION,
-            );
-            let (caller, record) = self
-                .authorize_for_endpoint(&mut transaction, credential, endpoint, permissions)
-                .await?;
-            let actor = Actor::from(&caller);
-            let redelivered = self
-                .redeliver_dead_letters(&mut transaction, actor, &record)
-                .await?;
-            transaction.done(redelivered)
+        let operation = endpoint.operation(
+            Operation::RedeliverDeadToWebhook,
+            Operation::RedeliverDeadToCitationSubscription,
+        );
+        self.act(operation, credential, |caller| async move {
+            let state = |org| keys::endpoint(org, endpoint.id());
+            let entries = |org| first_dead_letters(org, endpoint.id());
+            let wanted = |org| {
+                let keys = Wants::keys(endpoint.keys(org)).and_keys([state(org)]);
+                keys.and_range(entries(org))
+            };
+            let mut caller = caller.identify(&wanted).await?;
+            let entries = entries(caller.org());
+            let deliveries = endpoint.dead_letters_ahead(&mut caller, Some(&entries));
+            let (mut act, record) = endpoint.authorize(caller, deliveries).await?;
+            let audit = act.audit(record.redelivery_action());
+            let redelivered = redeliver_dead_letters(&mut act.transaction, audit, &record).await?;
+            act.done(redelivered)
         })
         .await
     }
@@ -241,18 +310,19 @@ impl KnowledgeService {
         credential: &Credential,
         endpoint: Endpoint,
     ) -> Result<Delivery, Error> {
-        self.transact(|mut transaction| async move {
-            let permissions = (
-                permissions::PING_WEBHOOK,
-                permissions::PING_SUBSCRIPTION,
-                permissions::PING_OTHERS_SUBSCRIPTION,
-            );
-            let (caller, record) = self
-                .authorize_for_endpoint(&mut transaction, credential, endpoint, permissions)
-                .await?;
-            let actor = Actor::from(&caller);
-            let delivery = self.send_ping(&mut transaction, actor, &record).await?;
-            transaction.done(delivery)
+        let operation =
+            endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);
+        self.act(operation, credential, |caller| async move {
+            let wanted = |org| {
+                let state = keys::endpoint(org, endpoint.id());
+                let keys = Wants::keys(endpoint.keys(org)).and_keys([state]);
+                keys.and_range(EndpointQueue::front(org, endpoint.id()))
+            };
+            let caller = caller.identify(&wanted).await?;
+            let (mut act, record) = endpoint.authorize(caller, Vec::new()).await?;
+            let audit = act.audit(record.ping_action());
+            let delivery = self.send_ping(&mut act.transaction, audit, &record).await?;
+            act.done(delivery)
         })
         .await
     }
@@ -265,9 +335,9 @@ impl KnowledgeService {
     /// Those of the store.
     pub async fn outbox_status(&self) -> Result<OutboxStatus, Error> {
         let outbox = keys::outbox_events();
-        let unexpanded = self
+        let events = self
             .store()
-            .scan(&outbox, UNEXPANDED_COUNTED_MAX, Direction::Forward)
+            .scan(&outbox, PENDING_EVENTS_COUNTED_MAX, Direction::Forward)
             .await?;
         let undelivered = keys::all_undelivered();
         let undelivered = self
@@ -280,15 +350,13 @@ impl KnowledgeService {
             .first()
             .and_then(|found| keys::parse_endpoint_due(&found.key));
         let now = self.env().now();
-        let unexpanded_since = unexpanded
-            .first()
-            .and_then(|found| keys::last_id(&found.key));
+        let pending_since = events.first().and_then(|found| keys::last_id(&found.key));
         let undelivered_since = undelivered
             .first()
             .and_then(|found| keys::second_last_id(&found.key));
-        let oldest = unexpanded_since.into_iter().chain(undelivered_since);
+        let oldest = pending_since.into_iter().chain(undelivered_since);
         Ok(OutboxStatus {
-            unexpanded: unexpanded.len() as u64,
+            pending_events: events.len() as u64,
             undelivered: self.sum(&keys::undelivered_counts()).await?,
             oldest: oldest.map(time_of).min(),
             overdue_since: ready.map(|(at, ..)| at).filter(|at| *at <= now),
@@ -304,107 +372,50 @@ impl KnowledgeService {
         }
         Ok(u64::try_from(sum).unwrap_or(0))
     }
-
-    /// Authorises a caller that has the required permissions in the endpoint's workspace.
-    async fn authorize_for_endpoint(
-        &self,
-        transaction: &mut Transaction,
-        credential: &Credential,
-        endpoint: Endpoint,
-        (webhook, subscription, of_others): RequiredPermissions,
-    ) -> Result<(Principal, EndpointRecord), Error> {
-        if let Endpoint::Webhook(workspace, _) = endpoint {
-            let (caller, _) = self
-                .authorize_in(transaction, credential, workspace, webhook)
-                .await?;
-            let found = endpoint.find(transaction, caller.org_id()).await?;
-            return Ok((caller, found));
-        }
-        let now = self.env().now();
-        let kind = CredentialKind::Bearer;
-        let caller = Principal::authenticate(transaction, credential, kind, now).await?;
-        let found = endpoint.find(transaction, caller.org_id()).await?;
-        caller
-            .authorize_in(transaction, found.workspace(), subscription)
-            .await?;
-        if found.subscriber() != Some(caller.member_id()) {
-            caller
-                .authorize_in(transaction, found.workspace(), of_others)
-                .await?;
-        }
-        Ok((caller, found))
-    }
-
-    /// Lists a page of the deliveries to an endpoint, without checking permissions.
-    pub(in crate::service) async fn page_of_deliveries(
-        &self,
-        org: OrgId,
-        endpoint: EndpointId,
-        status: Option<DeliveryStatus>,
-        page: &PageRequest,
-    ) -> Result<Page<Delivery>, Error> {
-        let (name, newest_first) = ("deliveries", Direction::Reverse);
-        if status == Some(DeliveryStatus::Dead) {
-            let range = keys::dead_letters(org, endpoint);
-            let listing = Listing::new(name, &status, range, newest_first);
-            let show =
-                |entries: std::sync::Arc<[KeyEntry]>| self.dead_letters(org, endpoint, entries);
-            return listing.page_of(self.store(), page, show).await;
-        }
-        let range = keys::deliveries(org, endpoint);
-        let listing = Listing::new(name, &status, range, newest_first);
-        let show = |_: &Key, stored: StoredDelivery| {
-            let delivery = stored.delivery;
-            let is_wanted = status.is_none_or(|status| delivery.status == status);
-            Ok(is_wanted.then_some(delivery))
-        };
-        listing.page(self.store(), page, show).await
-    }
-
-    async fn dead_letters(
-        &self,
-        org: OrgId,
-        endpoint: EndpointId,
-        entries: std::sync::Arc<[KeyEntry]>,
-    ) -> Result<Vec<Option<Delivery>>, Error> {
-        let key = |entry: &KeyEntry| {
-            let event = keys::last_id(&entry.key);
-            let event =
-                event.ok_or_else(|| Error::internal(format!("{} names no event", entry.key)));
-            Ok(keys::delivery(org, endpoint, crate::model::EventId(event?)))
-        };
-        let keys = entries.iter().map(key).collect::<Result<Vec<_>, Error>>()?;
-        let found = self.store().get_many_as::<StoredDelivery>(&keys).await?;
-        let shown = |found: crate::store::Versioned<StoredDelivery>| {
-            let delivery = found.value.delivery;
-            (delivery.status == DeliveryStatus::Dead).then_some(delivery)
-        };
-        Ok(found
-            .into_iter()
-            .map(|found| found.and_then(shown))
-            .collect())
-    }
 }
 
-/// Finds a delivery to this endpoint, without checking permissions.
+/// Returns the list of the deliveries to an endpoint, newest event first.
+fn listing(org: OrgId, endpoint: EndpointId, status: Option<DeliveryStatus>) -> Listing {
+    let range = match status {
+        Some(DeliveryStatus::Dead) => keys::dead_letters(org, endpoint),
+        _ => keys::deliveries(org, endpoint),
+    };
+    Listing::new("deliveries", &status, range, Direction::Reverse)
+}
+
+/// Lists a page of the deliveries to an endpoint, without checking permissions.
 ///
 /// # Errors
-/// [`Error::NotFound`]; those of the store.
-pub(in crate::service) async fn find_delivery(
+/// [`Error::InvalidRequest`] for an invalid page; those of the store.
+pub(in crate::service) async fn page_of_deliveries(
     transaction: &mut Transaction,
     org: OrgId,
     endpoint: EndpointId,
-    id: DeliveryId,
-) -> Result<StoredDelivery, Error> {
-    let reference = transaction
-        .read::<DeliveryRef>(&keys::delivery_id(org, id))
-        .await?;
-    let reference = reference.filter(|reference| reference.endpoint == endpoint);
-    let reference = reference.ok_or(NO_SUCH_DELIVERY)?;
-    let found = transaction
-        .read(&keys::delivery(org, endpoint, reference.event))
-        .await?;
-    found.ok_or(NO_SUCH_DELIVERY)
+    status: Option<DeliveryStatus>,
+    page: &PageRequest,
+) -> Result<Page<Delivery>, Error> {
+    let listing = listing(org, endpoint, status);
+    let is_wanted = |delivery: &Delivery| status.is_none_or(|status| delivery.status == status);
+    if status != Some(DeliveryStatus::Dead) {
+        let show = |_: &Key, stored: StoredDelivery| Ok(Some(stored.delivery).filter(is_wanted));
+        return listing.page(transaction, page, show).await;
+    }
+    let mut scan = PageScan::begin(&listing, page)?;
+    let mut data = Vec::new();
+    while let Some(entries) = scan.next(transaction).await? {
+        let records = delivery_keys(org, endpoint, &entries);
+        let found = transaction.entries_unchecked(&records).await?;
+        for ((entry, key), record) in entries.iter().zip(&records).zip(&found) {
+            if let Some(record) = record {
+                let stored: StoredDelivery = decode(key, record)?.value;
+                data.extend(Some(stored.delivery).filter(is_wanted));
+            }
+            if scan.is_full(&entry.key, data.len())? {
+                break;
+            }
+        }
+    }
+    Ok(scan.end(data))
 }
 
 /// Returns the time of an event, from its identifier.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
-use crate::store::{Direction, Key, StoreExt, Transaction};
+use crate::store::{Direction, Key, KeyEntry, RangeRead, StoreExt, Transaction};
 
 /// Parent of an endpoint, which determines the key of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub(in crate::service) struct EndpointState {
     /// Time before which the endpoint was not to be due when it was last scheduled.
     ///
     /// The reason is that other endpoints are due too, that an attempt to a failing endpoint is in
-    /// flight, or that damage has to be repaired.
+    /// flight, or that corrupt data has to be repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) not_before: Option<Timestamp>,
     /// Time since which every attempt has failed.
@@ -64,6 +64,15 @@ pub(in crate::service) struct EndpointQueue {
 pub(in crate::service) struct QueuedDelivery {
     pub(in crate::service) at: Timestamp,
     pub(in crate::service) event: EventId,
+}
+
+impl QueuedDelivery {
+    /// Parses an entry of a queue.
+    pub(in crate::service) fn parse(found: &KeyEntry) -> Result<Self, Error> {
+        let parsed = keys::parse_delivery_due(&found.key);
+        let parsed = parsed.map(|(at, event)| Self { at, event });
+        parsed.ok_or_else(|| Error::internal(format!("{} is not a queue entry", found.key)))
+    }
 }
 
 impl EndpointQueue {
@@ -121,13 +130,12 @@ impl EndpointQueue {
         let range = keys::deliveries_due(self.org, self.endpoint);
         let store = transaction.unchecked();
         let found = store.scan(&range, limit, Direction::Forward).await?;
-        let queued = found.iter().map(|found| {
-            let parsed = keys::parse_delivery_due(&found.key);
-            let (at, event) = parsed
-                .ok_or_else(|| Error::internal(format!("{} is not a queue entry", found.key)))?;
-            Ok(QueuedDelivery { at, event })
-        });
-        queued.collect()
+        found.iter().map(QueuedDelivery::parse).collect()
+    }
+
+    /// Returns the read of the first entry of a queue.
+    pub(in crate::service) fn front(org: OrgId, endpoint: EndpointId) -> RangeRead {
+        RangeRead::first(keys::deliveries_due(org, endpoint), 1)
     }
 
     /// Returns the key of an entry of the queue.

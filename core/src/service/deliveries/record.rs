@@ -3,15 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::queue::{EndpointQueue, QueuedDelivery};
+use crate::error::Error;
 use crate::keys;
 use crate::model::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventId, OrgId, Timestamp,
 };
 use crate::service::Event;
-use crate::store::Transaction;
+use crate::store::{Key, KeyEntry, Transaction};
 
 /// Maximum number of stored attempts of a delivery: more than one retry schedule has.
 const ATTEMPTS_KEPT_MAX: usize = 20;
+const NO_SUCH_DELIVERY: Error = Error::NotFound { what: "delivery" };
 
 /// A delivery with the state that governs its attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +51,7 @@ impl StoredDelivery {
             delivery: Delivery {
                 id: DeliveryId::of(event.id, endpoint),
                 event_id: event.id,
-                event_type: event.event_type,
+                event_type: event.event_type(),
                 status: DeliveryStatus::Pending,
                 created_at: event.timestamp,
                 next_attempt_at: None,
@@ -260,4 +262,33 @@ impl StoredDelivery {
             DeliveryStatus::Delivered => {}
         }
     }
+}
+
+/// Returns the keys of the deliveries that these entries of the dead-letter index name.
+pub(super) fn delivery_keys(org: OrgId, endpoint: EndpointId, entries: &[KeyEntry]) -> Vec<Key> {
+    let events = entries.iter().map(|entry| keys::last_id(&entry.key));
+    events
+        .map(|event| keys::delivery(org, endpoint, EventId(event.unwrap_or_default())))
+        .collect()
+}
+
+/// Finds a delivery to this endpoint, without checking permissions.
+///
+/// # Errors
+/// [`Error::NotFound`]; those of the store.
+pub(in crate::service) async fn find_delivery(
+    transaction: &mut Transaction,
+    org: OrgId,
+    endpoint: EndpointId,
+    id: DeliveryId,
+) -> Result<StoredDelivery, Error> {
+    let reference = transaction
+        .read::<DeliveryRef>(&keys::delivery_id(org, id))
+        .await?;
+    let reference = reference.filter(|reference| reference.endpoint == endpoint);
+    let reference = reference.ok_or(NO_SUCH_DELIVERY)?;
+    let found = transaction
+        .read(&keys::delivery(org, endpoint, reference.event))
+        .await?;
+    found.ok_or(NO_SUCH_DELIVERY)
 }

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::endpoint_record::EndpointRecord;
 use super::history::RetainedEvent;
-use super::queries::{RedeliveryReport, find_delivery};
-use super::queue::EndpointQueue;
-use super::record::StoredDelivery;
+use super::queue::{EndpointQueue, QueuedDelivery};
+use super::record::{StoredDelivery, delivery_keys, find_delivery};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{Delivery, DeliveryId, DeliveryStatus, EventId, EventType, Timestamp};
+use crate::model::{
+    Delivery, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId, OrgId, Timestamp,
+    WebhookPing,
+};
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::AuditAction;
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode};
+use crate::store::{KeyEntry, RangeRead, Transaction, decode};
 
 /// Maximum number of dead letters that one call redelivers.
 ///
@@ -23,102 +25,96 @@ use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode};
 const REDELIVERED_PER_CALL: usize = 500;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-impl KnowledgeService {
-    /// Queues a delivery again, due now.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`]; [`Error::EndpointInactive`]; those of the store.
-    pub(in crate::service) async fn redeliver_one(
-        &self,
-        transaction: &mut Transaction,
-        actor: Actor,
-        record: &EndpointRecord,
-        id: DeliveryId,
-    ) -> Result<Delivery, Error> {
-        let (now, endpoint) = (self.env().now(), record.endpoint());
-        let mut delivery = find_delivery(transaction, actor.org, endpoint, id).await?;
-        let mut queue = queue_of(transaction, record).await?;
-        if !record.is_active() {
-            return Err(Error::EndpointInactive);
+/// Result of redelivering dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Redelivered")
+)]
+pub struct RedeliveryReport {
+    /// Number of dead letters that this call redelivered.
+    pub redelivered: u64,
+    /// True if there are more dead letters: call again.
+    pub has_more: bool,
+}
+
+/// Returns the read of the dead letters that a call redelivers first.
+pub(super) fn first_dead_letters(org: OrgId, endpoint: EndpointId) -> RangeRead {
+    RangeRead::first(keys::dead_letters(org, endpoint), REDELIVERED_PER_CALL + 1)
+}
+
+/// Queues a delivery again, due now.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::EndpointInactive`]; those of the store.
+pub(in crate::service) async fn redeliver_one(
+    transaction: &mut Transaction,
+    (operation, actor): (AuditedOperation, Actor),
+    record: &EndpointRecord,
+    id: DeliveryId,
+) -> Result<Delivery, Error> {
+    let mut delivery = find_delivery(transaction, record.org(), record.endpoint(), id).await?;
+    let mut queue = queue_of(transaction, record).await?;
+    if !record.is_active() {
+        return Err(Error::EndpointInactive);
+    }
+    delivery.attempt_count = 0;
+    if !delivery.is_leased {
+        delivery.enqueue(transaction, &mut queue, operation.at);
+    }
+    delivery.put(transaction, &queue);
+    queue.save(transaction);
+    let (action, resource) = (record.redelivery_action(), record.resource());
+    let what = json!({ "delivery_id": id });
+    operation.record(transaction, actor, action, resource, None, Some(what));
+    Ok(delivery.delivery)
+}
+
+/// Queues dead letters again, oldest first, due now.
+///
+/// # Errors
+/// [`Error::EndpointInactive`]; those of the store.
+pub(in crate::service) async fn redeliver_dead_letters(
+    transaction: &mut Transaction,
+    (operation, actor): (AuditedOperation, Actor),
+    record: &EndpointRecord,
+) -> Result<RedeliveryReport, Error> {
+    let mut queue = queue_of(transaction, record).await?;
+    if !record.is_active() {
+        return Err(Error::EndpointInactive);
+    }
+    let (mut redelivered, mut has_more) = (0, false);
+    let mut read = first_dead_letters(queue.org, queue.endpoint);
+    loop {
+        let capacity = REDELIVERED_PER_CALL - redelivered;
+        read.limit = capacity + 1;
+        let mut entries = transaction.scan(&read).await?;
+        let is_last = entries.len() <= capacity;
+        entries.truncate(capacity);
+        let Some(last) = entries.last() else {
+            has_more = !is_last;
+            break;
+        };
+        read.range = read.range.after(&last.key);
+        redelivered += redeliver_batch(transaction, &mut queue, entries, operation.at).await?;
+        if is_last {
+            break;
         }
-        delivery.attempt_count = 0;
-        if !delivery.is_leased {
-            delivery.enqueue(transaction, &mut queue, now);
-        }
-        delivery.put(transaction, &queue);
+    }
+    if redelivered > 0 {
         queue.save(transaction);
-        let what = json!({ "delivery_id": id });
-        self.audit_redelivery(transaction, actor, record, what, now);
-        Ok(delivery.delivery)
+        let (action, resource) = (record.redelivery_action(), record.resource());
+        let what = json!({ "redelivered": redelivered });
+        operation.record(transaction, actor, action, resource, None, Some(what));
     }
+    Ok(RedeliveryReport {
+        redelivered: redelivered as u64,
+        has_more,
+    })
+}
 
-    /// Queues dead letters again, oldest first, due now.
-    ///
-    /// # Errors
-    /// [`Error::EndpointInactive`]; those of the store.
-    pub(in crate::service) async fn redeliver_dead_letters(
-        &self,
-        transaction: &mut Transaction,
-        actor: Actor,
-        record: &EndpointRecord,
-    ) -> Result<RedeliveryReport, Error> {
-        let now = self.env().now();
-        let mut queue = queue_of(transaction, record).await?;
-        if !record.is_active() {
-            return Err(Error::EndpointInactive);
-        }
-        let (mut redelivered, mut has_more) = (0, false);
-        let mut rest = keys::dead_letters(queue.org, queue.endpoint);
-        loop {
-            let capacity = REDELIVERED_PER_CALL - redelivered;
-            let store = transaction.unchecked();
-            let mut entries = store.scan(&rest, capacity + 1, Direction::Forward).await?;
-            let is_last = entries.len() <= capacity;
-            entries.truncate(capacity);
-            let Some(last) = entries.last() else {
-                has_more = !is_last;
-                break;
-            };
-            rest = rest.after(&last.key);
-            redelivered += redeliver_batch(transaction, &mut queue, entries, now).await?;
-            if is_last {
-                break;
-            }
-        }
-        if redelivered > 0 {
-            queue.save(transaction);
-            let what = json!({ "redelivered": redelivered });
-            self.audit_redelivery(transaction, actor, record, what, now);
-        }
-        Ok(RedeliveryReport {
-            redelivered: redelivered as u64,
-            has_more,
-        })
-    }
-
-    fn audit_redelivery(
-        &self,
-        transaction: &mut Transaction,
-        actor: Actor,
-        record: &EndpointRecord,
-        what: Value,
-        now: Timestamp,
-    ) {
-        let action = record.action(
-            AuditAction::WebhookRedeliver,
-            AuditAction::SubscriptionRedeliver,
-        );
-        let resource = record.resource();
-        AuditedOperation::begin(transaction, self.env(), now).record(
-            transaction,
-            actor,
-            action,
-            resource,
-            None,
-            Some(what),
-        );
-    }
-
+impl KnowledgeService {
     /// Queues a test event for an endpoint, before all its other deliveries.
     ///
     /// # Errors
@@ -126,45 +122,38 @@ impl KnowledgeService {
     pub(in crate::service) async fn send_ping(
         &self,
         transaction: &mut Transaction,
-        actor: Actor,
+        (operation, actor): (AuditedOperation, Actor),
         record: &EndpointRecord,
     ) -> Result<Delivery, Error> {
-        let now = self.env().now();
+        let now = operation.at;
         let mut queue = queue_of(transaction, record).await?;
         if record.is_disabled_by_owner() {
             return Err(Error::EndpointInactive);
         }
         let event = Event {
             id: EventId(self.env().uuid_at(now)),
-            org_id: actor.org,
+            org_id: record.org(),
             workspace_id: record.workspace(),
-            event_type: EventType::WebhookPing,
             timestamp: now,
-            data: json!({
-                "workspace_id": record.workspace(),
-                "endpoint_id": record.endpoint(),
+            data: EventData::WebhookPing(WebhookPing {
+                endpoint_id: record.endpoint(),
+                workspace_id: record.workspace(),
             }),
             endpoints: 0,
         };
         let mut delivery = StoredDelivery::new(&event, record.endpoint());
         delivery.is_ping = true;
-        let first = queue.peek(transaction, 1).await?.into_iter().next();
+        let front = EndpointQueue::front(record.org(), record.endpoint());
+        let first = transaction.scan(&front).await?;
+        let first = first.first().map(QueuedDelivery::parse).transpose()?;
         let first = first.map_or(now, |first| now.min(first.at.minus(MILLISECOND)));
         let delivery = delivery.create_at_front(transaction, &mut queue, first, now);
         queue.save(transaction);
         let endpoints = vec![record.endpoint()];
         RetainedEvent::new(event, endpoints, self.limits()).create(transaction, self.env());
-        let action = record.action(AuditAction::WebhookPing, AuditAction::SubscriptionPing);
+        let (action, resource) = (record.ping_action(), record.resource());
         let what = json!({ "delivery_id": delivery.id });
-        let resource = record.resource();
-        AuditedOperation::begin(transaction, self.env(), now).record(
-            transaction,
-            actor,
-            action,
-            resource,
-            None,
-            Some(what),
-        );
+        operation.record(transaction, actor, action, resource, None, Some(what));
         Ok(delivery)
     }
 }
@@ -178,9 +167,7 @@ async fn redeliver_batch(
     entries: Vec<KeyEntry>,
     now: Timestamp,
 ) -> Result<usize, Error> {
-    let event = |entry: &KeyEntry| EventId(keys::last_id(&entry.key).unwrap_or_default());
-    let key = |entry| keys::delivery(queue.org, queue.endpoint, event(entry));
-    let records: Vec<Key> = entries.iter().map(key).collect();
+    let records = delivery_keys(queue.org, queue.endpoint, &entries);
     let found = transaction.entries(&records).await?;
     let mut redelivered = 0;
     for ((dead_letter, key), entry) in entries.into_iter().zip(&records).zip(found) {

@@ -3,96 +3,106 @@
 //! The endpoint of a subscription is notified if a memory that its recall cites is changed or
 //! deleted.
 
-use crate::access::{Credential, CredentialKind, RequiredPermission, permissions};
+use crate::access::{Action, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    CitationSubscription, NewCitationSubscription, Recall, RecallId, SubscriptionId, Timestamp,
+    AuditAction, CitationSubscription, NewCitationSubscription, Recall, RecallId, ResourceKind,
+    SubscriptionId,
 };
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::{Act, Caller, Identified, Wants};
+use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
+use crate::service::kit::quota::reserve_quota;
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
-use crate::service::kit::validate::reserve_quota;
-use crate::store::{Direction, Key, Transaction};
+use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<CitationSubscription>;
 
+/// # Citation subscriptions
 impl KnowledgeService {
     /// Subscribes the caller to the citations of a recall.
     ///
-    /// The signing secret is returned only here.
+    /// The signing secret is returned only here. Changes are reported while the credential of the
+    /// caller is valid and permits `citation_subscription:manage` in the workspace.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a recall with the
     /// maximum number of subscriptions; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown recall; [`Error::Forbidden`] without `citation_subscription:manage` in its
     /// workspace.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::NewCitationSubscription;
+    /// use knowledge_core::service::{DispatchLimits, NewRecall};
+    ///
+    /// let new = NewRecall::builder().query("Who is on call?").memory_ids(memories).build();
+    /// let recall = service.create_recall(&owner, workspace, &new).await?;
+    /// let url = "https://example.com/citations".parse()?;
+    /// let new = NewCitationSubscription::builder().recall_id(recall.id).webhook_url(url).build();
+    /// let subscription = service.create_citation_subscription(&owner, &new).await?;
+    /// assert!(subscription.signing_secret.is_some());
+    ///
+    /// // A change of a memory that the recall cites is sent to the URL.
+    /// service.delete_memory(&owner, recall.memory_ids[0]).await?;
+    /// let (now, limits) = (service.env().now(), DispatchLimits::default());
+    /// assert_eq!(service.dispatch(&sender, now, limits).await?.delivered, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_citation_subscription(
         &self,
         credential: &Credential,
         request: &NewCitationSubscription,
     ) -> Result<CitationSubscription, Error> {
-        self.check_webhook_url("webhook_url", &request.webhook_url)?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let org = caller.org_id();
-            let recall = transaction
-                .read::<Recall>(&keys::recall(org, request.recall_id))
-                .await?;
-            let recall = recall.ok_or(Error::NotFound { what: "recall" })?;
-            caller
-                .authorize_in(
-                    &mut transaction,
-                    recall.workspace_id,
-                    permissions::SUBSCRIBE,
-                )
-                .await?;
-            let limit = self.limits().subscriptions_per_recall_max;
-            let counter = keys::subscription_count(org, recall.id);
-            let what = ("recall", "subscriptions");
-            reserve_quota(&mut transaction, counter, limit, "recall_id", what).await?;
-            let id = SubscriptionId(self.env().uuid());
-            let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
-            let mut subscription = CitationSubscription {
-                id,
-                org_id: org,
-                workspace_id: recall.workspace_id,
-                recall_id: recall.id,
-                subscriber_user_id: caller.member_id(),
-                webhook_url: request.webhook_url.clone(),
-                signing_secret: None,
-                created_at: now,
-            };
-            let action = AuditAction::SubscriptionCreate;
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                action,
-                (ResourceKind::Subscription, id.0),
-                &subscription,
-            );
-            let stored = SealedRecord::new(&subscription, sealed);
-            transaction.create(keys::subscription(org, recall.id, id), &stored);
-            transaction.create(keys::subscription_id(org, id), &recall.id);
-            let parent = EndpointParent::Subscription(recall.id);
-            EndpointQueue::create(
-                &mut transaction,
-                org,
-                recall.workspace_id,
-                id.into(),
-                parent,
-            )
-            .await?;
-            subscription.signing_secret = Some(secret);
-            transaction.done(subscription)
-        })
+        self.checks().check(request)?;
+        self.act(
+            Operation::CreateCitationSubscription,
+            credential,
+            |caller| async move {
+                let recall = request.recall_id;
+                let wanted = |org| {
+                    let counter = keys::subscription_count(org, recall);
+                    Wants::keys([keys::recall(org, recall), counter]).and_range(sequences_read(org))
+                };
+                let caller = caller.identify(&wanted).await?;
+                let (mut act, recall) = authorize_for_recall(caller, recall).await?;
+                let (org, now) = (act.org(), act.now);
+                let limit = self.limits().subscriptions_per_recall_max;
+                let counter = keys::subscription_count(org, recall.id);
+                let what = ("recall", "subscriptions");
+                reserve_quota(&mut act.transaction, counter, limit, "recall_id", what).await?;
+                let id = SubscriptionId(self.env().uuid());
+                let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
+                let mut subscription = CitationSubscription {
+                    id,
+                    org_id: org,
+                    workspace_id: recall.workspace_id,
+                    recall_id: recall.id,
+                    subscriber_user_id: act.caller.member_id(),
+                    webhook_url: request.webhook_url.clone(),
+                    signing_secret: None,
+                    created_at: now,
+                };
+                let resource = (ResourceKind::Subscription, id.0);
+                act.created(AuditAction::SubscriptionCreate, resource, &subscription);
+                let stored = SealedRecord::new(&subscription, sealed, act.caller.delegator());
+                let transaction = &mut act.transaction;
+                transaction.create(keys::subscription(org, recall.id, id), &stored);
+                transaction.create(keys::subscription_id(org, id), &recall.id);
+                let parent = EndpointParent::Subscription(recall.id);
+                let (workspace, endpoint) = (recall.workspace_id, id.into());
+                EndpointQueue::create(transaction, org, workspace, endpoint, parent).await?;
+                subscription.signing_secret = Some(secret);
+                act.done(subscription)
+            },
+        )
         .await
     }
 
@@ -108,23 +118,24 @@ impl KnowledgeService {
         recall: RecallId,
         page: &PageRequest,
     ) -> Result<Page<CitationSubscription>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let org = caller.org_id();
-            let found = reading.read::<Recall>(&keys::recall(org, recall)).await?;
-            let found = found.ok_or(Error::NotFound { what: "recall" })?;
-            let permission = permissions::LIST_SUBSCRIPTIONS;
-            caller
-                .authorize_in(&mut reading, found.workspace_id, permission)
-                .await?;
-            let range = keys::subscriptions(org, recall);
-            let listing = Listing::new("citation_subscriptions", &(), range, Direction::Forward);
-            let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
-            reading.done(listing.page(self.store(), page, show).await?)
-        })
+        self.act(
+            Operation::ListCitationSubscriptions,
+            credential,
+            |caller| async move {
+                let listing = |org| {
+                    let range = keys::subscriptions(org, recall);
+                    Listing::new("citation_subscriptions", &(), range, Direction::Forward)
+                };
+                let wanted =
+                    |org| Wants::page(&listing(org), page).and_keys([keys::recall(org, recall)]);
+                let caller = caller.identify(&wanted).await?;
+                let (mut act, _) = authorize_for_recall(caller, recall).await?;
+                let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
+                let listing = listing(act.org());
+                let found = listing.page(&mut act.transaction, page, show).await?;
+                act.done(found)
+            },
+        )
         .await
     }
 
@@ -133,62 +144,59 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without
     /// `citation_subscription:manage` in its workspace.
-    pub async fn citation_subscription(
+    pub async fn get_citation_subscription(
         &self,
         credential: &Credential,
         id: SubscriptionId,
     ) -> Result<CitationSubscription, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let permission = permissions::READ_SUBSCRIPTION;
-            let (_, found) = find(&mut reading, credential, id, permission, now).await?;
-            reading.done(found.record)
-        })
+        self.act(
+            Operation::GetCitationSubscription,
+            credential,
+            |caller| async move {
+                let (act, found) = find(caller, id).await?;
+                act.done(found.record)
+            },
+        )
         .await
     }
 
     /// Deletes a citation subscription.
     ///
     /// # Errors
-    /// As [`KnowledgeService::citation_subscription`], and [`Error::Forbidden`] without
+    /// As [`KnowledgeService::get_citation_subscription`], and [`Error::Forbidden`] without
     /// `webhook:manage` in its workspace if it belongs to another member.
     pub async fn delete_citation_subscription(
         &self,
         credential: &Credential,
         id: SubscriptionId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let permissions = (
-                permissions::DELETE_SUBSCRIPTION,
-                permissions::DELETE_OTHERS_SUBSCRIPTION,
-            );
-            let (caller, found) =
-                find_to_change(&mut transaction, credential, id, permissions, now).await?;
-            let (org, subscription) = (caller.org_id(), found.record);
-            self.endpoint_deleted(&mut transaction, org, id.into(), found.disabled, now)
-                .await?;
-            transaction.delete(keys::subscription(org, subscription.recall_id, id));
-            transaction.delete(keys::subscription_id(org, id));
-            let counter = keys::subscription_count(org, subscription.recall_id);
-            transaction.add(counter, -1);
-            AuditedOperation::begin(&transaction, self.env(), now).record(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::SubscriptionDelete,
-                (ResourceKind::Subscription, id.0),
-                Some(state(&subscription)),
-                None,
-            );
-            transaction.done(())
-        })
+        self.act(
+            Operation::DeleteCitationSubscription,
+            credential,
+            |caller| async move {
+                let (mut act, found) = find_to_change(caller, id).await?;
+                let (org, now) = (act.org(), act.now);
+                let subscription = found.record;
+                let transaction = &mut act.transaction;
+                self.endpoint_deleted(transaction, org, id.into(), found.disabled, now)
+                    .await?;
+                transaction.delete(keys::subscription(org, subscription.recall_id, id));
+                transaction.delete(keys::subscription_id(org, id));
+                let counter = keys::subscription_count(org, subscription.recall_id);
+                transaction.add(counter, -1);
+                let resource = (ResourceKind::Subscription, id.0);
+                act.deleted(AuditAction::SubscriptionDelete, resource, &subscription);
+                act.done(())
+            },
+        )
         .await
     }
 
     /// Replaces the signing secret of a citation subscription.
     ///
     /// The new one is returned only here. For 24 hours, deliveries are signed with the old one too;
-    /// the one before it becomes invalid.
+    /// the one before it becomes invalid. If the caller is the subscriber, the subscription depends
+    /// on its credential from then on.
     ///
     /// # Errors
     /// As [`KnowledgeService::delete_citation_subscription`].
@@ -197,74 +205,65 @@ impl KnowledgeService {
         credential: &Credential,
         id: SubscriptionId,
     ) -> Result<RotatedSecret, Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let permissions = (
-                permissions::ROTATE_SUBSCRIPTION_SECRET,
-                permissions::ROTATE_OTHERS_SUBSCRIPTION_SECRET,
-            );
-            let (caller, mut stored) =
-                find_to_change(&mut transaction, credential, id, permissions, now).await?;
-            let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
-            let key = keys::subscription(caller.org_id(), stored.record.recall_id, id);
-            transaction.put(key, &stored);
-            AuditedOperation::begin(&transaction, self.env(), now).rotated(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::SubscriptionRotateSecret,
-                (ResourceKind::Subscription, id.0),
-                &rotated,
-            );
-            transaction.done(rotated)
-        })
+        self.act(
+            Operation::RotateCitationSubscriptionSecret,
+            credential,
+            |caller| async move {
+                let (mut act, mut stored) = find_to_change(caller, id).await?;
+                let rotated = stored.rotate(&self.inner.sealer, id.0, act.now, self.env());
+                if stored.record.subscriber_user_id == act.caller.member_id() {
+                    stored.delegator = Some(act.caller.delegator());
+                }
+                let key = keys::subscription(act.org(), stored.record.recall_id, id);
+                act.transaction.put(key, &stored);
+                let resource = (ResourceKind::Subscription, id.0);
+                act.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
+                act.done(rotated)
+            },
+        )
         .await
     }
 }
 
-/// Returns a subscription, with the caller, for an operation that changes it.
-///
-/// The first permission is required always, the second also if it belongs to another member.
-async fn find_to_change(
-    transaction: &mut Transaction,
-    credential: &Credential,
-    id: SubscriptionId,
-    (own, of_others): (RequiredPermission, RequiredPermission),
-    now: Timestamp,
-) -> Result<(Principal, Stored), Error> {
-    let (caller, found) = find(transaction, credential, id, own, now).await?;
-    let subscription = &found.record;
-    if subscription.subscriber_user_id != caller.member_id() {
-        let workspace = subscription.workspace_id;
-        caller
-            .authorize_in(transaction, workspace, of_others)
-            .await?;
-    }
-    Ok((caller, found))
+/// Authorises the caller in the workspace of a recall.
+async fn authorize_for_recall(
+    caller: Identified<'_>,
+    id: RecallId,
+) -> Result<(Act<'_>, Recall), Error> {
+    let mut act = caller.unauthorized().await?;
+    let recall: Recall = act.find(&keys::recall(act.org(), id), "recall").await?;
+    act.authorize_in(recall.workspace_id).await?;
+    Ok((act, recall))
 }
 
-/// Returns a subscription, with the caller, if the caller has the permission in its workspace.
-async fn find(
-    transaction: &mut Transaction,
-    credential: &Credential,
+/// Returns a subscription for an operation that changes it.
+///
+/// A subscription of another member requires a further permission.
+async fn find_to_change(
+    caller: Caller<'_>,
     id: SubscriptionId,
-    permission: RequiredPermission,
-    now: Timestamp,
-) -> Result<(Principal, Stored), Error> {
-    let caller =
-        Principal::authenticate(transaction, credential, CredentialKind::Bearer, now).await?;
-    let org = caller.org_id();
-    let missing = Error::NotFound {
-        what: "citation subscription",
-    };
-    let recall = transaction.read(&keys::subscription_id(org, id)).await?;
-    let Some(recall) = recall else {
-        return Err(missing);
-    };
-    let key = keys::subscription(org, recall, id);
-    let found = transaction.read::<Stored>(&key).await?.ok_or(missing)?;
-    let workspace = found.record.workspace_id;
-    caller
-        .authorize_in(transaction, workspace, permission)
-        .await?;
-    Ok((caller, found))
+) -> Result<(Act<'_>, Stored), Error> {
+    let (act, found) = find(caller, id).await?;
+    if found.record.subscriber_user_id != act.caller.member_id() {
+        act.require(Action::WebhookManage, found.record.workspace_id)?;
+    }
+    Ok((act, found))
+}
+
+/// Returns a subscription, if the caller has the permission of the operation in its workspace.
+async fn find(caller: Caller<'_>, id: SubscriptionId) -> Result<(Act<'_>, Stored), Error> {
+    let id_key = |org| keys::subscription_id(org, id);
+    // Its state is deleted with the endpoint.
+    let wanted = |org| Wants::keys([id_key(org), keys::endpoint(org, id.into())]);
+    let mut caller = caller.identify(&wanted).await?;
+    let org = caller.org();
+    let recall: Option<RecallId> = caller.peek(&id_key(org))?;
+    let key = recall.map(|recall| keys::subscription(org, recall, id));
+    caller.read_ahead(Wants::keys(key)).await?;
+    let mut act = caller.unauthorized().await?;
+    let what = "citation subscription";
+    let recall: RecallId = act.find(&id_key(org), what).await?;
+    let found: Stored = act.find(&keys::subscription(org, recall, id), what).await?;
+    act.authorize_in(found.record.workspace_id).await?;
+    Ok((act, found))
 }

@@ -1,50 +1,72 @@
 //! Outbound webhooks of a workspace.
 
-use crate::access::{Credential, CredentialKind, permissions};
-use crate::error::{Error, ProblemCode};
+use crate::access::Credential;
+use crate::error::Error;
 use crate::keys;
-use crate::model::{NewWebhook, Webhook, WebhookId, WebhookUpdate, WebhookUrl, WorkspaceId};
+use crate::model::{
+    AuditAction, NewWebhook, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
+};
+use crate::operation::Operation;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
+use crate::service::kit::quota::reserve_quota;
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
-use crate::service::kit::validate::reserve_quota;
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
-use crate::store::{Direction, Key, Transaction};
+use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<Webhook>;
 
+/// # Webhooks
 impl KnowledgeService {
     /// Registers an outbound webhook.
     ///
-    /// The signing secret is returned only here.
+    /// The signing secret is returned only here. It receives events while the credential of the
+    /// caller is valid and permits `webhook:manage` in the workspace.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a workspace with
     /// the maximum number of webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown workspace; [`Error::Forbidden`] without `webhook:manage` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::{EventType, NewWebhook};
+    /// use knowledge_core::service::DispatchLimits;
+    ///
+    /// let url = "https://example.com/hooks".parse()?;
+    /// let new = NewWebhook::builder().event_type(EventType::ChunkDeleted).url(url).build();
+    /// let webhook = service.create_webhook(&owner, workspace, &new).await?;
+    /// assert!(webhook.signing_secret.is_some());
+    ///
+    /// service.delete_memory(&owner, memories[0]).await?;
+    /// // `sender` implements `DeliverySender` by an HTTP client of the application.
+    /// let (now, limits) = (service.env().now(), DispatchLimits::default());
+    /// let report = service.dispatch(&sender, now, limits).await?;
+    /// assert_eq!(report.delivered, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_webhook(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         request: &NewWebhook,
     ) -> Result<Webhook, Error> {
-        self.check_webhook_url("url", &request.url)?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let org = caller.org_id();
-            caller
-                .authorize_in(&mut transaction, workspace, permissions::CREATE_WEBHOOK)
-                .await?;
+        self.checks().check(request)?;
+        self.act(Operation::CreateWebhook, credential, |caller| async move {
+            let counted = |org| {
+                let count = keys::webhook_count(org, workspace);
+                Wants::keys([count, keys::endpoint_sequence(org, workspace)])
+            };
+            let mut act = caller.in_workspace(workspace, &counted).await?;
+            let (org, now) = (act.org(), act.now);
             let limit = self.limits().webhooks_per_workspace_max;
             let counter = keys::webhook_count(org, workspace);
             let what = ("workspace", "webhooks");
-            reserve_quota(&mut transaction, counter, limit, "body", what).await?;
+            reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
             let id = WebhookId(self.env().uuid());
             let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
             let mut webhook = Webhook {
@@ -56,40 +78,24 @@ impl KnowledgeService {
                 is_active: true,
                 disabled_reason: None,
                 signing_secret: None,
-                created_by: caller.member_id(),
+                created_by: act.caller.member_id(),
                 created_at: now,
                 updated_at: now,
             };
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
+            act.created(
                 AuditAction::WebhookCreate,
                 (ResourceKind::Webhook, id.0),
                 &webhook,
             );
-            let stored = SealedRecord::new(&webhook, sealed);
-            transaction.create(keys::webhook(org, workspace, id), &stored);
+            let stored = SealedRecord::new(&webhook, sealed, act.caller.delegator());
+            let key = keys::webhook(org, workspace, id);
+            act.transaction.create(key, &stored);
             let parent = EndpointParent::Webhook(workspace);
-            EndpointQueue::create(&mut transaction, org, workspace, id.into(), parent).await?;
+            EndpointQueue::create(&mut act.transaction, org, workspace, id.into(), parent).await?;
             webhook.signing_secret = Some(secret);
-            transaction.done(webhook)
+            act.done(webhook)
         })
         .await
-    }
-
-    /// Checks that a URL is not too long and that deliveries may go to it.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`] otherwise.
-    pub(crate) fn check_webhook_url(&self, path: &str, url: &WebhookUrl) -> Result<(), Error> {
-        let chars_max = self.limits().url_chars_max;
-        if url.as_str().len() > chars_max {
-            let message = format!("must have at most {chars_max} characters");
-            return Err(Error::invalid(path, ProblemCode::TooLarge, message));
-        }
-        self.webhook_addresses()
-            .check_url(url)
-            .map_err(|refused| Error::invalid(path, ProblemCode::InvalidValue, refused.to_string()))
     }
 
     /// Lists the outbound webhooks of a workspace, in order of creation, without their secrets.
@@ -104,19 +110,17 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Webhook>, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::LIST_WEBHOOKS,
-                )
-                .await?;
-            let range = keys::webhooks(caller.org_id(), workspace);
-            let listing = Listing::new("webhooks", &(), range, Direction::Forward);
+        self.act(Operation::ListWebhooks, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::webhooks(org, workspace);
+                Listing::new("webhooks", &(), range, Direction::Forward)
+            };
+            let first = |org| Wants::page(&listing(org), page);
+            let mut act = caller.in_workspace(workspace, &first).await?;
             let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
-            reading.done(listing.page(self.store(), page, show).await?)
+            let listing = listing(act.org());
+            let found = listing.page(&mut act.transaction, page, show).await?;
+            act.done(found)
         })
         .await
     }
@@ -126,34 +130,29 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or outbound
     /// webhook; [`Error::Forbidden`] without `webhook:manage` there.
-    pub async fn webhook(
+    pub async fn get_webhook(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<WithEtag<Webhook>, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::READ_WEBHOOK,
-                )
-                .await?;
-            let key = keys::webhook(caller.org_id(), workspace, id);
-            let stored = read_webhook(&mut reading, &key).await?;
-            reading.done(WithEtag::strong(stored.record))
+        self.act(Operation::GetWebhook, credential, |caller| async move {
+            let wanted = |org| Wants::keys([keys::webhook(org, workspace, id)]);
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let key = keys::webhook(act.org(), workspace, id);
+            let stored: Stored = act.find(&key, "webhook").await?;
+            act.done(WithEtag::strong(stored.record))
         })
         .await
     }
 
     /// Changes an outbound webhook. An update that changes nothing returns it as it is.
     ///
-    /// An update of `is_active` overrides the service, if it has disabled the webhook.
+    /// An update of `is_active` overrides the service, if it has disabled the webhook. With a new
+    /// `url`, the webhook depends on the credential of the caller from then on.
     ///
     /// # Errors
-    /// As [`KnowledgeService::webhook`], and [`Error::InvalidRequest`] for invalid values;
+    /// As [`KnowledgeService::get_webhook`], and [`Error::InvalidRequest`] for invalid values;
     /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
     pub async fn update_webhook(
         &self,
@@ -163,21 +162,15 @@ impl KnowledgeService {
         update: &WebhookUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<Webhook>, Error> {
-        if let Some(url) = &update.url {
-            self.check_webhook_url("url", url)?;
-        }
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::UPDATE_WEBHOOK,
-                )
-                .await?;
-            let key = keys::webhook(caller.org_id(), workspace, id);
-            let mut stored = read_webhook(&mut transaction, &key).await?;
+        self.checks().check(update)?;
+        self.act(Operation::UpdateWebhook, credential, |caller| async move {
+            let wanted = |org| {
+                let row = keys::webhook(org, workspace, id);
+                Wants::keys([row, keys::endpoint(org, id.into())])
+            };
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let key = keys::webhook(act.org(), workspace, id);
+            let mut stored: Stored = act.find(&key, "webhook").await?;
             let before = stored.record;
             IfMatch::require(if_match, &before)?;
             let mut after = before.clone();
@@ -189,30 +182,32 @@ impl KnowledgeService {
                 .disabled_reason
                 .filter(|_| update.is_active.is_none());
             if after == before {
-                return transaction.done(WithEtag::strong(before));
+                return act.done(WithEtag::strong(before));
             }
-            after.updated_at = now;
+            after.updated_at = act.now;
             let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
             let is_switched = switches(&after) != switches(&before);
             if is_switched || after.url != before.url {
                 // Pending deliveries are dead-lettered at once, or continue; failures of the old
                 // address no longer count.
                 let was_disabled = stored.disabled.take_if(|_| is_switched);
-                let org = caller.org_id();
-                self.endpoint_switched(&mut transaction, org, id.into(), was_disabled, now)
+                let (org, now) = (act.org(), act.now);
+                self.endpoint_switched(&mut act.transaction, org, id.into(), was_disabled, now)
                     .await?;
             }
+            if after.url != before.url {
+                // Otherwise the caller would receive there what its own credential does not permit.
+                stored.delegator = Some(act.caller.delegator());
+            }
             stored.record = after.clone();
-            transaction.put(key, &stored);
-            AuditedOperation::begin(&transaction, self.env(), now).changed(
-                &mut transaction,
-                Actor::from(&caller),
+            act.transaction.put(key, &stored);
+            act.changed(
                 AuditAction::WebhookUpdate,
                 (ResourceKind::Webhook, id.0),
                 &before,
                 &after,
             );
-            transaction.done(WithEtag::strong(after))
+            act.done(WithEtag::strong(after))
         })
         .await
     }
@@ -220,84 +215,71 @@ impl KnowledgeService {
     /// Deletes an outbound webhook.
     ///
     /// # Errors
-    /// As [`KnowledgeService::webhook`].
+    /// As [`KnowledgeService::get_webhook`].
     pub async fn delete_webhook(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::DELETE_WEBHOOK,
-                )
-                .await?;
-            let org = caller.org_id();
+        self.act(Operation::DeleteWebhook, credential, |caller| async move {
+            let wanted = |org| {
+                let row = keys::webhook(org, workspace, id);
+                Wants::keys([row, keys::endpoint(org, id.into())])
+            };
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let (org, now) = (act.org(), act.now);
             let key = keys::webhook(org, workspace, id);
-            let stored = read_webhook(&mut transaction, &key).await?;
-            transaction.delete(key);
-            transaction.add(keys::webhook_count(org, workspace), -1);
-            self.endpoint_deleted(&mut transaction, org, id.into(), stored.disabled, now)
+            let stored: Stored = act.find(&key, "webhook").await?;
+            act.transaction.delete(key);
+            let counter = keys::webhook_count(org, workspace);
+            act.transaction.add(counter, -1);
+            self.endpoint_deleted(&mut act.transaction, org, id.into(), stored.disabled, now)
                 .await?;
-            AuditedOperation::begin(&transaction, self.env(), now).record(
-                &mut transaction,
-                Actor::from(&caller),
+            act.deleted(
                 AuditAction::WebhookDelete,
                 (ResourceKind::Webhook, id.0),
-                Some(state(&stored.record)),
-                None,
+                &stored.record,
             );
-            transaction.done(())
+            act.done(())
         })
         .await
     }
 
     /// Replaces the signing secret of an outbound webhook.
     ///
+    /// From then on, the webhook depends on the credential of the caller.
+    ///
     /// The new one is returned only here. The old one remains valid for 24 hours; the one before it
     /// becomes invalid.
     ///
     /// # Errors
-    /// As [`KnowledgeService::webhook`].
+    /// As [`KnowledgeService::get_webhook`].
     pub async fn rotate_webhook_secret(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<RotatedSecret, Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::ROTATE_WEBHOOK_SECRET,
-                )
-                .await?;
-            let key = keys::webhook(caller.org_id(), workspace, id);
-            let mut stored = read_webhook(&mut transaction, &key).await?;
-            let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
-            transaction.put(key, &stored);
-            AuditedOperation::begin(&transaction, self.env(), now).rotated(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::WebhookRotateSecret,
-                (ResourceKind::Webhook, id.0),
-                &rotated,
-            );
-            transaction.done(rotated)
-        })
+        self.act(
+            Operation::RotateWebhookSecret,
+            credential,
+            |caller| async move {
+                let wanted = |org| Wants::keys([keys::webhook(org, workspace, id)]);
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let key = keys::webhook(act.org(), workspace, id);
+                let mut stored: Stored = act.find(&key, "webhook").await?;
+                let rotated = stored.rotate(&self.inner.sealer, id.0, act.now, self.env());
+                stored.delegator = Some(act.caller.delegator());
+                act.transaction.put(key, &stored);
+                act.rotated(
+                    AuditAction::WebhookRotateSecret,
+                    (ResourceKind::Webhook, id.0),
+                    &rotated,
+                );
+                act.done(rotated)
+            },
+        )
         .await
     }
-}
-
-async fn read_webhook(transaction: &mut Transaction, key: &Key) -> Result<Stored, Error> {
-    let found = transaction.read::<Stored>(key).await?;
-    found.ok_or(Error::NotFound { what: "webhook" })
 }

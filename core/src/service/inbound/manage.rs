@@ -1,97 +1,108 @@
 //! Inbound webhooks of a workspace.
 
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Source, SourceId,
-    WorkspaceId,
+    AuditAction, InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook,
+    ResourceKind, Source, SourceId, WorkspaceId,
 };
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::operation::Operation;
+use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
+use crate::service::kit::principal::Delegator;
+use crate::service::kit::quota::reserve_quota;
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
-use crate::service::kit::validate::{Problems, reserve_quota};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
-use crate::store::{Direction, Key, Transaction};
+use crate::store::{Direction, Key};
 
 pub(crate) type Stored = SealedRecord<InboundWebhook>;
 
 /// Kind of the sources of inbound webhooks.
 const SOURCE_KIND: &str = "inbound_webhook";
 
+/// # Inbound webhooks
 impl KnowledgeService {
     /// Registers an inbound webhook, with a source for the memories that arrive through it.
     ///
     /// Senders post to its URL and sign with its secret, which is returned only here. Messages are
-    /// processed with the permissions that the caller of this operation has at that time.
+    /// processed with the permissions that the credential of the caller has at that time; once it
+    /// has expired or is revoked, they are rejected.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid name or a workspace with the maximum number of
     /// inbound webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `inbound_webhook:manage` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::NewInboundWebhook;
+    ///
+    /// let new = NewInboundWebhook::builder().name("Help desk").build();
+    /// let webhook = service.create_inbound_webhook(&owner, workspace, &new).await?;
+    /// // The sender needs the URL and the secret.
+    /// assert!(webhook.url.ends_with(&webhook.id.to_string()));
+    /// assert!(webhook.signing_secret.is_some());
+    ///
+    /// // After a rotation, the sender has time to change over to the new secret.
+    /// let rotated = service.rotate_inbound_webhook_secret(&owner, workspace, webhook.id).await?;
+    /// assert!(rotated.previous_secret_expires_at > service.env().now());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_inbound_webhook(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         request: &NewInboundWebhook,
     ) -> Result<InboundWebhook, Error> {
-        let mut problems = Problems::default();
-        problems.name("name", &request.name, self.limits());
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let org = caller.org_id();
-            caller
-                .authorize_in(
-                    &mut transaction,
-                    workspace,
-                    permissions::CREATE_INBOUND_WEBHOOK,
-                )
-                .await?;
-            let limit = self.limits().inbound_webhooks_per_workspace_max;
-            let counter = keys::inbound_webhook_count(org, workspace);
-            let what = ("workspace", "inbound webhooks");
-            reserve_quota(&mut transaction, counter, limit, "body", what).await?;
-            let id = InboundWebhookId(self.env().uuid());
-            let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
-            let mut webhook = InboundWebhook {
-                id,
-                org_id: org,
-                workspace_id: workspace,
-                name: request.name.clone(),
-                url: format!("{}/v1/inbound/{org}/{id}", self.inner.public_url),
-                signing_secret: None,
-                source_id: SourceId(id.0),
-                acts_as: caller.member_id(),
-                created_by: caller.member_id(),
-                created_at: now,
-                updated_at: now,
-            };
-            let source = Source {
-                id: webhook.source_id,
-                name: webhook.name.clone(),
-                kind: SOURCE_KIND.to_owned(),
-                created_at: now,
-            };
-            transaction.create(keys::source(org, source.id), &source);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::InboundWebhookCreate,
-                (ResourceKind::InboundWebhook, id.0),
-                &webhook,
-            );
-            let stored = SealedRecord::new(&webhook, sealed);
-            transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
-            transaction.create(keys::inbound_webhook_id(org, id), &workspace);
-            webhook.signing_secret = Some(secret);
-            transaction.done(webhook)
-        })
+        self.checks().check(request)?;
+        self.act(
+            Operation::CreateInboundWebhook,
+            credential,
+            |caller| async move {
+                let counter = |org| keys::inbound_webhook_count(org, workspace);
+                let counted = |org| Wants::keys([counter(org)]);
+                let mut act = caller.in_workspace(workspace, &counted).await?;
+                let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+                let limit = self.limits().inbound_webhooks_per_workspace_max;
+                let what = ("workspace", "inbound webhooks");
+                reserve_quota(&mut act.transaction, counter(org), limit, "body", what).await?;
+                let id = InboundWebhookId(self.env().uuid());
+                let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
+                let mut webhook = InboundWebhook {
+                    id,
+                    org_id: org,
+                    workspace_id: workspace,
+                    name: request.name.clone(),
+                    url: format!("{}/v1/inbound/{org}/{id}", self.inner.public_url),
+                    signing_secret: None,
+                    source_id: SourceId(id.0),
+                    acts_as: member,
+                    created_by: member,
+                    created_at: now,
+                    updated_at: now,
+                };
+                let source = Source {
+                    id: webhook.source_id,
+                    name: webhook.name.clone(),
+                    kind: SOURCE_KIND.to_owned(),
+                    created_at: now,
+                };
+                let key = keys::source(org, source.id);
+                act.transaction.create(key, &source);
+                let resource = (ResourceKind::InboundWebhook, id.0);
+                act.created(AuditAction::InboundWebhookCreate, resource, &webhook);
+                let stored = SealedRecord::new(&webhook, sealed, act.caller.delegator());
+                let transaction = &mut act.transaction;
+                transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
+                transaction.create(keys::inbound_webhook_id(org, id), &workspace);
+                webhook.signing_secret = Some(secret);
+                act.done(webhook)
+            },
+        )
         .await
     }
 
@@ -107,20 +118,22 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<InboundWebhook>, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::LIST_INBOUND_WEBHOOKS,
-                )
-                .await?;
-            let range = keys::inbound_webhooks(caller.org_id(), workspace);
-            let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
-            let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
-            reading.done(listing.page(self.store(), page, show).await?)
-        })
+        self.act(
+            Operation::ListInboundWebhooks,
+            credential,
+            |caller| async move {
+                let listing = |org| {
+                    let range = keys::inbound_webhooks(org, workspace);
+                    Listing::new("inbound_webhooks", &(), range, Direction::Forward)
+                };
+                let first = |org| Wants::page(&listing(org), page);
+                let mut act = caller.in_workspace(workspace, &first).await?;
+                let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
+                let listing = listing(act.org());
+                let found = listing.page(&mut act.transaction, page, show).await?;
+                act.done(found)
+            },
+        )
         .await
     }
 
@@ -129,33 +142,28 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or inbound webhook;
     /// [`Error::Forbidden`] without `inbound_webhook:manage` there.
-    pub async fn inbound_webhook(
+    pub async fn get_inbound_webhook(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::READ_INBOUND_WEBHOOK,
-                )
-                .await?;
-            let key = keys::inbound_webhook(caller.org_id(), workspace, id);
-            let stored = read_inbound_webhook(&mut reading, &key).await?;
-            reading.done(WithEtag::strong(stored.record))
-        })
+        self.act(
+            Operation::GetInboundWebhook,
+            credential,
+            |caller| async move {
+                let (act, _, stored) = find(caller, workspace, id).await?;
+                act.done(WithEtag::strong(stored.record))
+            },
+        )
         .await
     }
 
     /// Changes an inbound webhook. An update that changes nothing returns it as it is.
     ///
     /// # Errors
-    /// As [`KnowledgeService::inbound_webhook`], and [`Error::InvalidRequest`] for invalid values;
-    /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
+    /// As [`KnowledgeService::get_inbound_webhook`], and [`Error::InvalidRequest`] for invalid
+    /// values; [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
     pub async fn update_inbound_webhook(
         &self,
         credential: &Credential,
@@ -164,132 +172,109 @@ impl KnowledgeService {
         update: &InboundWebhookUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
-        let mut problems = Problems::default();
-        if let Some(name) = &update.name {
-            problems.name("name", name, self.limits());
-        }
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::UPDATE_INBOUND_WEBHOOK,
-                )
-                .await?;
-            let key = keys::inbound_webhook(caller.org_id(), workspace, id);
-            let mut stored = read_inbound_webhook(&mut transaction, &key).await?;
-            let before = stored.record;
-            IfMatch::require(if_match, &before)?;
-            let mut after = before.clone();
-            after.name = update.name.clone().unwrap_or(after.name);
-            if after == before {
-                return transaction.done(WithEtag::strong(before));
-            }
-            after.updated_at = now;
-            stored.record = after.clone();
-            transaction.put(key, &stored);
-            AuditedOperation::begin(&transaction, self.env(), now).changed(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::InboundWebhookUpdate,
-                (ResourceKind::InboundWebhook, id.0),
-                &before,
-                &after,
-            );
-            transaction.done(WithEtag::strong(after))
-        })
+        self.checks().check(update)?;
+        self.act(
+            Operation::UpdateInboundWebhook,
+            credential,
+            |caller| async move {
+                let (mut act, key, mut stored) = find(caller, workspace, id).await?;
+                let before = stored.record;
+                IfMatch::require(if_match, &before)?;
+                let mut after = before.clone();
+                after.name = update.name.clone().unwrap_or(after.name);
+                if after == before {
+                    return act.done(WithEtag::strong(before));
+                }
+                after.updated_at = act.now;
+                stored.record = after.clone();
+                act.transaction.put(key, &stored);
+                let resource = (ResourceKind::InboundWebhook, id.0);
+                act.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
+                act.done(WithEtag::strong(after))
+            },
+        )
         .await
     }
 
     /// Deletes an inbound webhook. Its source and the memories that arrived through it remain.
     ///
     /// # Errors
-    /// As [`KnowledgeService::inbound_webhook`].
+    /// As [`KnowledgeService::get_inbound_webhook`].
     pub async fn delete_inbound_webhook(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::DELETE_INBOUND_WEBHOOK,
-                )
-                .await?;
-            let org = caller.org_id();
-            let key = keys::inbound_webhook(org, workspace, id);
-            let stored = read_inbound_webhook(&mut transaction, &key).await?;
-            transaction.delete(key);
-            transaction.delete(keys::inbound_webhook_id(org, id));
-            transaction.add(keys::inbound_webhook_count(org, workspace), -1);
-            AuditedOperation::begin(&transaction, self.env(), now).record(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::InboundWebhookDelete,
-                (ResourceKind::InboundWebhook, id.0),
-                Some(state(&stored.record)),
-                None,
-            );
-            transaction.done(())
-        })
+        self.act(
+            Operation::DeleteInboundWebhook,
+            credential,
+            |caller| async move {
+                let (mut act, key, stored) = find(caller, workspace, id).await?;
+                let org = act.org();
+                let transaction = &mut act.transaction;
+                transaction.delete(key);
+                transaction.delete(keys::inbound_webhook_id(org, id));
+                transaction.add(keys::inbound_webhook_count(org, workspace), -1);
+                let resource = (ResourceKind::InboundWebhook, id.0);
+                act.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
+                act.done(())
+            },
+        )
         .await
     }
 
-    /// Replaces the signing secret of an inbound webhook, which then acts as the caller.
+    /// Replaces the signing secret of an inbound webhook, which then acts for the caller, within the
+    /// scope of its credential.
     ///
     /// The new one is returned only here. The old one remains valid for 24 hours; the one before it
     /// becomes invalid.
     ///
     /// # Errors
-    /// As [`KnowledgeService::inbound_webhook`].
+    /// As [`KnowledgeService::get_inbound_webhook`].
     pub async fn rotate_inbound_webhook_secret(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<RotatedSecret, Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::ROTATE_INBOUND_WEBHOOK_SECRET,
-                )
-                .await?;
-            let key = keys::inbound_webhook(caller.org_id(), workspace, id);
-            let mut stored = read_inbound_webhook(&mut transaction, &key).await?;
-            let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
-            if stored.record.acts_as != caller.member_id() {
-                stored.record.acts_as = caller.member_id();
-                stored.record.updated_at = now;
-            }
-            transaction.put(key, &stored);
-            AuditedOperation::begin(&transaction, self.env(), now).rotated(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::InboundWebhookRotateSecret,
-                (ResourceKind::InboundWebhook, id.0),
-                &rotated,
-            );
-            transaction.done(rotated)
-        })
+        self.act(
+            Operation::RotateInboundWebhookSecret,
+            credential,
+            |caller| async move {
+                let (mut act, key, mut stored) = find(caller, workspace, id).await?;
+                let (now, member) = (act.now, act.caller.member_id());
+                let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
+                if stored.record.acts_as != member {
+                    stored.record.acts_as = member;
+                    stored.record.updated_at = now;
+                }
+                stored.delegator = Some(act.caller.delegator());
+                act.transaction.put(key, &stored);
+                let resource = (ResourceKind::InboundWebhook, id.0);
+                act.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
+                act.done(rotated)
+            },
+        )
         .await
     }
 }
 
-async fn read_inbound_webhook(transaction: &mut Transaction, key: &Key) -> Result<Stored, Error> {
-    let found = transaction.read::<Stored>(key).await?;
-    found.ok_or(Error::NotFound {
-        what: "inbound webhook",
-    })
+/// Returns on whose behalf an inbound webhook acts.
+pub(crate) fn delegator(stored: &Stored) -> Delegator {
+    let member = Delegator::member(stored.record.acts_as);
+    stored.delegator.unwrap_or(member)
+}
+
+/// Authorises the caller in the workspace, and reads an inbound webhook with its key.
+async fn find(
+    caller: Caller<'_>,
+    workspace: WorkspaceId,
+    id: InboundWebhookId,
+) -> Result<(Act<'_>, Key, Stored), Error> {
+    let wanted = |org| Wants::keys([keys::inbound_webhook(org, workspace, id)]);
+    let mut act = caller.in_workspace(workspace, &wanted).await?;
+    let key = keys::inbound_webhook(act.org(), workspace, id);
+    let stored = act.find(&key, "inbound webhook").await?;
+    Ok((act, key, stored))
 }

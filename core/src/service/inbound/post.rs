@@ -1,38 +1,43 @@
 //! Posts to an inbound webhook: messages signed according to Standard Webhooks 1.0.0.
 //!
 //! A signature is verified over the bytes that were sent, before they are parsed. The memories are
-//! ingested as the member that the webhook acts as, with the permissions that it has at that time.
+//! ingested as the member that the webhook acts as, with the permissions that it has at that time,
+//! within the scope of the credential that the webhook depends on.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Action;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INBOUND_MESSAGE_RETENTION;
-#[cfg(feature = "openapi")]
-use crate::limits::INGEST_MEMORIES_MAX;
-use crate::model::{EventType, InboundWebhookId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{
+    EventData, InboundWebhookId, IngestFailure, Member, OrgId, SourceId, Timestamp, Workspace,
+    WorkspaceId,
+};
+use crate::request::request;
 use crate::service::KnowledgeService;
-use crate::service::inbound::manage::Stored;
+use crate::service::inbound::manage::{Stored, delegator};
+use crate::service::kit::act::Wants;
+use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::outbox::Outbox;
-use crate::service::kit::principal::Principal;
+use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::Sealed;
 use crate::service::kit::signing::SignedMessage;
 use crate::service::maintain::ScheduledTask;
-use crate::service::memories::ingest::{IngestContext, NewMemory, check_batch};
+use crate::service::memories::ingest::{
+    IngestContext, Memories, NewMemory, by_source_key, check_batch, known_memories,
+};
 use crate::store::{Key, Transaction};
 
 /// Maximum length of the identifier of a message, in characters.
 const MESSAGE_ID_CHARS_MAX: usize = 255;
 
-/// A message to an inbound webhook.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct InboundBatch {
-    /// Memories, 1 to 100, with distinct keys.
-    #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = INGEST_MEMORIES_MAX)))]
-    pub memories: Vec<NewMemory>,
+request! {
+    /// A message to an inbound webhook.
+    pub struct InboundBatch {
+        /// Memories, 1 to 100, with distinct keys.
+        memories: Vec<NewMemory> as Memories,
+    }
 }
 
 /// A message with a valid signature. Only [`KnowledgeService::verify_message`] creates one.
@@ -42,6 +47,9 @@ pub struct VerifiedMessage {
     workspace: WorkspaceId,
     webhook: InboundWebhookId,
     id: String,
+    /// On whose behalf the webhook acted when the message was verified, and its source.
+    delegator: Delegator,
+    source: SourceId,
     /// Secret that signed it, which must still be valid when the message takes effect.
     secret: Sealed,
 }
@@ -53,8 +61,12 @@ pub struct VerifiedMessage {
 pub(crate) struct ProcessedMessage {
     pub(crate) expires_at: Timestamp,
     /// True if the message was rejected: it may still be ingested.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_refused: bool,
+    #[serde(
+        rename = "is_refused",
+        default,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    is_rejected: bool,
 }
 
 const NO_SUCH_WEBHOOK: Error = Error::NotFound {
@@ -65,6 +77,7 @@ fn unauthenticated(reason: &'static str) -> Error {
     Error::Unauthenticated { reason }
 }
 
+/// # Messages to inbound webhooks
 impl KnowledgeService {
     /// Verifies the signature of a message to an inbound webhook, sent within five minutes of now.
     ///
@@ -76,6 +89,38 @@ impl KnowledgeService {
     /// [`Error::NotFound`] for an unknown inbound webhook or organisation;
     /// [`Error::InvalidRequest`] if the identifier of a signed message does not have 1 to 255
     /// visible ASCII characters.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::MemoryFilter;
+    /// use knowledge_core::service::{InboundBatch, PageRequest, SignedMessage};
+    /// # let new = NewInboundWebhook::builder().name("Help desk").build();
+    /// # let webhook = service.create_inbound_webhook(&owner, workspace, &new).await?;
+    /// # let secret: SigningSecret = webhook.signing_secret.unwrap_or_default().parse()?;
+    /// # let body = br#"{"memories": [{"title": "On call", "content": "Ask Ada."}]}"#.as_slice();
+    /// # let (id, sent_at) = ("msg_1", service.env().now());
+    /// # let (signature, timestamp) = (secret.sign(id, sent_at, body), sent_at.as_seconds());
+    /// # let timestamp = timestamp.to_string();
+    /// # let (id, signature) = (id.as_bytes(), signature.as_bytes());
+    /// # let timestamp = timestamp.as_bytes();
+    ///
+    /// // The headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, and the body.
+    /// let message = SignedMessage { id, timestamp, signature, body };
+    /// let verified = service.verify_message(org.id, webhook.id, &message).await?;
+    /// let batch: InboundBatch = serde_json::from_slice(body)?;
+    /// service.ingest_message(&verified, &batch.memories).await?;
+    /// let filter = MemoryFilter::builder().source_id(webhook.source_id).build();
+    /// let page = PageRequest::default();
+    /// let ingested = service.list_memories(&owner, workspace, &filter, &page).await?.data;
+    /// assert_eq!(ingested[0].title.as_deref(), Some("On call"));
+    ///
+    /// let forged = SignedMessage { body: b"{}", ..message };
+    /// assert!(service.verify_message(org.id, webhook.id, &forged).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn verify_message(
         &self,
         org: OrgId,
@@ -103,21 +148,25 @@ impl KnowledgeService {
             workspace,
             webhook,
             id: id.to_owned(),
+            delegator: delegator(&stored),
+            source: stored.record.source_id,
             secret,
         })
     }
 
-    /// Ingests the memories of a message, all or none, as [`KnowledgeService::ingest`] does.
+    /// Ingests the memories of a message, all or none.
     ///
-    /// They belong to the source of the inbound webhook and are ingested as the member that it acts
-    /// as. A message that was ingested within the last seven days has no further effect, whatever
-    /// its content; that is not an error. The rejection of a message for its content is published,
+    /// The rules are those of [`KnowledgeService::ingest_memories`]. The memories belong to the
+    /// source of the inbound webhook and are ingested as the member that it acts as. A message that
+    /// was ingested within the last seven days has no further effect, whatever its content; that is
+    /// not an error. The rejection of a message for its content is published,
     /// see [`KnowledgeService::reject_message`].
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::NotFound`] or
     /// [`Error::Unauthenticated`] if the webhook was deleted or its secret replaced meanwhile;
-    /// [`Error::Forbidden`] if the member was removed, or lacks `memory:create` there, or
+    /// [`Error::Forbidden`] if the member was removed, if the credential that the webhook depends on
+    /// has expired or was revoked, or if they do not permit `memory:create` there, or
     /// `memory:update` if a memory changes.
     pub async fn ingest_message(
         &self,
@@ -125,8 +174,8 @@ impl KnowledgeService {
         memories: &[NewMemory],
     ) -> Result<(), Error> {
         let result = self.ingest_once(message, memories).await;
-        if let Err(refusal) = &result {
-            self.reject_message(message, refusal).await?;
+        if let Err(rejection) = &result {
+            self.reject_message(message, rejection).await?;
         }
         result
     }
@@ -142,9 +191,9 @@ impl KnowledgeService {
     pub async fn reject_message(
         &self,
         message: &VerifiedMessage,
-        refusal: &Error,
+        rejection: &Error,
     ) -> Result<(), Error> {
-        if !matches!(refusal, Error::InvalidRequest { .. }) {
+        if !matches!(rejection, Error::InvalidRequest { .. }) {
             return Ok(());
         }
         self.transact(|mut transaction| async move {
@@ -161,14 +210,14 @@ impl KnowledgeService {
             if before.is_some_and(|before| now < before.expires_at) || !outbox.has_endpoints() {
                 return transaction.done(());
             }
-            let data = json!({
-                "workspace_id": workspace,
-                "source_id": webhook.source_id,
-                "inbound_webhook_id": webhook.id,
-                "message_id": message.id,
-                "error": refusal.code(),
+            let data = EventData::IngestFailed(IngestFailure {
+                error: rejection.code().to_owned(),
+                inbound_webhook_id: webhook.id,
+                message_id: message.id.clone(),
+                source_id: webhook.source_id,
+                workspace_id: workspace,
             });
-            outbox.emit(&mut transaction, self.env(), EventType::IngestFailed, data);
+            outbox.emit(&mut transaction, self.env(), data);
             self.remember_message(&mut transaction, key, true, now);
             transaction.done(())
         })
@@ -180,14 +229,14 @@ impl KnowledgeService {
         &self,
         transaction: &mut Transaction,
         key: Key,
-        is_refused: bool,
+        is_rejected: bool,
         now: Timestamp,
     ) {
         let expires_at = now.plus(INBOUND_MESSAGE_RETENTION);
         ScheduledTask::record(key.clone()).schedule(transaction, expires_at, self.env());
         let processed = ProcessedMessage {
             expires_at,
-            is_refused,
+            is_rejected,
         };
         transaction.put(key, &processed);
     }
@@ -197,9 +246,10 @@ impl KnowledgeService {
         message: &VerifiedMessage,
         memories: &[NewMemory],
     ) -> Result<(), Error> {
-        check_batch(memories, self.limits())?;
+        check_batch(memories, &self.checks())?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
+            let member = message.read_ahead(&mut transaction, memories, now).await?;
             let (workspace, stored) =
                 read_webhook(&mut transaction, message.org, message.webhook).await?;
             if workspace != message.workspace
@@ -213,25 +263,59 @@ impl KnowledgeService {
             }
             let key = keys::inbound_message(message.org, message.webhook, &message.id);
             let before = transaction.read::<ProcessedMessage>(&key).await?;
-            if before.is_some_and(|before| !before.is_refused && now < before.expires_at) {
+            if before.is_some_and(|before| !before.is_rejected && now < before.expires_at) {
                 return transaction.done(());
             }
             let webhook = &stored.record;
-            let caller = acting(&mut transaction, message.org, &stored, now).await?;
-            let workspace = caller
-                .authorize_in(&mut transaction, workspace, permissions::INGEST_MESSAGE)
-                .await?;
+            let caller = acting(&mut transaction, message.org, (&stored, member), now).await?;
+            let row = keys::workspace(message.org, workspace);
+            let found = transaction.read::<Workspace>(&row).await?;
+            let found = found.ok_or(Error::NotFound { what: "workspace" })?;
+            let held = caller.actions_in(&mut transaction, &[workspace]).await?[&workspace];
+            let place = Resource::Workspace {
+                id: workspace,
+                held,
+            };
+            caller.authorize(Action::MemoryCreate, place)?;
             let context = IngestContext {
                 caller: &caller,
-                workspace: &workspace,
+                workspace: &found,
                 source: webhook.source_id,
+                may_update: caller.authorize(Action::MemoryUpdate, place).is_ok(),
             };
-            self.ingest_memories(&mut transaction, context, memories, now)
+            let operation = AuditedOperation::begin(&transaction, self.env(), now);
+            let audit = (operation, Actor::from(&caller));
+            self.ingest_batch(&mut transaction, context, audit, memories)
                 .await?;
             self.remember_message(&mut transaction, key, false, now);
             transaction.done(())
         })
         .await
+    }
+}
+
+impl VerifiedMessage {
+    /// Reads ahead what ingesting the message reads.
+    ///
+    /// If the webhook has changed since the verification, more is read afterwards. Returns the
+    /// member that the webhook acted as.
+    async fn read_ahead(
+        &self,
+        transaction: &mut Transaction,
+        memories: &[NewMemory],
+        now: Timestamp,
+    ) -> Result<Option<Member>, Error> {
+        let (org, workspace) = (self.org, self.workspace);
+        let by_name = || by_source_key(org, workspace, self.source, memories);
+        let wants = Wants::keys(by_name()).and_keys([
+            keys::inbound_webhook_id(org, self.webhook),
+            keys::inbound_webhook(org, workspace, self.webhook),
+            keys::inbound_message(org, self.webhook, &self.id),
+            keys::endpoint_sequence(org, workspace),
+        ]);
+        let known = |org, transaction: &Transaction| known_memories(transaction, org, by_name());
+        let login = (org, self.delegator, now);
+        Principal::read_ahead_for(transaction, login, workspace, wants, &known).await
     }
 }
 
@@ -251,20 +335,19 @@ async fn read_webhook(
     Ok((workspace, stored.ok_or(NO_SUCH_WEBHOOK)?))
 }
 
-/// Authenticates the member that a webhook acts as, with its current permissions.
+/// Returns the principal on whose behalf a webhook acts, with its current permissions.
 async fn acting(
     transaction: &mut Transaction,
     org: OrgId,
-    stored: &Stored,
+    (stored, member): (&Stored, Option<Member>),
     now: Timestamp,
 ) -> Result<Principal, Error> {
-    let member = stored.record.acts_as;
-    let trusted = Credential::Trusted { org, member };
-    let authenticated =
-        Principal::authenticate(transaction, &trusted, CredentialKind::Bearer, now).await;
-    authenticated.map_err(|error| match error {
+    let delegator = (delegator(stored), member);
+    let found = Principal::acting_for(transaction, org, delegator, now).await;
+    found.map_err(|error| match error {
         Error::Unauthenticated { .. } => Error::forbidden(
-            "the member this webhook acts as was removed; rotate the secret to act in its place",
+            "the member this webhook acts as was removed, or the credential it depends on has ended; \
+             rotate the secret to act in its place",
         ),
         other => other,
     })

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::env::Env;
 use crate::keys;
+use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     AuditLogId, CredentialId, MemberId, MemoryChange, OperationId, OrgId, Timestamp,
 };
-use crate::service::kit::audit_entry::{AuditAction, AuditResource, ENTRY_BITS, ResourceKind};
+use crate::service::kit::audit_entry::{AuditResource, ENTRY_BITS};
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES, PageBody};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
 use crate::service::kit::principal::Principal;
-use crate::service::kit::sealing::RotatedSecret;
 use crate::store::Transaction;
 
 /// The actor of an operation.
@@ -108,20 +108,6 @@ impl AuditedOperation {
             Some(state(before)),
             Some(state(after)),
         );
-    }
-
-    /// Records the rotation of the signing secret of an endpoint.
-    pub(crate) fn rotated(
-        self,
-        transaction: &mut Transaction,
-        actor: Actor,
-        action: AuditAction,
-        resource: (ResourceKind, uuid::Uuid),
-        rotated: &RotatedSecret,
-    ) {
-        let until = rotated.previous_secret_expires_at;
-        let after = serde_json::json!({ "previous_secret_expires_at": until });
-        self.record(transaction, actor, action, resource, None, Some(after));
     }
 
     /// Records the states of a resource before and after; `None` if it did not exist.

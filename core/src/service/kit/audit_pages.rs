@@ -5,14 +5,13 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::keys;
+use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     AuditLogId, CredentialId, MemberId, MemoryLabels, OperationId, OrgId, Timestamp,
 };
-use crate::service::kit::audit_entry::{
-    AuditAction, AuditEntry, AuditOutcome, AuditResource, ResourceKind,
-};
+use crate::service::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
-use crate::store::{Key, StoreExt, Transaction};
+use crate::store::{Key, Transaction, decode};
 
 /// Maximum number of entries about memories in a page.
 ///
@@ -52,7 +51,7 @@ pub(crate) enum PageBody {
 /// # Errors
 /// [`Error::Internal`] if a page is missing.
 pub(crate) async fn read_memory_entries(
-    transaction: &Transaction,
+    transaction: &mut Transaction,
     org: OrgId,
     first: AuditLogId,
     count: usize,
@@ -61,12 +60,13 @@ pub(crate) async fn read_memory_entries(
         .step_by(PAGE_ENTRIES)
         .map(|offset| keys::audit(org, first.plus(offset as u128)))
         .collect();
-    let pages = transaction
-        .unchecked()
-        .get_many_as::<AuditPage>(&pages)
-        .await?;
+    let found = transaction.entries_unchecked(&pages).await?;
     let mut entries = Vec::with_capacity(count);
-    for page in pages.into_iter().flatten() {
+    for (key, entry) in pages.iter().zip(&found) {
+        let page = entry.as_ref().map(|entry| decode::<AuditPage>(key, entry));
+        let Some(page) = page.transpose()? else {
+            continue;
+        };
         if let PageBody::Memories(found) = page.value.body {
             let change = found.change.as_ref();
             entries.extend(found.entries.into_iter().map(|entry| {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -92,7 +93,7 @@ impl Serialize for MemoryEntries {
 #[derive(Default)]
 struct LabelTable<'l> {
     labels: Vec<&'l MemoryLabels>,
-    places: HashMap<&'l MemoryLabels, usize>,
+    places: HashMap<&'l MemoryLabels, usize, RandomState>,
 }
 
 impl<'l> LabelTable<'l> {

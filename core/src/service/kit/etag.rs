@@ -26,6 +26,26 @@ impl<T: Serialize> WithEtag<T> {
 }
 
 /// A condition of a change: the version that the caller knows (RFC 9110, 13.1.1).
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../example.txt")]
+/// use knowledge_core::Error;
+/// use knowledge_core::model::MemoryUpdate;
+/// use knowledge_core::service::IfMatch;
+///
+/// // Two editors read the same version of a memory; the second one must not overwrite the first.
+/// let read = service.get_memory(&owner, memories[0]).await?;
+/// let if_match = IfMatch::Tags(vec![read.etag]);
+/// let first = MemoryUpdate::builder().title("Restart").build();
+/// service.update_memory(&owner, memories[0], &first, Some(&if_match)).await?;
+/// let second = MemoryUpdate::builder().title("Recovery").build();
+/// let rejected = service.update_memory(&owner, memories[0], &second, Some(&if_match)).await;
+/// assert!(matches!(rejected, Err(Error::PreconditionFailed)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IfMatch {
     /// `*`: any version.

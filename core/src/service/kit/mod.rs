@@ -1,7 +1,8 @@
 //! Shared parts of the operations.
 //!
-//! They are the audit log, pages, validation, idempotency, the outbox, sealing and signing.
+//! They are the shell around every operation, the audit log, pages, validation, idempotency, the outbox, sealing and signing.
 
+pub(crate) mod act;
 pub(crate) mod audit;
 pub(crate) mod audit_entry;
 pub(crate) mod audit_pages;
@@ -11,6 +12,7 @@ pub(crate) mod idempotency;
 pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod principal;
+pub(crate) mod quota;
+pub(crate) mod roles;
 pub(crate) mod sealing;
 pub(crate) mod signing;
-pub(crate) mod validate;

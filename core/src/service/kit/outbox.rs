@@ -3,17 +3,21 @@
 //! The commit writes one event, however many endpoints there are, and none if the workspace never
 //! had an endpoint. An event has identifiers and labels, never the content of a memory.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::env::Env;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{EventId, EventType, MemoryId, OperationId, OrgId, Timestamp, WorkspaceId};
-use crate::store::Transaction;
+use crate::model::{
+    ChangedMemories, EventContent, EventData, EventId, EventType, MemoryId, OperationId, OrgId,
+    Timestamp, WorkspaceId,
+};
+use crate::store::{RangeRead, Transaction};
 
 /// An event to publish.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "StoredEvent<Box<RawValue>>")]
 pub struct Event {
     /// Identifier of the event.
     pub id: EventId,
@@ -21,17 +25,65 @@ pub struct Event {
     pub org_id: OrgId,
     /// Workspace of the event.
     pub workspace_id: WorkspaceId,
-    /// Type of the event.
-    #[serde(rename = "type")]
-    pub event_type: EventType,
     /// Time of the event.
     pub timestamp: Timestamp,
-    /// Data of the event.
-    pub data: Value,
+    /// Data of the event, with its type.
+    pub data: EventData,
     /// Number of endpoints ever created in the workspace before the commit.
     ///
     /// Only these receive the event.
     pub endpoints: i64,
+}
+
+impl Event {
+    /// Returns the type of the event.
+    #[must_use]
+    pub const fn event_type(&self) -> EventType {
+        self.data.event_type()
+    }
+}
+
+/// An event as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredEvent<D> {
+    id: EventId,
+    org_id: OrgId,
+    workspace_id: WorkspaceId,
+    #[serde(rename = "type")]
+    event_type: EventType,
+    timestamp: Timestamp,
+    data: D,
+    endpoints: i64,
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stored = StoredEvent {
+            id: self.id,
+            org_id: self.org_id,
+            workspace_id: self.workspace_id,
+            event_type: self.event_type(),
+            timestamp: self.timestamp,
+            data: EventContent(&self.data),
+            endpoints: self.endpoints,
+        };
+        stored.serialize(serializer)
+    }
+}
+
+impl TryFrom<StoredEvent<Box<RawValue>>> for Event {
+    type Error = serde_json::Error;
+
+    fn try_from(stored: StoredEvent<Box<RawValue>>) -> Result<Self, Self::Error> {
+        Ok(Self {
+            id: stored.id,
+            org_id: stored.org_id,
+            workspace_id: stored.workspace_id,
+            timestamp: stored.timestamp,
+            data: EventData::read(stored.event_type, &stored.data)?,
+            endpoints: stored.endpoints,
+        })
+    }
 }
 
 /// The outbox of an operation: its workspace, its time and the endpoints that receive its events.
@@ -41,6 +93,14 @@ pub(crate) struct Outbox {
     workspace: WorkspaceId,
     at: Timestamp,
     endpoints: i64,
+}
+
+/// Number of workspaces of an organisation whose endpoints are read ahead.
+const SEQUENCES_AHEAD: usize = 64;
+
+/// Returns the read of what [`Outbox::begin`] reads, for any workspace of an organisation.
+pub(crate) fn sequences_read(org: OrgId) -> RangeRead {
+    RangeRead::first(keys::endpoint_sequences(org), SEQUENCES_AHEAD)
 }
 
 impl Outbox {
@@ -68,13 +128,7 @@ impl Outbox {
     }
 
     /// Adds an event to the outbox, unless the workspace never had an endpoint.
-    pub(crate) fn emit(
-        self,
-        transaction: &mut Transaction,
-        env: &Env,
-        event_type: EventType,
-        data: Value,
-    ) {
+    pub(crate) fn emit(self, transaction: &mut Transaction, env: &Env, data: EventData) {
         if !self.has_endpoints() {
             return;
         }
@@ -83,7 +137,6 @@ impl Outbox {
             id,
             org_id: self.org,
             workspace_id: self.workspace,
-            event_type,
             timestamp: self.at,
             data,
             endpoints: self.endpoints,
@@ -93,24 +146,24 @@ impl Outbox {
 
     /// Adds one event about all these memories to the outbox, unless there are none.
     ///
-    /// The fan-out splits it into parts.
+    /// `event` is its variant of [`EventData`]. The fan-out splits it into parts.
     pub(crate) fn emit_memories(
         self,
         transaction: &mut Transaction,
         env: &Env,
-        event_type: EventType,
+        event: fn(ChangedMemories) -> EventData,
         operation: OperationId,
         memories: &[MemoryId],
     ) {
         if memories.is_empty() || !self.has_endpoints() {
             return;
         }
-        let data = json!({
-            "workspace_id": self.workspace,
-            "operation_id": operation,
-            "memory_ids": memories,
-        });
-        self.emit(transaction, env, event_type, data);
+        let changed = ChangedMemories {
+            memory_ids: memories.to_vec(),
+            operation_id: operation,
+            workspace_id: self.workspace,
+        };
+        self.emit(transaction, env, event(changed));
     }
 }
 
@@ -127,12 +180,11 @@ mod tests {
             id: EventId(id),
             org_id: OrgId(id),
             workspace_id: WorkspaceId(id),
-            event_type: EventType::ConnectorStatusChanged,
             timestamp: Timestamp::MAX,
-            data: json!({
-                "workspace_id": id,
-                "operation_id": id,
-                "memory_ids": vec![id; BULK_MEMORIES_CEILING],
+            data: EventData::MemoryUpdated(ChangedMemories {
+                memory_ids: vec![MemoryId(id); BULK_MEMORIES_CEILING],
+                operation_id: OperationId(id),
+                workspace_id: WorkspaceId(id),
             }),
             endpoints: i64::MAX,
         };

@@ -11,12 +11,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
+use uuid::Uuid;
 
 use crate::error::{Error, ProblemCode};
+use crate::keys;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, PAGE_RECORDS_MAX};
+use crate::request::Problems;
 use crate::service::kit::idempotency::fingerprint;
-use crate::service::kit::validate::Problems;
-use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreExt, decode_value};
+use crate::store::{Direction, Key, KeyEntry, KeyRange, RangeRead, Transaction, decode_value};
 
 /// Length of the list's fingerprint in a cursor, in bytes.
 const LIST_BYTES: usize = 8;
@@ -82,7 +84,31 @@ impl FromStr for Cursor {
 }
 
 /// A request for a page of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../example.txt")]
+/// use knowledge_core::model::MemoryFilter;
+/// use knowledge_core::service::PageRequest;
+///
+/// let (mut found, filter) = (Vec::new(), MemoryFilter::default());
+/// let mut request = PageRequest::builder().limit(1).build();
+/// loop {
+///     let page = service.list_memories(&owner, workspace, &filter, &request).await?;
+///     found.extend(page.data);
+///     request.cursor = page.next_cursor;
+///     if request.cursor.is_none() {
+///         break;
+///     }
+/// }
+/// assert_eq!(found.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, bon::Builder)]
+#[builder(on(String, into))]
+#[non_exhaustive]
 pub struct PageRequest {
     /// Maximum number of items: 1 to [`PAGE_ITEMS_MAX`], by default [`PAGE_ITEMS_DEFAULT`].
     pub limit: Option<usize>,
@@ -175,6 +201,27 @@ impl Listing {
         })
     }
 
+    /// Returns the first read of a page, to be made ahead; `None` if the request is invalid.
+    pub(crate) fn first_read(&self, request: &PageRequest) -> Option<RangeRead> {
+        let limit = request.items_max().ok()? + 1;
+        Some(RangeRead {
+            range: self.rest(request.cursor.as_ref()).ok()?,
+            limit,
+            direction: self.direction,
+        })
+    }
+
+    /// Returns the identifiers of the first records of a page, if they were read ahead.
+    pub(crate) fn first_ids(&self, request: &PageRequest, transaction: &Transaction) -> Vec<Uuid> {
+        let Some(read) = self.first_read(request) else {
+            return Vec::new();
+        };
+        // The last record only shows that others follow.
+        let found = transaction.peek_range(&read).unwrap_or_default().iter();
+        let ids = found.take(read.limit - 1);
+        ids.filter_map(|found| keys::last_id(&found.key)).collect()
+    }
+
     pub(crate) fn cursor(&self, last: &Key) -> Result<Cursor, Error> {
         let last = last.as_bytes().strip_prefix(self.range.start.as_bytes());
         let last = last.ok_or_else(|| Error::internal("a key is outside its list"))?;
@@ -191,13 +238,13 @@ impl Listing {
     /// store and of `show`.
     pub(crate) async fn page<V: DeserializeOwned, T>(
         &self,
-        store: &Arc<dyn Store>,
+        transaction: &mut Transaction,
         request: &PageRequest,
         mut show: impl FnMut(&Key, V) -> Result<Option<T>, Error>,
     ) -> Result<Page<T>, Error> {
-        let mut scan = PageScan::begin(self, store, request)?;
+        let mut scan = PageScan::begin(self, request)?;
         let mut data = Vec::new();
-        while let Some(found) = scan.next().await? {
+        while let Some(found) = scan.next(transaction).await? {
             for found in found.iter() {
                 data.extend(show(&found.key, decode_value(found)?)?);
                 if scan.is_full(&found.key, data.len())? {
@@ -215,16 +262,16 @@ impl Listing {
     // not prove through the layers above that they are `Send`.
     pub(crate) async fn page_of<T, F>(
         &self,
-        store: &Arc<dyn Store>,
+        transaction: &mut Transaction,
         request: &PageRequest,
         mut show: impl FnMut(Arc<[KeyEntry]>) -> F,
     ) -> Result<Page<T>, Error>
     where
         F: Future<Output = Result<Vec<Option<T>>, Error>>,
     {
-        let mut scan = PageScan::begin(self, store, request)?;
+        let mut scan = PageScan::begin(self, request)?;
         let mut data = Vec::new();
-        while let Some(found) = scan.next().await? {
+        while let Some(found) = scan.next(transaction).await? {
             let shown = show(Arc::clone(&found)).await?;
             for (found, item) in found.iter().zip(shown) {
                 data.extend(item);
@@ -240,9 +287,8 @@ impl Listing {
 /// The scan of one page through the records of its list.
 ///
 /// It does not depend on the type of the items, so that it is compiled once.
-struct PageScan<'l> {
+pub(crate) struct PageScan<'l> {
     listing: &'l Listing,
-    store: &'l Arc<dyn Store>,
     items_max: usize,
     /// Range of the records that have not been scanned; `None` once the page is complete.
     rest: Option<KeyRange>,
@@ -255,15 +301,10 @@ struct PageScan<'l> {
 }
 
 impl<'l> PageScan<'l> {
-    fn begin(
-        listing: &'l Listing,
-        store: &'l Arc<dyn Store>,
-        request: &PageRequest,
-    ) -> Result<Self, Error> {
+    pub(crate) fn begin(listing: &'l Listing, request: &PageRequest) -> Result<Self, Error> {
         let items_max = request.items_max()?;
         Ok(Self {
             listing,
-            store,
             items_max,
             rest: Some(listing.rest(request.cursor.as_ref())?),
             batch: items_max,
@@ -274,16 +315,21 @@ impl<'l> PageScan<'l> {
     }
 
     /// Returns the next records; `None` at the end of the page.
-    async fn next(&mut self) -> Result<Option<Arc<[KeyEntry]>>, Error> {
+    pub(crate) async fn next(
+        &mut self,
+        transaction: &mut Transaction,
+    ) -> Result<Option<Arc<[KeyEntry]>>, Error> {
         let Some(rest) = self.rest.take() else {
             return Ok(None);
         };
         // One record more than is scanned shows if others follow.
         let limit = self.batch + 1;
-        let mut found = self
-            .store
-            .scan(&rest, limit, self.listing.direction)
-            .await?;
+        let read = RangeRead {
+            range: rest,
+            limit,
+            direction: self.listing.direction,
+        };
+        let mut found = transaction.scan(&read).await?;
         let has_more = found.len() == limit;
         found.truncate(self.batch);
         self.looked_at += found.len();
@@ -304,7 +350,7 @@ impl<'l> PageScan<'l> {
     }
 
     /// Ends the page at `key` and returns true, if it has enough items.
-    fn is_full(&mut self, key: &Key, items: usize) -> Result<bool, Error> {
+    pub(crate) fn is_full(&mut self, key: &Key, items: usize) -> Result<bool, Error> {
         if items < self.items_max || self.last.as_ref() == Some(key) {
             return Ok(false);
         }
@@ -313,7 +359,7 @@ impl<'l> PageScan<'l> {
         Ok(true)
     }
 
-    fn end<T>(self, data: Vec<T>) -> Page<T> {
+    pub(crate) fn end<T>(self, data: Vec<T>) -> Page<T> {
         Page {
             data,
             next_cursor: self.next_cursor,

@@ -2,25 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::access::{
-    Action, ActionSet, BuiltInRole, Credential, CredentialKind, CredentialRecord,
-    RequiredPermission, RoleRef, TokenScope,
-};
+use crate::access::{Action, ActionSet, BuiltInRole, RoleRef, TokenScope};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, Member, MemberId, MemoryLabels, OrgId,
-    Organization, RoleId, SensitivityLabel, Timestamp, Workspace, WorkspaceId,
+    AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemoryLabels, OrgId,
+    Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
-use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, Transaction};
-
-/// Maximum length of a chain of redirects; a longer one is corruption.
-pub(crate) const REDIRECTS_MAX: usize = 128;
-/// Maximum number of reads of a holder before a missing role is corruption.
-const HOLDER_READS_MAX: u32 = 4;
+use crate::service::kit::roles::held_role;
+use crate::store::{RangeRead, Transaction};
 
 /// An authenticated caller: a member of an organisation, possibly with a scoped credential.
 ///
@@ -34,9 +26,55 @@ pub struct Principal {
     pub member: Member,
     /// Token or session; `None` for a caller that the application vouches for.
     pub credential: Option<CredentialId>,
-    scope: TokenScope,
+    /// Time from which the credential is invalid.
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(super) scope: TokenScope,
     /// Actions of the member's role in the organisation.
-    role_actions: ActionSet,
+    pub(super) role_actions: ActionSet,
+}
+
+/// Member and credential on whose behalf an endpoint or an inbound webhook acts.
+///
+/// It never does or receives more than they could at that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Delegator {
+    /// Member that created it or took it over.
+    pub(crate) member: MemberId,
+    /// Credential of the member; `None` for a caller that the application vouches for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) credential: Option<CredentialId>,
+}
+
+impl Delegator {
+    /// Returns a member without a credential, for records that name no credential.
+    pub(crate) fn member(member: MemberId) -> Self {
+        Self {
+            member,
+            credential: None,
+        }
+    }
+}
+
+/// Number of workspace roles of a member that are read ahead.
+const WORKSPACE_ROLES_AHEAD: usize = 64;
+
+/// Returns the read of the roles that a member holds in workspaces.
+pub(crate) fn workspace_roles_read(org: OrgId, member: MemberId) -> RangeRead {
+    RangeRead::first(keys::workspace_roles(org, member), WORKSPACE_ROLES_AHEAD)
+}
+
+/// Resource that an action is performed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resource {
+    /// The organisation as a whole.
+    Organization,
+    /// A workspace, in which the principal holds these actions.
+    Workspace {
+        /// Identifier of the workspace.
+        id: WorkspaceId,
+        /// Actions that the role of the principal permits there, within the scope of its credential.
+        held: ActionSet,
+    },
 }
 
 /// Reason for which a principal lacks permission.
@@ -67,62 +105,6 @@ impl std::fmt::Display for Denial {
 }
 
 impl Principal {
-    /// Authenticates the caller.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
-    /// kind `wanted`.
-    pub async fn authenticate(
-        transaction: &mut Transaction,
-        credential: &Credential,
-        wanted: CredentialKind,
-        now: Timestamp,
-    ) -> Result<Self, Error> {
-        let (org, member, credential, scope) = match credential {
-            Credential::Trusted { org, member } => (*org, *member, None, TokenScope::default()),
-            Credential::Secret(secret) => {
-                if secret.kind() != wanted {
-                    return Err(wrong_kind(wanted));
-                }
-                let record: Option<CredentialRecord> =
-                    transaction.read(&keys::credential(secret.hash())).await?;
-                let record = record.filter(|record| record.is_valid_at(now)).ok_or(
-                    Error::Unauthenticated {
-                        reason: "the credential is unknown, expired or revoked",
-                    },
-                )?;
-                (
-                    record.org_id,
-                    record.member_id,
-                    Some(record.id),
-                    record.scope,
-                )
-            }
-        };
-        let gone = Error::Unauthenticated {
-            reason: "the member of the credential has been removed",
-        };
-        let key = keys::member(org, member);
-        let held = held_role(transaction, org, &key, |member: &Member| member.role);
-        let Some((member, role)) = held.await? else {
-            return Err(gone);
-        };
-        // Only the name of an organisation ever changes, so the commit need not check it.
-        let Some(org) = transaction
-            .read_unchecked::<Organization>(&keys::org(org))
-            .await?
-        else {
-            return Err(gone);
-        };
-        Ok(Self {
-            org,
-            member,
-            credential,
-            scope,
-            role_actions: role.actions(),
-        })
-    }
-
     /// Returns the permitted actions on the organisation as a whole.
     ///
     /// There are none with a credential that is scoped to workspaces.
@@ -135,18 +117,23 @@ impl Principal {
         }
     }
 
-    /// Checks a required permission on the organisation as a whole.
+    /// Decides whether the principal may perform an action on a resource.
+    ///
+    /// Every operation asks here, so that this is the only place where permissions are decided.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] if the principal does not have it.
-    pub fn require(&self, permission: RequiredPermission) -> Result<(), Error> {
-        if self.scope.workspaces.is_some() {
-            return Err(Denial::OutOfScope.into());
-        }
-        if self.org_actions().contains(permission.action) {
+    /// [`Denial`] with the reason.
+    pub(crate) fn authorize(&self, action: Action, resource: Resource) -> Result<(), Denial> {
+        let (is_in_scope, held) = match resource {
+            Resource::Organization => (self.scope.workspaces.is_none(), self.org_actions()),
+            Resource::Workspace { id, held } => (self.scope.admits(id), held),
+        };
+        if !is_in_scope {
+            Err(Denial::OutOfScope)
+        } else if held.contains(action) {
             Ok(())
         } else {
-            Err(Denial::MissingPermission(permission.action).into())
+            Err(Denial::MissingPermission(action))
         }
     }
 
@@ -172,10 +159,9 @@ impl Principal {
                 None => self.role_actions,
                 Some((_, Some(actions))) => *actions,
                 Some((role, None)) => {
-                    let held = held_role(transaction, self.org.id, key, |role: &RoleRef| *role);
-                    let allowed = held
-                        .await?
-                        .map_or(self.role_actions, |(_, role)| role.actions());
+                    let held = held_role(transaction, self.org.id, key, role, |role| *role);
+                    let held = held.await?;
+                    let allowed = held.map_or(self.role_actions, |(_, role)| role.actions());
                     known.insert(role, allowed);
                     allowed
                 }
@@ -196,55 +182,6 @@ impl Principal {
         self.scope.admits(workspace)
     }
 
-    /// Reads a workspace and checks a required permission there.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] if the organisation has no such workspace, [`Error::Forbidden`] if the
-    /// permission is missing.
-    pub async fn authorize_in(
-        &self,
-        transaction: &mut Transaction,
-        workspace: WorkspaceId,
-        permission: RequiredPermission,
-    ) -> Result<Workspace, Error> {
-        let (found, _) = self
-            .authorize_in_for_any(transaction, workspace, &[permission])
-            .await?;
-        Ok(found)
-    }
-
-    /// Reads a workspace and checks that one of several permissions is held there.
-    ///
-    /// Returns the permitted actions too.
-    ///
-    /// # Errors
-    /// As [`Principal::authorize_in`], naming the first of the actions.
-    pub async fn authorize_in_for_any(
-        &self,
-        transaction: &mut Transaction,
-        workspace: WorkspaceId,
-        permissions: &[RequiredPermission],
-    ) -> Result<(Workspace, ActionSet), Error> {
-        let found = transaction
-            .read::<Workspace>(&keys::workspace(self.org.id, workspace))
-            .await?;
-        let found = found.ok_or(Error::NotFound { what: "workspace" })?;
-        if !self.scope.admits(workspace) {
-            return Err(Denial::OutOfScope.into());
-        }
-        let held = self.actions_in(transaction, &[workspace]).await?[&workspace];
-        match permissions.first() {
-            Some(first)
-                if !permissions
-                    .iter()
-                    .any(|permission| held.contains(permission.action)) =>
-            {
-                Err(Denial::MissingPermission(first.action).into())
-            }
-            _ => Ok((found, held)),
-        }
-    }
-
     /// Checks that all of `needed` is permitted in one place: the organisation or a workspace.
     ///
     /// # Errors
@@ -258,9 +195,11 @@ impl Principal {
         let Some(missing_action) = missing(self.scoped(self.role_actions)) else {
             return Ok(());
         };
-        let held = transaction
-            .scan_unchecked(&keys::workspace_roles(self.org.id, self.member.id))
-            .await?;
+        let read = workspace_roles_read(self.org.id, self.member.id);
+        let held = match transaction.peek_range(&read) {
+            Some(held) if held.len() < read.limit => held.to_vec(),
+            _ => transaction.scan_unchecked(&read.range).await?,
+        };
         let workspaces: Vec<_> = held
             .iter()
             .filter_map(|found| keys::last_id(&found.key))
@@ -277,17 +216,21 @@ impl Principal {
     /// Returns true if the principal may know of a memory with this audience label.
     ///
     /// The label has to name the organisation, a workspace in the scope of the credential, a team
-    /// of the member or the member itself. An MCP key has its own list of labels instead.
+    /// of the member or the member itself. If the scope has a list of labels, the label has to be
+    /// one of them too. `named` returns the workspace of a slug.
     #[must_use]
-    pub fn is_covered_by(&self, label: &AudienceLabel, workspaces: &[Workspace]) -> bool {
-        if let Some(audience) = &self.scope.audience {
-            return audience.contains(label);
+    pub(crate) fn is_covered_by(
+        &self,
+        label: &AudienceLabel,
+        named: impl FnOnce(&str) -> Option<WorkspaceId>,
+    ) -> bool {
+        let audience = self.scope.audience.as_ref();
+        if audience.is_some_and(|audience| !audience.contains(label)) {
+            return false;
         }
         match label.scope() {
             AudienceScope::Org => label.name() == self.org.slug,
-            AudienceScope::Workspace => workspaces
-                .iter()
-                .any(|workspace| workspace.slug == label.name() && self.scope.admits(workspace.id)),
+            AudienceScope::Workspace => named(label.name()).is_some_and(|id| self.works_in(id)),
             AudienceScope::Team => self.member.teams.iter().any(|team| team == label.name()),
             AudienceScope::User => label.name() == self.member.handle,
         }
@@ -309,19 +252,6 @@ impl Principal {
             .find(|action| !held.contains(*action))
     }
 
-    /// Checks that the principal holds every action that it grants.
-    ///
-    /// # Errors
-    /// [`Error::Forbidden`] naming the first action that it lacks.
-    pub fn require_covers(&self, granted: ActionSet) -> Result<(), Error> {
-        match (granted - self.org_actions()).iter().next() {
-            None => Ok(()),
-            Some(missing) => Err(Error::forbidden(format!(
-                "cannot grant an action that the caller does not hold: {missing}"
-            ))),
-        }
-    }
-
     /// Returns true if the principal is an owner of the organisation.
     #[must_use]
     pub fn is_owner(&self) -> bool {
@@ -340,99 +270,18 @@ impl Principal {
         self.member.id
     }
 
+    /// Returns the member and the credential that act through what the principal creates.
+    pub(crate) fn delegator(&self) -> Delegator {
+        Delegator {
+            member: self.member_id(),
+            credential: self.credential,
+        }
+    }
+
     /// Restricts actions to the scope of the credential.
     pub(crate) fn scoped(&self, actions: ActionSet) -> ActionSet {
         self.scope
             .actions
             .map_or(actions, |allowed| actions & allowed)
     }
-}
-
-fn wrong_kind(wanted: CredentialKind) -> Error {
-    Error::Unauthenticated {
-        reason: match wanted {
-            CredentialKind::Bearer => {
-                "this operation requires an access token; send Authorization: Bearer wkt_..."
-            }
-            CredentialKind::Session => {
-                "this operation requires a session; send Cookie: service_session=wks_..."
-            }
-        },
-    }
-}
-
-/// A role after following the redirects of deleted roles.
-#[derive(Clone, Debug)]
-pub(crate) enum ResolvedRole {
-    /// A built-in role.
-    BuiltIn(BuiltInRole),
-    /// A custom role.
-    Custom(Box<CustomRole>),
-}
-
-impl ResolvedRole {
-    pub(crate) fn actions(&self) -> ActionSet {
-        match self {
-            Self::BuiltIn(role) => role.actions(),
-            Self::Custom(role) => role.effective_actions(),
-        }
-    }
-
-    pub(crate) fn reference(&self) -> RoleRef {
-        match self {
-            Self::BuiltIn(role) => RoleRef::BuiltIn(*role),
-            Self::Custom(role) => RoleRef::Custom(role.id),
-        }
-    }
-}
-
-/// Reads the record under `key` and resolves the role that it names.
-///
-/// A deleted role may be cleaned up between the two reads: the record is rewritten and the redirect
-/// removed. The record is then read again. The commit checks its first version, so that it never
-/// succeeds with a mixed view.
-pub(crate) async fn held_role<T: DeserializeOwned + MaybeSend>(
-    transaction: &mut Transaction,
-    org: OrgId,
-    key: &Key,
-    role: impl Fn(&T) -> RoleRef,
-) -> Result<Option<(T, ResolvedRole)>, Error> {
-    for _ in 0..HOLDER_READS_MAX {
-        let Some(found) = transaction.read::<T>(key).await? else {
-            return Ok(None);
-        };
-        if let Some(resolved) = follow_role(transaction, org, role(&found)).await? {
-            return Ok(Some((found, resolved)));
-        }
-    }
-    let message = format!("{key} names a role that does not exist");
-    Err(StoreError::new(StoreErrorKind::Corrupt, message).into())
-}
-
-/// Resolves a reference to a role; `None` if the role does not exist.
-///
-/// The commit checks every record on the way.
-pub(crate) async fn follow_role(
-    transaction: &mut Transaction,
-    org: OrgId,
-    mut role: RoleRef,
-) -> Result<Option<ResolvedRole>, Error> {
-    for _ in 0..=REDIRECTS_MAX {
-        let id: RoleId = match role {
-            RoleRef::BuiltIn(role) => return Ok(Some(ResolvedRole::BuiltIn(role))),
-            RoleRef::Custom(id) => id,
-        };
-        if let Some(found) = transaction.read::<CustomRole>(&keys::role(org, id)).await? {
-            return Ok(Some(ResolvedRole::Custom(Box::new(found))));
-        }
-        match transaction
-            .read::<RoleRef>(&keys::role_redirect(org, id))
-            .await?
-        {
-            Some(target) => role = target,
-            None => return Ok(None),
-        }
-    }
-    let message = format!("the chain of redirects from role {role} is too long");
-    Err(StoreError::new(StoreErrorKind::Corrupt, message).into())
 }

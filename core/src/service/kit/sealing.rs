@@ -17,6 +17,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::{DisabledReason, Timestamp};
+use crate::service::kit::principal::Delegator;
 use crate::service::kit::signing::{SECRET_PREFIX, SigningSecret};
 
 /// Number of random bytes in a signing secret.
@@ -27,6 +28,19 @@ const NONCE_BYTES: usize = 24;
 const FINGERPRINT_DIGITS: usize = 16;
 
 /// The key that seals stored secrets: 32 bytes from the operator, kept apart from the store.
+///
+/// # Examples
+///
+/// ```
+/// use knowledge_core::env::Env;
+/// use knowledge_core::service::SealingKey;
+///
+/// let key = SealingKey::generate(&Env::system());
+/// // Its bytes belong in a secret manager, or in a file that only its owner can read.
+/// let bytes: [u8; 32] = *key.expose();
+/// // A later start creates the key from them.
+/// assert_eq!(SealingKey::new(bytes).fingerprint(), key.fingerprint());
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealingKey([u8; 32]);
 
@@ -84,6 +98,9 @@ pub(crate) struct SealedRecord<T> {
     /// Reason for which the service disabled the endpoint, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<DisabledReason>,
+    /// On whose behalf it acts; `None` in earlier records, which act for the member they name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delegator: Option<Delegator>,
 }
 
 /// A replaced secret, which remains valid for a while.
@@ -105,12 +122,13 @@ pub struct RotatedSecret {
 }
 
 impl<T> SealedRecord<T> {
-    pub(crate) fn new(record: T, secret: Sealed) -> Self {
+    pub(crate) fn new(record: T, secret: Sealed, delegator: Delegator) -> Self {
         Self {
             record,
             secret,
             previous: None,
             disabled: None,
+            delegator: Some(delegator),
         }
     }
 
@@ -195,11 +213,11 @@ impl Sealer {
     /// # Errors
     /// [`Error::Internal`] if it was sealed for another owner or with another key, or is corrupt.
     pub(crate) fn open(&self, sealed: &Sealed, owner: Uuid) -> Result<String, Error> {
-        let damaged = || Error::internal(format!("the sealed secret of {owner} cannot be opened"));
-        let bytes = STANDARD.decode(&sealed.0).map_err(|_| damaged())?;
+        let corrupt = || Error::internal(format!("the sealed secret of {owner} cannot be opened"));
+        let bytes = STANDARD.decode(&sealed.0).map_err(|_| corrupt())?;
         let (nonce, ciphertext) = bytes
             .split_first_chunk::<NONCE_BYTES>()
-            .ok_or_else(damaged)?;
+            .ok_or_else(corrupt)?;
         let payload = Payload {
             msg: ciphertext,
             aad: owner.as_bytes(),
@@ -207,8 +225,8 @@ impl Sealer {
         let secret = self
             .cipher
             .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| damaged())?;
-        String::from_utf8(secret).map_err(|_| damaged())
+            .map_err(|_| corrupt())?;
+        String::from_utf8(secret).map_err(|_| corrupt())
     }
 
     /// Opens the sealed secret of this owner, to sign and to verify.
@@ -262,7 +280,8 @@ mod tests {
         let sealer = Sealer::new(&SealingKey::new([1; 32]));
         let (owner, now) = (Uuid::from_u128(1), Timestamp::from_millis(1_000));
         let (first, sealed) = sealer.new_secret(owner, &env);
-        let mut stored = SealedRecord::new((), sealed);
+        let delegator = Delegator::member(crate::model::MemberId(owner));
+        let mut stored = SealedRecord::new((), sealed, delegator);
         let opened = |stored: &SealedRecord<()>, at| -> Vec<String> {
             let secrets = stored.secrets_at(at);
             secrets

@@ -1,13 +1,21 @@
 //! Assignment of roles to members.
 
-use crate::access::{ActionSet, BuiltInRole, Credential, RoleRef, permissions};
+use serde_json::{Value, json};
+
+use crate::access::{ActionSet, BuiltInRole, Credential, RoleRef};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::model::{CustomRole, Member, MemberId, OrgId, Workspace, WorkspaceId};
+use crate::model::{
+    AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, Workspace, WorkspaceId,
+};
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
-use crate::service::kit::principal::{Principal, follow_role};
+use crate::service::kit::act::Wants;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::principal::workspace_roles_read;
+use crate::service::kit::roles::follow_role;
+use crate::service::members::coverage::{Coverage, HeldRoles, Reach};
+use crate::service::members::with_roles;
 use crate::store::Transaction;
 
 /// An assignment of a role to a member.
@@ -23,6 +31,7 @@ pub enum MemberAssignment {
 
 pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
+/// # Role assignments
 impl KnowledgeService {
     /// Assigns a role to a member.
     ///
@@ -31,9 +40,9 @@ impl KnowledgeService {
     /// `owner` in a workspace, or if the organisation would lose its last owner;
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the
     /// caller's, an unknown member or an unknown workspace; [`Error::Forbidden`] without
-    /// `member:manage`, for a role that has actions the caller lacks (also for the role in the
-    /// organisation, if the one in a workspace is removed), or if anyone but an owner adds,
-    /// restricts or removes an owner.
+    /// `member:manage`, if the caller lacks actions that the member has before or after where the
+    /// role counts (without a role in a workspace, those of the role in the organisation), or if
+    /// anyone but an owner changes an owner or their own role.
     pub async fn assign_role(
         &self,
         credential: &Credential,
@@ -41,113 +50,162 @@ impl KnowledgeService {
         member: MemberId,
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
+        self.act(
+            Operation::AssignWorkspaceRole,
+            credential,
+            |caller| async move {
+                let wanted = |org| assignment_wants(org, member, assignment);
+                let identified = caller.identify(&wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let authority = Authority::Caller(&coverage);
+                let assigned = assign(&mut act.transaction, authority, member, assignment).await?;
+                if let Some((before, after)) = assigned {
+                    let resource = (ResourceKind::Member, member.0);
+                    act.changed(AuditAction::RoleAssign, resource, &before, &after);
+                }
+                act.done(())
+            },
+        )
+        .await
+    }
+
+    /// Assigns a role to a member on behalf of the operator.
+    pub(crate) async fn assign_role_as_operator(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        assignment: MemberAssignment,
+    ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
+            let authority = Authority::Operator(org);
+            let assigned = assign(&mut transaction, authority, member, assignment).await?;
+            if let Some((before, after)) = assigned {
+                AuditedOperation::begin(&transaction, self.env(), self.env().now()).changed(
                     &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::ASSIGN_ROLE,
-                )
-                .await?;
-            let authority = Authority::Caller(Box::new(caller));
-            self.assign(&mut transaction, &authority, member, assignment)
-                .await?;
+                    Actor::operator(org),
+                    AuditAction::RoleAssign,
+                    (ResourceKind::Member, member.0),
+                    &before,
+                    &after,
+                );
+            }
             transaction.done(())
         })
         .await
     }
+}
 
-    /// Assigns a role to a member, within the permissions of the authority.
-    pub(crate) async fn assign(
-        &self,
-        transaction: &mut Transaction,
-        authority: &Authority,
-        member: MemberId,
-        assignment: MemberAssignment,
-    ) -> Result<(), Error> {
-        let org = authority.org();
-        let key = keys::member(org, member);
-        let mut found = transaction
-            .read::<Member>(&key)
-            .await?
-            .ok_or(Error::NotFound { what: "member" })?;
-        let (old, new, workspace) = match assignment {
-            MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
-            MemberAssignment::Workspace(workspace, role) => {
-                if transaction
-                    .read::<Workspace>(&keys::workspace(org, workspace))
-                    .await?
-                    .is_none()
-                {
-                    return Err(Error::NotFound { what: "workspace" });
-                }
-                let old = transaction
-                    .read(&keys::workspace_role(org, member, workspace))
-                    .await?;
-                (old, role, Some(workspace))
-            }
-        };
-        let Some(held) = change_role(transaction, authority, &found, (old, new), workspace).await?
-        else {
-            return Ok(());
-        };
-        match (workspace, new) {
-            (None, Some(role)) => {
-                found.role = role;
-                transaction.put(key, &found);
-            }
-            (Some(workspace), Some(role)) => {
-                transaction.put(keys::workspace_role(org, member, workspace), &role);
-            }
-            (Some(workspace), None) => {
-                transaction.delete(keys::workspace_role(org, member, workspace));
-            }
-            (None, None) => unreachable!("a member always holds a role in the organisation"),
-        }
-        let shown =
-            |role: Option<RoleRef>| serde_json::json!({ "role": role, "workspace_id": workspace });
-        AuditedOperation::begin(transaction, self.env(), self.env().now()).record(
-            transaction,
-            authority.actor(),
-            AuditAction::RoleAssign,
-            (ResourceKind::Member, member.0),
-            Some(state(&shown(held.0))),
-            Some(state(&shown(new))),
-        );
-        Ok(())
+/// Returns the reads of an assignment.
+pub(crate) fn assignment_wants(
+    org: OrgId,
+    member: MemberId,
+    assignment: MemberAssignment,
+) -> Wants {
+    let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
+    let wants = with_roles(Wants::keys(keys), org).and_range(workspace_roles_read(org, member));
+    match assignment {
+        MemberAssignment::Organization(_) => wants,
+        MemberAssignment::Workspace(workspace, _) => wants.and_keys([
+            keys::workspace(org, workspace),
+            keys::workspace_role(org, member, workspace),
+        ]),
     }
+}
+
+/// Assigns a role to a member, within the permissions of the authority.
+///
+/// Returns the states before and after for the audit log, or `None` if nothing changes.
+pub(crate) async fn assign(
+    transaction: &mut Transaction,
+    authority: Authority<'_>,
+    member: MemberId,
+    assignment: MemberAssignment,
+) -> Result<Option<(Value, Value)>, Error> {
+    let org = authority.org();
+    let key = keys::member(org, member);
+    let found = transaction.read::<Member>(&key).await?;
+    let mut found = found.ok_or(Error::NotFound { what: "member" })?;
+    let (old, new, workspace) = match assignment {
+        MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
+        MemberAssignment::Workspace(workspace, role) => {
+            let place = keys::workspace(org, workspace);
+            if transaction.read::<Workspace>(&place).await?.is_none() {
+                return Err(Error::NotFound { what: "workspace" });
+            }
+            let old = keys::workspace_role(org, member, workspace);
+            (transaction.read(&old).await?, role, Some(workspace))
+        }
+    };
+    let roles = HeldRoles::of(transaction, org, &found).await?;
+    let target = (&found, &roles);
+    let changed = change_role(transaction, authority, target, (old, new), workspace).await?;
+    let Some(held) = changed else {
+        return Ok(None);
+    };
+    match (workspace, new) {
+        (None, Some(role)) => found.role = role,
+        (Some(workspace), Some(role)) => {
+            transaction.put(keys::workspace_role(org, member, workspace), &role);
+        }
+        (Some(workspace), None) => {
+            transaction.delete(keys::workspace_role(org, member, workspace));
+        }
+        (None, None) => unreachable!("a member always holds a role in the organisation"),
+    }
+    // The record guards the roles in workspaces too, which responses show with the member.
+    transaction.put(key, &found);
+    let shown = |role: Option<RoleRef>| json!({ "role": role, "workspace_id": workspace });
+    Ok(Some((shown(held.0), shown(new))))
 }
 
 /// The authority for changing members: a member within its permissions, or the operator.
-pub(crate) enum Authority {
-    Caller(Box<Principal>),
+#[derive(Clone, Copy)]
+pub(crate) enum Authority<'a> {
+    Caller(&'a Coverage<'a>),
     Operator(OrgId),
 }
 
-impl Authority {
-    pub(crate) fn org(&self) -> OrgId {
+impl Authority<'_> {
+    pub(crate) fn org(self) -> OrgId {
         match self {
-            Self::Caller(caller) => caller.org_id(),
-            Self::Operator(org) => *org,
+            Self::Caller(caller) => caller.org(),
+            Self::Operator(org) => org,
         }
     }
 
-    pub(crate) fn actor(&self) -> Actor {
+    /// Checks that the authority covers actions in all of these places.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] otherwise.
+    pub(crate) fn require(self, actions: ActionSet, reach: Reach<'_>) -> Result<(), Error> {
         match self {
-            Self::Caller(caller) => Actor::from(&**caller),
-            Self::Operator(org) => Actor::operator(*org),
-        }
-    }
-
-    fn require_covers(&self, granted: ActionSet) -> Result<(), Error> {
-        match self {
-            Self::Caller(caller) => caller.require_covers(granted),
+            Self::Caller(caller) => caller.require(actions, reach),
             Self::Operator(_) => Ok(()),
         }
     }
 
-    pub(crate) fn require_owner(&self) -> Result<(), Error> {
+    /// Checks that the authority covers all roles of a member.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] otherwise.
+    pub(crate) fn require_member(self, roles: &HeldRoles) -> Result<(), Error> {
+        let everywhere = Reach::Organization(&roles.workspaces);
+        self.require(roles.organization.actions_if_active(), everywhere)?;
+        roles.workspaces.iter().try_for_each(|(workspace, role)| {
+            self.require(role.actions_if_active(), Reach::Workspace(*workspace))
+        })
+    }
+
+    /// Checks that a member is not the caller itself, unless it is an owner.
+    fn require_other(self, member: MemberId) -> Result<(), Error> {
+        match self {
+            Self::Caller(caller) => caller.require_other(member),
+            Self::Operator(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn require_owner(self) -> Result<(), Error> {
         match self {
             Self::Caller(caller) if !caller.is_owner() => Err(Error::forbidden(
                 "only owners can add, change or remove owners",
@@ -165,8 +223,8 @@ pub(crate) struct Held(pub(crate) Option<RoleRef>);
 /// Returns `None` if the member already holds the new role.
 pub(crate) async fn change_role(
     transaction: &mut Transaction,
-    authority: &Authority,
-    member: &Member,
+    authority: Authority<'_>,
+    (member, roles): (&Member, &HeldRoles),
     (old, new): (Option<RoleRef>, Option<RoleRef>),
     workspace: Option<WorkspaceId>,
 ) -> Result<Option<Held>, Error> {
@@ -182,10 +240,20 @@ pub(crate) async fn change_role(
         // In a workspace too: a role there would restrict the owner.
         authority.require_owner()?;
     }
-    match new {
-        Some(new) => check_grant(transaction, authority, new, workspace).await?,
-        // The role in the organisation applies there again, which grants its actions.
-        None => check_return(transaction, authority, member.role).await?,
+    authority.require_other(member.id)?;
+    // Without a role in the workspace, the one in the organisation applies there.
+    let own = workspace.and_then(|workspace| roles.workspaces.get(&workspace));
+    let before = own.unwrap_or(&roles.organization).actions_if_active();
+    let after = match new {
+        Some(new) => check_role(transaction, org, new, workspace).await?,
+        None => roles.organization.actions_if_active(),
+    };
+    match workspace {
+        Some(workspace) => authority.require(before | after, Reach::Workspace(workspace))?,
+        None => {
+            authority.require_member(roles)?;
+            authority.require(after, Reach::Organization(&roles.workspaces))?;
+        }
     }
     check_owners(transaction, authority, held, new).await?;
     if let (Some(old), Some(counted)) = (old, held) {
@@ -197,24 +265,22 @@ pub(crate) async fn change_role(
     Ok(Some(Held(held)))
 }
 
-/// Checks that a role can be held there and has no action that the caller lacks.
+/// Checks that a role can be held there, and returns its actions.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] or [`Error::Forbidden`] otherwise.
-pub(crate) async fn check_grant(
+/// [`Error::InvalidRequest`] otherwise.
+pub(crate) async fn check_role(
     transaction: &mut Transaction,
-    authority: &Authority,
+    org: OrgId,
     role: RoleRef,
     workspace: Option<WorkspaceId>,
-) -> Result<(), Error> {
+) -> Result<ActionSet, Error> {
     let wrong = |message: &str| Error::invalid("role", ProblemCode::InvalidValue, message);
     let granted = match role {
         RoleRef::BuiltIn(role) => role.actions(),
         RoleRef::Custom(id) => {
             // The commit checks the version of the role, so that it cannot race with its deletion.
-            let found = transaction
-                .read::<CustomRole>(&keys::role(authority.org(), id))
-                .await?;
+            let found = transaction.read::<CustomRole>(&keys::role(org, id)).await?;
             let Some(found) = found else {
                 let message = "must be a role of the organisation";
                 return Err(Error::invalid("role", ProblemCode::NotFound, message));
@@ -225,7 +291,7 @@ pub(crate) async fn check_grant(
             if found.workspace_id.is_some() && found.workspace_id != workspace {
                 return Err(wrong("must be held in the workspace of the role"));
             }
-            found.effective_actions()
+            found.actions_if_active()
         }
     };
     if role == OWNER && workspace.is_some() {
@@ -233,7 +299,7 @@ pub(crate) async fn check_grant(
             "must not be owner; owners belong to the whole organisation",
         ));
     }
-    authority.require_covers(granted)
+    Ok(granted)
 }
 
 /// Checks that only owners add or remove owners and that one owner remains.
@@ -242,7 +308,7 @@ pub(crate) async fn check_grant(
 /// [`Error::Forbidden`] or [`Error::InvalidRequest`] otherwise.
 pub(crate) async fn check_owners(
     transaction: &mut Transaction,
-    authority: &Authority,
+    authority: Authority<'_>,
     old: Option<RoleRef>,
     new: Option<RoleRef>,
 ) -> Result<(), Error> {
@@ -296,21 +362,6 @@ pub(crate) async fn current_role(
 ) -> Result<RoleRef, Error> {
     let followed = follow_role(transaction, org, role).await?;
     Ok(followed.map_or(role, |followed| followed.reference()))
-}
-
-/// Checks that the role in the organisation, which applies again, has no action the caller lacks.
-///
-/// # Errors
-/// [`Error::Forbidden`] otherwise.
-async fn check_return(
-    transaction: &mut Transaction,
-    authority: &Authority,
-    role: RoleRef,
-) -> Result<(), Error> {
-    match follow_role(transaction, authority.org(), role).await? {
-        Some(role) => authority.require_covers(role.actions()),
-        None => Ok(()),
-    }
 }
 
 /// Removes a holder from the count and the marks of a role.

@@ -1,25 +1,27 @@
 //! Members: listing, reading, adding and changing. Removal is in `remove`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::access::{ActionSet, Credential, RoleRef, permissions};
+use crate::access::{ActionSet, Credential, RoleRef};
 use crate::error::Error;
 use crate::keys;
-use crate::limits::Limits;
-use crate::model::{Member, MemberId, OrgId, WorkspaceId};
-use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::limits::TEAMS_PER_MEMBER_MAX;
+use crate::model::{AuditAction, Member, MemberId, OrgId, ResourceKind, WorkspaceId};
+use crate::operation::Operation;
+use crate::request::request;
+use crate::request::rules::{Items, List, Name, Parsed, Slug};
+use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::Problems;
+use crate::service::kit::principal::{Principal, workspace_roles_read};
 use crate::service::members::assign::{
-    Authority, change_role, check_grant, check_owners, current_role,
+    Authority, OWNER, assign, assignment_wants, change_role, check_owners, check_role, current_role,
 };
-use crate::service::provision::{check_member, check_teams};
+use crate::service::members::coverage::{Coverage, HeldRoles, Reach};
+use crate::service::members::with_roles;
 use crate::service::{IfMatch, KnowledgeService, MemberAssignment, NewMember, WithEtag};
-use crate::store::{Direction, KeyEntry, Transaction, decode_value};
+use crate::store::{Direction, Key, Transaction};
 
 /// A role in one workspace, which replaces the role in the organisation there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,34 +44,20 @@ pub struct MemberDetails {
     pub workspace_roles: Vec<WorkspaceRole>,
 }
 
-/// A change of a member. Omitted fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct MemberUpdate {
-    /// New name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<crate::schema::Name>"))]
-    pub name: Option<String>,
-    /// New role in the organisation.
-    pub role: Option<RoleRef>,
-    /// New list of all teams; each has the form of a slug.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(with = "Option<Vec<crate::schema::Slug>>")
-    )]
-    pub teams: Option<Vec<String>>,
-}
-
-impl MemberUpdate {
-    pub(crate) fn check(&self, problems: &mut Problems, limits: &Limits) {
-        if let Some(name) = &self.name {
-            problems.name("name", name, limits);
-        }
-        if let Some(teams) = &self.teams {
-            check_teams(problems, teams);
-        }
+request! {
+    /// A change of a member. Omitted fields are unchanged.
+    #[derive(Default)]
+    pub struct MemberUpdate {
+        /// New name, 1 to 128 characters.
+        name: Option<String> as Option<Name>,
+        /// New role in the organisation.
+        role: Option<RoleRef> as Option<Parsed<RoleRef>>,
+        /// New list of all teams; each has the form of a slug.
+        teams: Option<Vec<String>> as Option<List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>>>,
     }
 }
 
+/// # Members
 impl KnowledgeService {
     /// Lists the members of an organisation, in order of addition.
     ///
@@ -83,46 +71,27 @@ impl KnowledgeService {
         org_slug: &str,
         page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
-        self.transact(|mut reading| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut reading,
-                    credential,
-                    org_slug,
-                    permissions::LIST_MEMBERS,
-                )
-                .await?;
-            let org = caller.org_id();
-            let range = keys::members(org);
-            let listing = Listing::new("members", &(), range, Direction::Forward);
-            let found = listing.page_of(self.store(), page, |found| async move {
-                self.members_with_roles(org, &found).await
-            });
-            reading.done(found.await?)
+        self.act(Operation::ListMembers, credential, |caller| async move {
+            let listing =
+                |org| Listing::new("members", &(), keys::members(org), Direction::Forward);
+            let first = |org| with_roles(Wants::page(&listing(org), page), org);
+            let mut act = caller.in_organization(Some(org_slug), &first).await?;
+            let org = act.org();
+            let show = |_: &Key, member: Member| Ok(Some(member));
+            let listing = listing(org);
+            let mut found = listing.page(&mut act.transaction, page, show).await?;
+            let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();
+            for member in &mut found.data {
+                let role = match known.get(&member.role) {
+                    Some(role) => *role,
+                    None => current_role(&mut act.transaction, org, member.role).await?,
+                };
+                known.insert(member.role, role);
+                member.role = role;
+            }
+            act.done(found)
         })
         .await
-    }
-
-    /// Returns members with their current roles, following redirects of deleted roles.
-    async fn members_with_roles(
-        &self,
-        org: OrgId,
-        found: &[KeyEntry],
-    ) -> Result<Vec<Option<Member>>, Error> {
-        let mut reading = self.reading();
-        let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();
-        let mut shown = Vec::with_capacity(found.len());
-        for found in found {
-            let mut member: Member = decode_value(found)?;
-            let role = match known.get(&member.role) {
-                Some(role) => *role,
-                None => current_role(&mut reading, org, member.role).await?,
-            };
-            known.insert(member.role, role);
-            member.role = role;
-            shown.push(Some(member));
-        }
-        Ok(shown)
     }
 
     /// Returns a member with its roles and its entity tag.
@@ -130,18 +99,18 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the caller's
     /// or an unknown member; [`Error::Forbidden`] without `role:read`.
-    pub async fn member(
+    pub async fn get_member(
         &self,
         credential: &Credential,
         org_slug: &str,
         member: MemberId,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        self.transact(|mut reading| async move {
-            let caller = self
-                .authorize_in_org(&mut reading, credential, org_slug, permissions::READ_MEMBER)
-                .await?;
-            let (_, details) = read_details(&mut reading, caller.org_id(), member).await?;
-            reading.done(WithEtag::strong(details))
+        self.act(Operation::GetMember, credential, |caller| async move {
+            let wanted = |org| details_wants(org, member);
+            let mut act = caller.in_organization(Some(org_slug), &wanted).await?;
+            let org = act.org();
+            let (stored, roles) = read_member(&mut act.transaction, org, member).await?;
+            act.done(WithEtag::strong(details(&stored, &roles)))
         })
         .await
     }
@@ -151,48 +120,68 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values, an unknown or inactive role or a role of a
     /// workspace; [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not
-    /// the caller's; [`Error::Forbidden`] without `member:manage`, for a role that has actions the
-    /// caller lacks, for a team that the caller cannot grant, or if anyone but an owner adds an
+    /// the caller's; [`Error::Forbidden`] without `member:manage`, for a role with actions that the
+    /// caller lacks in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone but an owner adds an
     /// owner; [`Error::SlugTaken`] for the handle of another member.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::access::{BuiltInRole, RoleRef};
+    /// use knowledge_core::service::{MemberAssignment, NewMember};
+    ///
+    /// let member = RoleRef::BuiltIn(BuiltInRole::Member);
+    /// let new = NewMember::builder().handle("alan").name("Alan").role(member).build();
+    /// let alan = service.add_member(&owner, "acme", &new).await?.value.member.id;
+    ///
+    /// // In one workspace, another role replaces it.
+    /// let admin = Some(RoleRef::BuiltIn(BuiltInRole::Admin));
+    /// let assignment = MemberAssignment::Workspace(workspace, admin);
+    /// service.assign_role(&owner, "acme", alan, assignment).await?;
+    /// let alan = service.get_member(&owner, "acme", alan).await?.value;
+    /// assert_eq!((alan.member.role, alan.workspace_roles.len()), (member, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn add_member(
         &self,
         credential: &Credential,
         org_slug: &str,
         new: &NewMember,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        let mut problems = Problems::default();
-        check_member(&mut problems, new, self.limits());
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::ADD_MEMBER,
-                )
-                .await?;
-            let (org, now) = (caller.org_id(), self.env().now());
-            let actor = Actor::from(&caller);
-            require_teams(&caller, &[], &new.teams)?;
-            let authority = Authority::Caller(Box::new(caller));
-            check_grant(&mut transaction, &authority, new.role, None).await?;
-            check_owners(&mut transaction, &authority, None, Some(new.role)).await?;
+        self.checks().check(new)?;
+        self.act(Operation::AddMember, credential, |caller| async move {
+            let wanted = |org| {
+                let role = match new.role {
+                    RoleRef::BuiltIn(_) => None,
+                    RoleRef::Custom(role) => Some(keys::role(org, role)),
+                };
+                let handle = keys::member_handle(org, &new.handle);
+                with_roles(Wants::keys([handle]).and_keys(role), org)
+            };
+            let identified = caller.identify(&wanted).await?;
+            let mut act = identified.in_organization(Some(org_slug)).await?;
+            let (org, now) = (act.org(), act.now);
+            require_teams(&act.caller, &[], &new.teams)?;
+            let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+            let authority = Authority::Caller(&coverage);
+            let actions = check_role(&mut act.transaction, org, new.role, None).await?;
+            authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
+            check_owners(&mut act.transaction, authority, None, Some(new.role)).await?;
             let handle = keys::member_handle(org, &new.handle);
-            if transaction.read::<MemberId>(&handle).await?.is_some() {
+            if act.transaction.read::<MemberId>(&handle).await?.is_some() {
                 return Err(Error::SlugTaken { what: "member" });
             }
             let provisioning = self.provisioning();
-            let member = provisioning.add_member(&mut transaction, org, new, now);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                actor,
+            let member = provisioning.add_member(&mut act.transaction, org, new, now);
+            act.created(
                 AuditAction::MemberCreate,
                 (ResourceKind::Member, member.id.0),
                 &member,
             );
             let workspace_roles = Vec::new();
-            transaction.done(WithEtag::strong(MemberDetails {
+            act.done(WithEtag::strong(MemberDetails {
                 member,
                 workspace_roles,
             }))
@@ -208,8 +197,9 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values, an unknown or inactive role or a role of a
     /// workspace, or if the organisation would lose its last owner; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
-    /// [`Error::Forbidden`] without `member:manage`, for a role that has actions the caller lacks,
-    /// for a team that the caller cannot grant, or if anyone but an owner adds or changes an owner;
+    /// [`Error::Forbidden`] without `member:manage`, if the caller lacks actions that the member has
+    /// before or after in the organisation or in a workspace, for a team that the caller cannot
+    /// grant, or if anyone but an owner adds or changes an owner, or changes their own role;
     /// [`Error::PreconditionFailed`] if the member is at none of the versions of `if_match`.
     pub async fn update_member(
         &self,
@@ -219,20 +209,17 @@ impl KnowledgeService {
         update: &MemberUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        let mut problems = Problems::default();
-        update.check(&mut problems, self.limits());
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::UPDATE_MEMBER,
-                )
-                .await?;
-            let (stored, mut details) =
-                read_details(&mut transaction, caller.org_id(), member).await?;
+        self.checks().check(update)?;
+        self.act(Operation::UpdateMember, credential, |caller| async move {
+            let wanted = |org| {
+                let owners = keys::holder_count(org, OWNER);
+                details_wants(org, member).and_keys([owners])
+            };
+            let identified = caller.identify(&wanted).await?;
+            let mut act = identified.in_organization(Some(org_slug)).await?;
+            let org = act.org();
+            let (stored, roles) = read_member(&mut act.transaction, org, member).await?;
+            let mut details = details(&stored, &roles);
             IfMatch::require(if_match, &details)?;
             let before = details.member.clone();
             let mut after = before.clone();
@@ -241,42 +228,35 @@ impl KnowledgeService {
             after.role = this.role.unwrap_or(after.role);
             after.teams = this.teams.unwrap_or(after.teams);
             if after == before {
-                return transaction.done(WithEtag::strong(details));
+                return act.done(WithEtag::strong(details));
             }
-            require_teams(&caller, &before.teams, &after.teams)?;
-            let (key, actor) = (keys::member(caller.org_id(), member), Actor::from(&caller));
-            let authority = Authority::Caller(Box::new(caller));
-            if before.role == crate::service::members::assign::OWNER {
+            require_teams(&act.caller, &before.teams, &after.teams)?;
+            let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+            let authority = Authority::Caller(&coverage);
+            if before.role == OWNER {
                 authority.require_owner()?;
             }
-            let roles = (Some(stored.role), Some(after.role));
-            let changed = change_role(&mut transaction, &authority, &before, roles, None).await?;
+            authority.require_member(&roles)?;
+            let target = (&before, &roles);
+            let change = (Some(stored.role), Some(after.role));
+            let changed = change_role(&mut act.transaction, authority, target, change, None);
+            // A reference to a deleted role remains until maintenance settles it, because the
+            // holder is marked under that role.
+            let role = changed.await?.map_or(stored.role, |_| after.role);
             let is_role_alone = before.name == after.name && before.teams == after.teams;
             let action = if is_role_alone {
                 AuditAction::RoleAssign
             } else {
                 AuditAction::MemberUpdate
             };
-            // A reference to a deleted role remains until maintenance settles it, because the
-            // holder is marked under that role.
-            let role = changed.map_or(stored.role, |_| after.role);
-            transaction.put(
-                key,
-                &Member {
-                    role,
-                    ..after.clone()
-                },
-            );
-            AuditedOperation::begin(&transaction, self.env(), self.env().now()).changed(
-                &mut transaction,
-                actor,
-                action,
-                (ResourceKind::Member, member.0),
-                &before,
-                &after,
-            );
+            let held = Member {
+                role,
+                ..after.clone()
+            };
+            act.transaction.put(keys::member(org, member), &held);
+            act.changed(action, (ResourceKind::Member, member.0), &before, &after);
             details.member = after;
-            transaction.done(WithEtag::strong(details))
+            act.done(WithEtag::strong(details))
         })
         .await
     }
@@ -295,59 +275,63 @@ impl KnowledgeService {
         member: MemberId,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::END_WORKSPACE_ROLE,
-                )
-                .await?;
-            let key = keys::workspace_role(caller.org_id(), member, workspace);
-            let held = transaction.read::<RoleRef>(&key).await?;
-            let authority = Authority::Caller(Box::new(caller));
-            let none = MemberAssignment::Workspace(workspace, None);
-            self.assign(&mut transaction, &authority, member, none)
-                .await?;
-            held.ok_or(Error::NotFound {
-                what: "role in the workspace",
-            })?;
-            transaction.done(())
-        })
+        self.act(
+            Operation::EndWorkspaceRole,
+            credential,
+            |caller| async move {
+                let none = MemberAssignment::Workspace(workspace, None);
+                let wanted = |org| assignment_wants(org, member, none);
+                let identified = caller.identify(&wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let authority = Authority::Caller(&coverage);
+                let ended = assign(&mut act.transaction, authority, member, none).await?;
+                let (before, after) = ended.ok_or(Error::NotFound {
+                    what: "role in the workspace",
+                })?;
+                let resource = (ResourceKind::Member, member.0);
+                act.changed(AuditAction::RoleAssign, resource, &before, &after);
+                act.done(())
+            },
+        )
         .await
     }
 }
 
-/// Reads a member as it is stored, and with its current roles.
-async fn read_details(
+/// Returns the reads of a member with its current roles.
+fn details_wants(org: OrgId, member: MemberId) -> Wants {
+    let wants = Wants::keys([keys::member(org, member)]);
+    with_roles(wants.and_range(workspace_roles_read(org, member)), org)
+}
+
+/// Reads a member as it is stored, and its current roles.
+async fn read_member(
     transaction: &mut Transaction,
     org: OrgId,
     member: MemberId,
-) -> Result<(Member, MemberDetails), Error> {
-    let stored = transaction
-        .read::<Member>(&keys::member(org, member))
-        .await?;
+) -> Result<(Member, HeldRoles), Error> {
+    let key = keys::member(org, member);
+    let stored = transaction.read::<Member>(&key).await?;
     let stored = stored.ok_or(Error::NotFound { what: "member" })?;
-    let role = current_role(transaction, org, stored.role).await?;
-    let held = keys::workspace_roles(org, member);
-    let held = transaction.scan_unchecked(&held).await?;
-    let mut workspace_roles = Vec::with_capacity(held.len());
-    for found in held {
-        let workspace_id = keys::last_id(&found.key).map(WorkspaceId);
-        let workspace_id = workspace_id
-            .ok_or_else(|| Error::internal(format!("{} names no workspace", found.key)))?;
-        let role = current_role(transaction, org, decode_value(&found)?).await?;
-        workspace_roles.push(WorkspaceRole { workspace_id, role });
-    }
-    let details = MemberDetails {
+    let roles = HeldRoles::of(transaction, org, &stored).await?;
+    Ok((stored, roles))
+}
+
+/// Returns a member with its current roles.
+fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
+    let workspace_roles = roles.workspaces.iter();
+    MemberDetails {
         member: Member {
-            role,
+            role: roles.organization.reference(),
             ..stored.clone()
         },
-        workspace_roles,
-    };
-    Ok((stored, details))
+        workspace_roles: workspace_roles
+            .map(|(workspace_id, role)| WorkspaceRole {
+                workspace_id: *workspace_id,
+                role: role.reference(),
+            })
+            .collect(),
+    }
 }
 
 /// Checks that the caller may grant the added teams.

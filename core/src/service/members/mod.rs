@@ -2,6 +2,26 @@
 
 pub(crate) mod assign;
 pub(crate) mod change;
+pub(crate) mod coverage;
 pub(crate) mod remove;
 pub(crate) mod role_deletion;
 pub(crate) mod roles;
+
+use crate::keys;
+use crate::model::OrgId;
+use crate::service::kit::act::Wants;
+use crate::service::kit::roles::REDIRECTS_MAX;
+use crate::store::RangeRead;
+
+/// Number of custom roles of an organisation that are read ahead.
+const ROLES_AHEAD: usize = 128;
+
+/// Adds the custom roles of an organisation, and the redirects of deleted ones.
+///
+/// Operations on members resolve roles that only the records of these members name, and those that
+/// change roles or members compare them with the roles of the caller.
+fn with_roles(wants: Wants, org: OrgId) -> Wants {
+    wants
+        .and_range(RangeRead::first(keys::roles(org), ROLES_AHEAD))
+        .and_range(RangeRead::first(keys::role_redirects(org), REDIRECTS_MAX))
+}

@@ -5,21 +5,29 @@
 //! workspaces) is not limited. They are deleted in steps: the first one immediately, the others by
 //! maintenance.
 
-use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash, permissions};
+use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::model::{CredentialId, Member, MemberId, MemberKind, OrgId, WorkspaceId};
+use crate::model::{
+    AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, ResourceKind, Timestamp,
+    WorkspaceId,
+};
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::Wants;
+use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::kit::principal::workspace_roles_read;
 use crate::service::maintain::ScheduledTask;
 use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
+use crate::service::members::coverage::{Coverage, HeldRoles};
+use crate::service::members::with_roles;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
 
 /// Maximum number of roles that one step deletes, and of credentials that it examines.
 const LEFTOVERS_PER_COMMIT: usize = 200;
 
+/// # Removal of members
 impl KnowledgeService {
     /// Removes a member. Its tokens, sessions and MCP keys stop working immediately.
     ///
@@ -28,7 +36,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for the last owner; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
-    /// [`Error::Forbidden`] without `member:manage`, or if anyone but an owner removes an owner.
+    /// [`Error::Forbidden`] without `member:manage`, for a member with actions that the caller
+    /// lacks in the organisation or in a workspace, or if anyone but an owner removes an owner.
     pub async fn remove_member(
         &self,
         credential: &Credential,
@@ -36,19 +45,22 @@ impl KnowledgeService {
         member: MemberId,
     ) -> Result<(), Error> {
         let org = self
-            .transact(|mut transaction| async move {
-                let caller = self
-                    .authorize_in_org(
-                        &mut transaction,
-                        credential,
-                        org_slug,
-                        permissions::REMOVE_MEMBER,
-                    )
-                    .await?;
-                let org = caller.org_id();
-                let authority = Authority::Caller(Box::new(caller));
-                self.take_away(&mut transaction, &authority, member).await?;
-                transaction.done(org)
+            .act(Operation::RemoveMember, credential, |caller| async move {
+                let wanted = |org| {
+                    let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
+                    let roles = workspace_roles_read(org, member);
+                    with_roles(Wants::keys(keys).and_range(roles), org)
+                };
+                let identified = caller.identify(&wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let (org, now) = (act.org(), act.now);
+                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let authority = Authority::Caller(&coverage);
+                let removed = self.take_away(&mut act.transaction, authority, member, now);
+                let removed = removed.await?;
+                let resource = (ResourceKind::Member, member.0);
+                act.deleted(AuditAction::MemberRemove, resource, &removed);
+                act.done(org)
             })
             .await?;
         self.clear_now(org, member).await;
@@ -63,8 +75,18 @@ impl KnowledgeService {
     ) -> Result<Member, Error> {
         let removed = self
             .transact(|mut transaction| async move {
+                let now = self.env().now();
                 let authority = Authority::Operator(org);
-                let removed = self.take_away(&mut transaction, &authority, member).await?;
+                let removed = self.take_away(&mut transaction, authority, member, now);
+                let removed = removed.await?;
+                AuditedOperation::begin(&transaction, self.env(), now).record(
+                    &mut transaction,
+                    Actor::operator(org),
+                    AuditAction::MemberRemove,
+                    (ResourceKind::Member, member.0),
+                    Some(state(&removed)),
+                    None,
+                );
                 transaction.done(removed)
             })
             .await?;
@@ -76,8 +98,9 @@ impl KnowledgeService {
     async fn take_away(
         &self,
         transaction: &mut Transaction,
-        authority: &Authority,
+        authority: Authority<'_>,
         member: MemberId,
+        now: Timestamp,
     ) -> Result<Member, Error> {
         let org = authority.org();
         let key = keys::member(org, member);
@@ -85,7 +108,9 @@ impl KnowledgeService {
             .read::<Member>(&key)
             .await?
             .ok_or(Error::NotFound { what: "member" })?;
-        let held = current_role(transaction, org, found.role).await?;
+        let roles = HeldRoles::of(transaction, org, &found).await?;
+        authority.require_member(&roles)?;
+        let held = roles.organization.reference();
         if held == OWNER {
             authority.require_owner()?;
             if is_last_owner(transaction, org).await? {
@@ -96,7 +121,6 @@ impl KnowledgeService {
                 ));
             }
         }
-        let now = self.env().now();
         transaction.delete(key);
         transaction.delete(keys::member_handle(org, &found.handle));
         leave_role(transaction, org, (found.role, held), member, None);
@@ -106,19 +130,10 @@ impl KnowledgeService {
         transaction.put(keys::former_member(org, member), &now);
         let after = None;
         ScheduledTask::FormerMember { org, member, after }.schedule(transaction, now, self.env());
-        let removed = Member {
+        Ok(Member {
             role: held,
             ..found
-        };
-        AuditedOperation::begin(transaction, self.env(), now).record(
-            transaction,
-            authority.actor(),
-            AuditAction::MemberRemove,
-            (ResourceKind::Member, member.0),
-            Some(state(&removed)),
-            None,
-        );
-        Ok(removed)
+        })
     }
 
     /// Takes the first step of deleting what a removed member left.

@@ -5,17 +5,22 @@
 //! Maintenance rewrites the holders in batches, each with checks, and then deletes the redirect. A
 //! crash in between has no visible effect.
 
-use crate::access::{BaseRole, BuiltInRole, Credential, RoleRef, permissions};
+use crate::access::{BaseRole, BuiltInRole, Credential, RoleRef};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
+use crate::model::{
+    AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, RoleId, WorkspaceId,
+};
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
-use crate::service::kit::principal::{REDIRECTS_MAX, follow_role};
+use crate::service::kit::act::Wants;
+use crate::service::kit::audit::state;
+use crate::service::kit::roles::{REDIRECTS_MAX, follow_role};
 use crate::service::maintain::ScheduledTask;
+use crate::service::members::coverage::Coverage;
 use crate::service::members::roles::DeleteRole;
-use crate::store::{Direction, Key, StoreExt, Transaction};
+use crate::service::members::with_roles;
+use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
 
 /// Maximum number of holders that one commit rewrites.
 const HOLDERS_PER_COMMIT: usize = 500;
@@ -25,14 +30,16 @@ const HOLDERS_PER_COMMIT: usize = 500;
 /// not see each other.
 const REDIRECTS_PER_ORG_MAX: usize = REDIRECTS_MAX / 2;
 
+/// # Deletion of custom roles
 impl KnowledgeService {
     /// Deletes a custom role and reassigns its holders to `reassign_to` at the same moment.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a `reassign_to` that is the role itself, unknown, inactive or
     /// a role of one workspace; [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation
-    /// that is not the caller's or an unknown role; [`Error::Forbidden`] without `role:manage` or
-    /// for a target that has actions the caller lacks; [`Error::RoleInUse`] if it has holders and
+    /// that is not the caller's or an unknown role; [`Error::Forbidden`] without `role:manage`,
+    /// for a role or a target with actions that the caller lacks where the role can be held, or for
+    /// a role that the caller holds, unless it is an owner; [`Error::RoleInUse`] if it has holders and
     /// there is no `reassign_to`; [`Error::Conflict`] if too many roles deleted earlier are not
     /// settled.
     pub async fn delete_custom_role(
@@ -42,77 +49,67 @@ impl KnowledgeService {
         role: RoleId,
         request: &DeleteRole,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::DELETE_ROLE,
-                )
-                .await?;
-            let (org, now) = (caller.org_id(), self.env().now());
-            let key = keys::role(org, role);
-            let deleted = transaction
-                .read::<CustomRole>(&key)
-                .await?
-                .ok_or(Error::NotFound {
-                    what: "custom role",
-                })?;
-            if let Some(target) = request.reassign_to {
-                let granted = check_target(&mut transaction, org, role, target).await?;
-                caller.require_covers(granted)?;
-            }
-            let counter = keys::holder_count(org, RoleRef::Custom(role));
-            let holders = transaction.guard(&counter).await?;
-            match request.reassign_to {
-                None if holders > 0 => {
-                    return Err(Error::RoleInUse {
-                        holder_count: holders.unsigned_abs(),
-                    });
+        self.act(
+            Operation::DeleteCustomRole,
+            credential,
+            |caller| async move {
+                let wanted = |org| {
+                    let holders = keys::holder_count(org, RoleRef::Custom(role));
+                    let target = match request.reassign_to {
+                        Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
+                        _ => None,
+                    };
+                    let keys = [keys::role(org, role), holders];
+                    with_roles(Wants::keys(keys).and_keys(target), org)
+                };
+                let identified = caller.identify(&wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let (org, now) = (act.org(), act.now);
+                let key = keys::role(org, role);
+                let deleted: CustomRole = act.find(&key, "custom role").await?;
+                let mut actions = deleted.actions_if_active();
+                if let Some(target) = request.reassign_to {
+                    let target = check_target(&mut act.transaction, org, role, target);
+                    actions = actions | target.await?;
                 }
-                Some(target) if holders > 0 => {
-                    self.refuse_long_chains(org).await?;
-                    ScheduledTask::Redirects(org).schedule(&mut transaction, now, self.env());
-                    transaction.put(keys::role_redirect(org, role), &target);
-                    transaction.add(keys::holder_count(org, target), holders);
+                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                coverage.require_role(&deleted, actions)?;
+                let counter = keys::holder_count(org, RoleRef::Custom(role));
+                let holders = act.transaction.guard(&counter).await?;
+                match request.reassign_to {
+                    None if holders > 0 => {
+                        return Err(Error::RoleInUse {
+                            holder_count: holders.unsigned_abs(),
+                        });
+                    }
+                    Some(target) if holders > 0 => {
+                        reject_long_chains(&mut act.transaction, org).await?;
+                        let settle = ScheduledTask::Redirects(org);
+                        settle.schedule(&mut act.transaction, now, self.env());
+                        let redirect = keys::role_redirect(org, role);
+                        act.transaction.put(redirect, &target);
+                        let counter = keys::holder_count(org, target);
+                        act.transaction.add(counter, holders);
+                    }
+                    // Nobody follows the redirects to a role without holders any more.
+                    _ => drop_redirects(&mut act.transaction, org, role).await?,
                 }
-                _ => {}
-            }
-            transaction.delete(key);
-            transaction.delete(counter);
-            transaction.delete(keys::role_slug(org, &deleted.slug));
-            transaction.add(keys::role_count(org), -1);
-            AuditedOperation::begin(&transaction, self.env(), now).record(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::RoleDelete,
-                (ResourceKind::Role, role.0),
-                Some(state(&deleted)),
-                request
-                    .reassign_to
-                    .map(|target| serde_json::json!({ "reassign_to": target })),
-            );
-            transaction.done(())
-        })
+                act.transaction.delete(key);
+                act.transaction.delete(counter);
+                act.transaction.delete(keys::role_slug(org, &deleted.slug));
+                act.transaction.add(keys::role_count(org), -1);
+                act.record(
+                    AuditAction::RoleDelete,
+                    (ResourceKind::Role, role.0),
+                    Some(state(&deleted)),
+                    request
+                        .reassign_to
+                        .map(|target| serde_json::json!({ "reassign_to": target })),
+                );
+                act.done(())
+            },
+        )
         .await
-    }
-
-    /// Checks that the redirects of deleted roles are few enough for readers to follow.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`] otherwise.
-    async fn refuse_long_chains(&self, org: OrgId) -> Result<(), Error> {
-        let range = keys::role_redirects(org);
-        let redirects = self
-            .store()
-            .scan(&range, REDIRECTS_PER_ORG_MAX, Direction::Forward)
-            .await?;
-        if redirects.len() < REDIRECTS_PER_ORG_MAX {
-            Ok(())
-        } else {
-            Err(Error::Conflict)
-        }
     }
 
     /// Takes one step of settling the deleted roles of an organisation.
@@ -216,6 +213,47 @@ impl KnowledgeService {
         })
         .await
     }
+}
+
+/// Checks that the redirects of deleted roles are few enough for readers to follow.
+///
+/// # Errors
+/// [`Error::Conflict`] otherwise.
+async fn reject_long_chains(transaction: &mut Transaction, org: OrgId) -> Result<(), Error> {
+    let redirects = transaction
+        .scan_unchecked(&keys::role_redirects(org))
+        .await?;
+    if redirects.len() < REDIRECTS_PER_ORG_MAX {
+        Ok(())
+    } else {
+        Err(Error::Conflict)
+    }
+}
+
+/// Deletes the redirects that lead to a role: all of them, however many concurrent deletions left.
+async fn drop_redirects(
+    transaction: &mut Transaction,
+    org: OrgId,
+    role: RoleId,
+) -> Result<(), Error> {
+    let mut rest = transaction
+        .scan_unchecked(&keys::role_redirects(org))
+        .await?;
+    let mut gone = vec![role];
+    while let Some(target) = gone.pop() {
+        let mut kept = Vec::with_capacity(rest.len());
+        for found in rest {
+            if decode_value::<RoleRef>(&found)? == RoleRef::Custom(target) {
+                gone.extend(keys::last_id(&found.key).map(RoleId));
+                transaction.check(found.key.clone(), Some(found.entry.version));
+                transaction.delete(found.key);
+            } else {
+                kept.push(found);
+            }
+        }
+        rest = kept;
+    }
+    Ok(())
 }
 
 /// Checks that `target` can replace `role`. Returns its actions.

@@ -1,48 +1,32 @@
 //! Custom roles: creating, listing, reading and changing. Deletion is in `role_deletion`.
 
-use crate::access::{Credential, CredentialKind, RequiredPermission, RoleRef, permissions};
+use crate::access::{Credential, RoleRef};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::limits::Limits;
-use crate::model::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleId, Workspace};
-use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
-use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::{Problems, reserve_quota};
+use crate::model::{
+    AuditAction, CustomRole, CustomRoleUpdate, NewCustomRole, ResourceKind, RoleId, Workspace,
+};
+use crate::operation::Operation;
+use crate::request::rules::Parsed;
+use crate::request::{Path, Problems, request};
+use crate::service::kit::act::Wants;
+use crate::service::kit::quota::reserve_quota;
+use crate::service::members::coverage::Coverage;
+use crate::service::members::{ROLES_AHEAD, with_roles};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
-use crate::store::{StoreExt, Transaction, decode_value};
+use crate::store::{RangeRead, Transaction, decode_value};
 
-/// A request to delete a custom role.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct DeleteRole {
-    /// New role of its holders: `viewer`, `member` or an active organisation-wide custom role.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(with = "Option<crate::schema::ReassignTarget>")
-    )]
-    pub reassign_to: Option<RoleRef>,
+request! {
+    /// A request to delete a custom role.
+    #[derive(Copy, Default)]
+    pub struct DeleteRole {
+        /// New role of its holders: `viewer`, `member` or an active organisation-wide custom role.
+        #[schemars(with = "Option<crate::schema::ReassignTarget>")]
+        reassign_to: Option<RoleRef> as Option<Parsed<RoleRef>>,
+    }
 }
 
 impl CustomRoleUpdate {
-    pub(crate) fn validate(&self, limits: &Limits) -> Result<(), Error> {
-        let mut problems = Problems::default();
-        self.name
-            .iter()
-            .for_each(|name| problems.name("name", name, limits));
-        self.slug
-            .iter()
-            .for_each(|slug| problems.slug("slug", slug));
-        self.description
-            .iter()
-            .for_each(|text| problems.description("description", text));
-        if let Some(actions) = self.actions {
-            // An unchanged list is checked together with the stored role.
-            check_actions(&mut problems, &actions.applied_to(RoleActions::default()));
-        }
-        problems.into_result()
-    }
-
     fn applied_to(&self, role: &CustomRole) -> CustomRole {
         let mut changed = role.clone();
         let this = self.clone();
@@ -56,17 +40,7 @@ impl CustomRoleUpdate {
     }
 }
 
-/// Reports the actions that are in both lists.
-pub(crate) fn check_actions(problems: &mut Problems, actions: &RoleActions) {
-    for both in (actions.allow & actions.deny).iter() {
-        problems.push(
-            "actions",
-            ProblemCode::Duplicate,
-            format!("must not have {both} in both lists"),
-        );
-    }
-}
-
+/// # Custom roles
 impl KnowledgeService {
     /// Lists the custom roles of an organisation, sorted by name, then by identifier.
     ///
@@ -78,16 +52,22 @@ impl KnowledgeService {
         credential: &Credential,
         org_slug: &str,
     ) -> Result<Vec<CustomRole>, Error> {
-        self.transact(|mut reading| async move {
-            let caller = self
-                .authorize_in_org(&mut reading, credential, org_slug, permissions::LIST_ROLES)
-                .await?;
-            let found = self.store().scan_all(&keys::roles(caller.org_id())).await?;
-            let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
-            let mut roles = roles?;
-            roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-            reading.done(roles)
-        })
+        self.act(
+            Operation::ListCustomRoles,
+            credential,
+            |caller| async move {
+                let all = |org| {
+                    Wants::nothing().and_range(RangeRead::first(keys::roles(org), ROLES_AHEAD))
+                };
+                let act = caller.in_organization(Some(org_slug), &all).await?;
+                let range = keys::roles(act.org());
+                let found = act.transaction.scan_unchecked(&range).await?;
+                let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
+                let mut roles = roles?;
+                roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+                act.done(roles)
+            },
+        )
         .await
     }
 
@@ -95,22 +75,18 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// As [`KnowledgeService::list_custom_roles`], and [`Error::NotFound`] for an unknown role.
-    pub async fn custom_role(
+    pub async fn get_custom_role(
         &self,
         credential: &Credential,
         org_slug: &str,
         role: RoleId,
     ) -> Result<WithEtag<CustomRole>, Error> {
-        self.transact(|mut reading| async move {
-            let caller = self
-                .authorize_in_org(&mut reading, credential, org_slug, permissions::READ_ROLE)
-                .await?;
-            let key = keys::role(caller.org_id(), role);
-            let found = reading.read::<CustomRole>(&key).await?;
-            let found = found.ok_or(Error::NotFound {
-                what: "custom role",
-            })?;
-            reading.done(WithEtag::strong(found))
+        self.act(Operation::GetCustomRole, credential, |caller| async move {
+            let wanted = |org| Wants::keys([keys::role(org, role)]);
+            let mut act = caller.in_organization(Some(org_slug), &wanted).await?;
+            let key = keys::role(act.org(), role);
+            let found: CustomRole = act.find(&key, "custom role").await?;
+            act.done(WithEtag::strong(found))
         })
         .await
     }
@@ -121,72 +97,91 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values, an unknown workspace or an organisation with
     /// the maximum number of roles; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// organisation that is not the caller's; [`Error::Forbidden`] without `role:manage` or for a
-    /// role that has actions the caller lacks; [`Error::SlugTaken`].
+    /// role with actions that the caller lacks where it can be held; [`Error::SlugTaken`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
+    /// use knowledge_core::model::{NewCustomRole, RoleActions};
+    /// use knowledge_core::service::{DeleteRole, MemberAssignment};
+    ///
+    /// let (allow, deny) = (ActionSet::of(&[Action::AuditRead]), ActionSet::EMPTY);
+    /// let auditor = NewCustomRole::builder()
+    ///     .name("Auditor")
+    ///     .slug("auditor")
+    ///     .description("Reads the audit log")
+    ///     .base_role(BaseRole::Viewer)
+    ///     .actions(RoleActions { allow, deny })
+    ///     .build();
+    /// let role = service.create_custom_role(&owner, "acme", &auditor).await?.id;
+    /// let auditor = MemberAssignment::Organization(RoleRef::Custom(role));
+    /// service.assign_role(&owner, "acme", grace, auditor).await?;
+    /// // Deletion and reassignment of the holders are one commit.
+    /// let viewer = RoleRef::BuiltIn(BuiltInRole::Viewer);
+    /// let delete = DeleteRole::builder().reassign_to(viewer).build();
+    /// service.delete_custom_role(&owner, "acme", role, &delete).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_custom_role(
         &self,
         credential: &Credential,
         org_slug: &str,
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
-        let mut problems = Problems::default();
-        problems.name("name", &request.name, self.limits());
-        problems.slug("slug", &request.slug);
-        problems.description("description", &request.description);
-        check_actions(&mut problems, &request.actions);
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::CREATE_ROLE,
-                )
-                .await?;
-            let org = caller.org_id();
-            let now = self.env().now();
-            if let Some(workspace) = request.workspace_id
-                && transaction
-                    .read::<Workspace>(&keys::workspace(org, workspace))
-                    .await?
-                    .is_none()
-            {
-                let message = "must be a workspace of the organisation";
-                return Err(Error::invalid(
-                    "workspace_id",
-                    ProblemCode::NotFound,
-                    message,
-                ));
-            }
-            let role = CustomRole {
-                id: RoleId(self.env().uuid()),
-                org_id: org,
-                workspace_id: request.workspace_id,
-                name: request.name.clone(),
-                slug: request.slug.clone(),
-                base_role: request.base_role,
-                description: request.description.clone(),
-                is_active: true,
-                created_by: caller.member_id(),
-                created_at: now,
-                updated_at: now,
-                actions: request.actions,
-            };
-            caller.require_covers(role.effective_actions())?;
-            let limit = self.limits().custom_roles_per_org_max;
-            let (counter, what) = (keys::role_count(org), ("organisation", "custom roles"));
-            reserve_quota(&mut transaction, counter, limit, "body", what).await?;
-            self.claim_slug(&mut transaction, &role).await?;
-            transaction.create(keys::role(org, role.id), &role);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::RoleCreate,
-                (ResourceKind::Role, role.id.0),
-                &role,
-            );
-            transaction.done(role)
-        })
+        self.checks().check(request)?;
+        self.act(
+            Operation::CreateCustomRole,
+            credential,
+            |caller| async move {
+                let wanted = |org| {
+                    let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
+                    let slug = keys::role_slug(org, &request.slug);
+                    let keys = [keys::role_count(org), slug];
+                    with_roles(Wants::keys(keys).and_keys(workspace), org)
+                };
+                let identified = caller.identify(&wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let (org, now) = (act.org(), act.now);
+                if let Some(workspace) = request.workspace_id {
+                    let key = keys::workspace(org, workspace);
+                    if act.transaction.read::<Workspace>(&key).await?.is_none() {
+                        let (path, message) =
+                            ("workspace_id", "must be a workspace of the organisation");
+                        return Err(Error::invalid(path, ProblemCode::NotFound, message));
+                    }
+                }
+                let role = CustomRole {
+                    id: RoleId(self.env().uuid()),
+                    org_id: org,
+                    workspace_id: request.workspace_id,
+                    name: request.name.clone(),
+                    slug: request.slug.clone(),
+                    base_role: request.base_role,
+                    description: request.description.clone(),
+                    is_active: true,
+                    created_by: act.caller.member_id(),
+                    created_at: now,
+                    updated_at: now,
+                    actions: request.actions,
+                };
+                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                coverage.require_role(&role, role.actions_if_active())?;
+                let limit = self.limits().custom_roles_per_org_max;
+                let (counter, what) = (keys::role_count(org), ("organisation", "custom roles"));
+                reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+                claim_slug(&mut act.transaction, &role).await?;
+                act.transaction.create(keys::role(org, role.id), &role);
+                act.created(
+                    AuditAction::RoleCreate,
+                    (ResourceKind::Role, role.id.0),
+                    &role,
+                );
+                act.done(role)
+            },
+        )
         .await
     }
 
@@ -195,8 +190,9 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown role;
-    /// [`Error::Forbidden`] without `role:manage` or for a role that would have actions the caller
-    /// lacks; [`Error::SlugTaken`]; [`Error::PreconditionFailed`] if the role is at none of the
+    /// [`Error::Forbidden`] without `role:manage`, for a role that has or would have actions the
+    /// caller lacks where it can be held, active or not, or for a role that the caller holds,
+    /// unless it is an owner; [`Error::SlugTaken`]; [`Error::PreconditionFailed`] if the role is at none of the
     /// versions of `if_match`.
     pub async fn update_custom_role(
         &self,
@@ -206,91 +202,58 @@ impl KnowledgeService {
         update: &CustomRoleUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<CustomRole>, Error> {
-        update.validate(self.limits())?;
-        self.transact(|mut transaction| async move {
-            let caller = self
-                .authorize_in_org(
-                    &mut transaction,
-                    credential,
-                    org_slug,
-                    permissions::UPDATE_ROLE,
-                )
-                .await?;
-            let key = keys::role(caller.org_id(), role);
-            let before = transaction
-                .read::<CustomRole>(&key)
-                .await?
-                .ok_or(Error::NotFound {
-                    what: "custom role",
-                })?;
-            IfMatch::require(if_match, &before)?;
-            let mut after = update.applied_to(&before);
-            if after == before {
-                return transaction.done(WithEtag::strong(before));
-            }
-            let mut problems = Problems::default();
-            check_actions(&mut problems, &after.actions);
-            problems.into_result()?;
-            caller.require_covers(after.effective_actions())?;
-            if after.slug != before.slug {
-                self.claim_slug(&mut transaction, &after).await?;
-                transaction.delete(keys::role_slug(caller.org_id(), &before.slug));
-            }
-            after.updated_at = self.env().now();
-            transaction.put(key, &after);
-            AuditedOperation::begin(&transaction, self.env(), after.updated_at).changed(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::RoleUpdate,
-                (ResourceKind::Role, role.0),
-                &before,
-                &after,
-            );
-            transaction.done(WithEtag::strong(after))
-        })
+        self.checks().check(update)?;
+        self.act(
+            Operation::UpdateCustomRole,
+            credential,
+            |caller| async move {
+                let wanted = |org| {
+                    let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
+                    with_roles(Wants::keys([keys::role(org, role)]).and_keys(slug), org)
+                };
+                let identified = caller.identify(&wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let org = act.org();
+                let key = keys::role(org, role);
+                let before: CustomRole = act.find(&key, "custom role").await?;
+                IfMatch::require(if_match, &before)?;
+                let mut after = update.applied_to(&before);
+                if after == before {
+                    return act.done(WithEtag::strong(before));
+                }
+                let mut problems = Problems::default();
+                let path = Path::Field(Path::ROOT, "actions");
+                after.actions.check_disjoint(&path, &mut problems);
+                problems.into_result()?;
+                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let actions = before.actions_if_active() | after.actions_if_active();
+                coverage.require_role(&before, actions)?;
+                if after.slug != before.slug {
+                    claim_slug(&mut act.transaction, &after).await?;
+                    act.transaction.delete(keys::role_slug(org, &before.slug));
+                }
+                after.updated_at = act.now;
+                act.transaction.put(key, &after);
+                act.changed(
+                    AuditAction::RoleUpdate,
+                    (ResourceKind::Role, role.0),
+                    &before,
+                    &after,
+                );
+                act.done(WithEtag::strong(after))
+            },
+        )
         .await
     }
+}
 
-    /// Authenticates the holder of a session and checks a permission in its organisation.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for the slug of another organisation;
-    /// [`Error::Forbidden`] without the permission.
-    pub(crate) async fn authorize_in_org(
-        &self,
-        transaction: &mut Transaction,
-        credential: &Credential,
-        org_slug: &str,
-        permission: RequiredPermission,
-    ) -> Result<Principal, Error> {
-        let caller = Principal::authenticate(
-            transaction,
-            credential,
-            CredentialKind::Session,
-            self.env().now(),
-        )
-        .await?;
-        if caller.org.slug != org_slug {
-            return Err(Error::NotFound {
-                what: "organisation",
-            });
-        }
-        caller.require(permission)?;
-        Ok(caller)
+async fn claim_slug(transaction: &mut Transaction, role: &CustomRole) -> Result<(), Error> {
+    let key = keys::role_slug(role.org_id, &role.slug);
+    if transaction.read::<RoleId>(&key).await?.is_some() {
+        return Err(Error::SlugTaken {
+            what: "custom role",
+        });
     }
-
-    async fn claim_slug(
-        &self,
-        transaction: &mut Transaction,
-        role: &CustomRole,
-    ) -> Result<(), Error> {
-        let key = keys::role_slug(role.org_id, &role.slug);
-        if transaction.read::<RoleId>(&key).await?.is_some() {
-            return Err(Error::SlugTaken {
-                what: "custom role",
-            });
-        }
-        transaction.put(key, &role.id);
-        Ok(())
-    }
+    transaction.put(key, &role.id);
+    Ok(())
 }

@@ -5,76 +5,48 @@
 //! two concurrent calls with the same key, one commits; the other finds the record and replays the
 //! result. There is no intermediate state.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use crate::access::{ActionSet, Credential, CredentialKind, permissions};
+use crate::access::{Action, ActionSet, Credential};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::limits::Limits;
 use crate::model::{
-    AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
-    EventType, Memory, MemoryId, MemoryLabels, OperationId, OrgId, Source, WorkspaceId,
+    AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary,
+    BulkUpdate, EventData, Memory, MemoryId, MemoryLabels, OperationId, OrgId, Source, WorkspaceId,
 };
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, AuditOutcome};
+use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_pages::read_memory_entries;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
-use crate::service::kit::outbox::Outbox;
+use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::{Denial, Principal};
-use crate::service::kit::validate::Problems;
 use crate::service::maintain::ScheduledTask;
-use crate::store::{Prepared, Transaction};
+use crate::store::{Key, Prepared, Transaction};
 
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
 
-/// Problem of a request that sets no attribute.
-pub(crate) const CHANGE_RULE: &str =
-    "must set at least one of audienceTag, sensitivityLabel, sourceId, reviewStatus";
-
-/// Checks that the list of memories is not empty, not too long and without duplicates.
-pub(crate) fn check_memory_ids(problems: &mut Problems, ids: &[MemoryId], limits: &Limits) {
-    problems.count("memoryIds", ids.len(), limits.bulk_memories_max);
-    let mut seen = HashSet::with_capacity(ids.len());
-    for (index, _) in ids.iter().enumerate().filter(|(_, id)| !seen.insert(**id)) {
-        problems.push(
-            format!("memoryIds[{index}]"),
-            ProblemCode::Duplicate,
-            "must not repeat an earlier memory of the list",
-        );
-    }
-}
-
 impl BulkUpdate {
-    /// Checks the request and collects all problems.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`].
-    pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
-        let mut problems = Problems::default();
-        check_memory_ids(&mut problems, &self.memory_ids, limits);
-        if self.change.is_empty() {
-            problems.push("body", ProblemCode::Required, CHANGE_RULE);
-        }
-        problems.into_result()
-    }
-
     /// Returns the actions that the change requires for every memory.
     fn required_actions(&self) -> ActionSet {
         let relabel = if self.change.relabels() {
-            permissions::RELABEL.actions()
+            ActionSet::of(&[Action::MemoryUpdate])
         } else {
             ActionSet::EMPTY
         };
         match self.change.review_status {
-            Some(_) => relabel | permissions::REVIEW.actions(),
+            Some(_) => relabel | ActionSet::of(&[Action::MemoryReview]),
             None => relabel,
         }
     }
 }
 
+/// # Bulk updates
 impl KnowledgeService {
     /// Changes attributes of many memories.
     ///
@@ -89,59 +61,97 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the caller has the required actions
     /// neither in the organisation nor in any workspace; [`Error::IdempotencyKeyReused`];
     /// [`Error::Conflict`] after repeated concurrent changes of the same memories.
-    pub async fn bulk_update(
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::{BulkUpdate, MemoryChange, ReviewStatus};
+    ///
+    /// let approve = MemoryChange::builder().review_status(ReviewStatus::Approved).build();
+    /// let update = BulkUpdate::builder().memory_ids(memories).change(approve).build();
+    /// let key = "approve-runbooks-1".parse()?;
+    /// let result = service.bulk_update_memories(&owner, &key, &update).await?;
+    /// assert_eq!(result.summary.succeeded, 2);
+    /// // Repeating a request whose response was lost is harmless.
+    /// let again = service.bulk_update_memories(&owner, &key, &update).await?;
+    /// assert!(again.replayed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn bulk_update_memories(
         &self,
         credential: &Credential,
         key: &IdempotencyKey,
         request: &BulkUpdate,
     ) -> Result<BulkResult, Error> {
-        request.validate(self.limits())?;
+        self.checks().check(request)?;
         let fingerprint = &fingerprint(request);
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller
-                .require_somewhere(&mut transaction, request.required_actions())
-                .await?;
-            let record_key =
-                keys::idempotency(caller.org_id(), caller.member_id(), OPERATION, key.as_str());
-            let record = transaction.read::<IdempotencyRecord>(&record_key).await?;
-            if let Some(record) = record.filter(|record| now < record.expires_at) {
-                if record.fingerprint != *fingerprint {
-                    return Err(Error::IdempotencyKeyReused);
+        self.act(
+            Operation::BulkUpdateMemories,
+            credential,
+            |caller| async move {
+                let wanted = |org| {
+                    let source = request.change.source_id;
+                    Wants::keys(source.map(|source| keys::source(org, source)))
+                        .and_idempotency(OPERATION, key)
+                        .and_range(sequences_read(org))
+                };
+                let mut caller = caller.identify(&wanted).await?;
+                let (org, member) = (caller.org(), caller.member());
+                let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
+                // A replay does not need them.
+                let memory_keys = LazyLock::new(|| {
+                    let memories = request.memory_ids.iter();
+                    let keys = memories.map(|id| keys::memory(org, *id));
+                    keys.collect::<Vec<Key>>()
+                });
+                let known = caller.peek::<IdempotencyRecord>(&record_key)?;
+                if known.is_none_or(|record| self.env().now() >= record.expires_at) {
+                    let wanted = Wants::keys(memory_keys.iter().cloned());
+                    caller.read_ahead(wanted).await?;
                 }
-                let result = replay(&transaction, &caller, &record).await?;
-                return transaction.done(result);
-            }
-            let operation = AuditedOperation::begin(&transaction, self.env(), now);
-            let expires_at = now.plus(self.limits().idempotency_retention);
-            let record = IdempotencyRecord {
-                operation_id: operation.id,
-                fingerprint: fingerprint.clone(),
-                first_audit_id: operation.first_audit_id,
-                items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                expires_at,
-            };
-            transaction.put(record_key.clone(), &record);
-            ScheduledTask::record(record_key).schedule(&mut transaction, expires_at, self.env());
-            self.change_memories(transaction, &caller, operation, request)
-                .await
-        })
+                let mut act = caller.unauthorized().await?;
+                act.require_somewhere(request.required_actions()).await?;
+                let record = act.transaction.read::<IdempotencyRecord>(&record_key);
+                let record = record.await?;
+                if let Some(record) = record.filter(|record| act.now < record.expires_at) {
+                    if record.fingerprint != *fingerprint {
+                        return Err(Error::IdempotencyKeyReused);
+                    }
+                    let result = replay(&mut act, &record).await?;
+                    return act.done(result);
+                }
+                let (operation, actor) = act.audit(AuditAction::MemoryBulkUpdate);
+                let expires_at = act.now.plus(self.limits().idempotency_retention);
+                let record = IdempotencyRecord {
+                    operation_id: operation.id,
+                    fingerprint: fingerprint.clone(),
+                    first_audit_id: operation.first_audit_id,
+                    items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
+                    expires_at,
+                };
+                act.transaction.put(record_key.clone(), &record);
+                let expiry = ScheduledTask::record(record_key);
+                expiry.schedule(&mut act.transaction, expires_at, self.env());
+                self.change_memories(act, (operation, actor), request, &memory_keys)
+                    .await
+            },
+        )
         .await
     }
 
     async fn change_memories(
         &self,
-        mut transaction: Transaction,
-        caller: &Principal,
-        operation: AuditedOperation,
+        mut act: Act<'_>,
+        (operation, actor): (AuditedOperation, Actor),
         request: &BulkUpdate,
+        memory_keys: &[Key],
     ) -> Result<Prepared<BulkResult>, Error> {
-        let org = caller.org_id();
+        let org = act.org();
         if let Some(source) = request.change.source_id
-            && transaction
+            && act
+                .transaction
                 .read::<Source>(&keys::source(org, source))
                 .await?
                 .is_none()
@@ -149,26 +159,22 @@ impl KnowledgeService {
             let message = "must be a source of the organisation";
             return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
         }
-        let memory_keys: Vec<_> = request
-            .memory_ids
-            .iter()
-            .map(|id| keys::memory(org, *id))
-            .collect();
-        let found: Vec<Option<MemoryLabels>> = transaction.read_many(&memory_keys).await?;
-        let workspaces: BTreeSet<WorkspaceId> = found
-            .iter()
-            .flatten()
-            .map(|labels| labels.workspace_id)
-            .collect();
-        let workspaces: Vec<_> = workspaces.into_iter().collect();
-        let actions = caller.actions_in(&mut transaction, &workspaces).await?;
+        let found: Vec<Option<MemoryLabels>> = act.transaction.read_many(memory_keys).await?;
+        let mut workspaces: Vec<WorkspaceId> = Vec::new();
+        for labels in found.iter().flatten() {
+            if !workspaces.contains(&labels.workspace_id) {
+                workspaces.push(labels.workspace_id);
+            }
+        }
+        let actions = act.caller.actions_in(&mut act.transaction, &workspaces);
+        let actions = actions.await?;
 
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
         for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
             let outcome = match &before {
                 None => AuditOutcome::NotFound,
-                Some(labels) => match denial(caller, request, labels, &actions) {
+                Some(labels) => match denial(&act.caller, request, labels, &actions) {
                     Some(denial) => AuditOutcome::Denied(denial),
                     None => AuditOutcome::Ok,
                 },
@@ -176,7 +182,7 @@ impl KnowledgeService {
             if let (AuditOutcome::Ok, Some(before)) = (outcome, &before) {
                 let after = request.change.applied_to(before);
                 if after != *before {
-                    transaction.put(key, &after);
+                    act.transaction.put(key.clone(), &after);
                     effects.note(*id, before, &after);
                 }
             }
@@ -188,7 +194,7 @@ impl KnowledgeService {
             });
         }
         effects
-            .write(&mut transaction, self, org, operation)
+            .write(&mut act.transaction, self, org, operation)
             .await?;
         let after = entries
             .iter()
@@ -199,10 +205,9 @@ impl KnowledgeService {
             false,
             entries.iter().zip(after),
         );
-        let actor = Actor::from(caller);
         let (action, change) = (AuditAction::MemoryBulkUpdate, Some(&request.change));
-        operation.record_memories(&mut transaction, actor, action, change, entries);
-        transaction.done(result)
+        operation.record_memories(&mut act.transaction, actor, action, change, entries);
+        act.done(result)
     }
 }
 
@@ -221,7 +226,7 @@ fn denial(
         .sensitivity_label
         .is_some_and(|wanted| wanted < labels.sensitivity);
     let declassify = if lowers {
-        permissions::DECLASSIFY.actions()
+        ActionSet::of(&[Action::MemoryDeclassify])
     } else {
         ActionSet::EMPTY
     };
@@ -261,31 +266,22 @@ impl Effects {
         }
         for (workspace, memories) in self.changed {
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
-            let event_type = EventType::MemoryUpdated;
-            outbox.emit_memories(
-                transaction,
-                service.env(),
-                event_type,
-                operation.id,
-                &memories,
-            );
+            let event = EventData::MemoryUpdated;
+            outbox.emit_memories(transaction, service.env(), event, operation.id, &memories);
         }
         Ok(())
     }
 }
 
-async fn replay(
-    transaction: &Transaction,
-    caller: &Principal,
-    record: &IdempotencyRecord,
-) -> Result<BulkResult, Error> {
-    let (org, count) = (caller.org_id(), record.items as usize);
-    let entries = read_memory_entries(transaction, org, record.first_audit_id, count).await?;
+async fn replay(act: &mut Act<'_>, record: &IdempotencyRecord) -> Result<BulkResult, Error> {
+    let (org, count) = (act.org(), record.items as usize);
+    let first = record.first_audit_id;
+    let entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
     // A credential whose scope excludes a changed memory must not see the result. Items that were
     // forbidden are replayed as such.
     let is_elsewhere = |entry: &MemoryAudit| {
         let workspace = entry.before.as_ref().map(|labels| labels.workspace_id);
-        entry.outcome == AuditOutcome::Ok && workspace.is_some_and(|id| !caller.works_in(id))
+        entry.outcome == AuditOutcome::Ok && workspace.is_some_and(|id| !act.caller.works_in(id))
     };
     if entries.iter().any(|(entry, _)| is_elsewhere(entry)) {
         return Err(Denial::OutOfScope.into());

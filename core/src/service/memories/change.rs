@@ -1,65 +1,48 @@
 //! Creation, change and deletion of single memories.
 
-use serde::Serialize;
-
-use crate::access::{ActionSet, Credential, CredentialKind, permissions};
+use crate::access::{Action, ActionSet, Credential};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::limits::Limits;
 use crate::model::{
-    AudienceLabel, EventType, MemoryContent, MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate,
-    OrgId, ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, WorkspaceId,
+    AudienceLabel, AuditAction, ChangedMemories, EventData, MemoryContent, MemoryDetails, MemoryId,
+    MemoryLabels, MemoryUpdate, OrgId, ReviewStatus, SensitivityLabel, Source, SourceId,
+    WorkspaceId,
 };
-use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, AuditOutcome};
+use crate::operation::Operation;
+use crate::request::request;
+use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
+use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
-use crate::service::kit::outbox::Outbox;
+use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::Problems;
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
-use crate::service::memories::view::{MemoryReader, Visibility};
+use crate::service::memories::view::{MemoryReader, Visibility, slugs_read};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::Transaction;
 
-/// Request to add a memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct CreateMemory {
-    /// Source of the memory.
-    pub source_id: SourceId,
-    /// Title, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub title: String,
-    /// Text, at most 32 KiB.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Content"))]
-    pub content: String,
-    /// Key of the memory at its source, 1 to 512 characters.
-    ///
-    /// No other memory of the workspace from that source may have it.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(with = "Option<crate::schema::SourceKey>")
-    )]
-    pub source_key: Option<String>,
-    /// Audience label; by default that of the workspace.
-    pub audience_tag: Option<AudienceLabel>,
-    /// Sensitivity label; `internal` by default.
-    pub sensitivity_label: Option<SensitivityLabel>,
+request! {
+    /// Request to add a memory.
+    pub struct CreateMemory {
+        /// Source of the memory.
+        source_id ("sourceId"): SourceId as Id<SourceId>,
+        /// Title, 1 to 128 characters.
+        title: String as Name,
+        /// Text, at most 32 KiB.
+        content: String as Content,
+        /// Key of the memory at its source, 1 to 512 characters.
+        ///
+        /// No other memory of the workspace from that source may have it.
+        source_key ("sourceKey"): Option<String> as Option<SourceKey>,
+        /// Audience label; by default that of the workspace.
+        audience_tag ("audienceTag"): Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
+        /// Sensitivity label; `internal` by default.
+        sensitivity_label ("sensitivityLabel"): Option<SensitivityLabel> as Option<Parsed<SensitivityLabel>>,
+    }
 }
 
 impl CreateMemory {
-    /// Checks the request and collects all problems.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`].
-    pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
-        let mut problems = Problems::default();
-        self.memory().check("", "sourceKey", limits, &mut problems);
-        problems.into_result()
-    }
-
     fn memory(&self) -> NewMemory {
         NewMemory {
             title: self.title.clone(),
@@ -72,21 +55,6 @@ impl CreateMemory {
 }
 
 impl MemoryUpdate {
-    /// Checks the request and collects all problems.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`].
-    pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
-        let mut problems = Problems::default();
-        if let Some(title) = &self.title {
-            problems.name("title", title, limits);
-        }
-        if let Some(content) = &self.content {
-            problems.content("content", content, limits.content_bytes_max);
-        }
-        problems.into_result()
-    }
-
     /// Returns true if the update sets the title or the content.
     fn rewrites(&self) -> bool {
         self.title.is_some() || self.content.is_some()
@@ -99,17 +67,12 @@ impl MemoryUpdate {
             .sensitivity_label
             .is_some_and(|wanted| wanted < labels.sensitivity);
         let parts = [
-            (
-                self.rewrites() || change.relabels(),
-                permissions::UPDATE_MEMORY,
-            ),
-            (change.review_status.is_some(), permissions::REVIEW_MEMORY),
-            (lowers, permissions::DECLASSIFY_MEMORY),
+            (self.rewrites() || change.relabels(), Action::MemoryUpdate),
+            (change.review_status.is_some(), Action::MemoryReview),
+            (lowers, Action::MemoryDeclassify),
         ];
         let needed = parts.into_iter().filter(|(is_needed, _)| *is_needed);
-        needed.fold(ActionSet::EMPTY, |all, (_, permission)| {
-            all | permission.actions()
-        })
+        needed.map(|(_, action)| action).collect()
     }
 
     /// Returns the labels and the content after the change.
@@ -135,6 +98,7 @@ impl MemoryUpdate {
     }
 }
 
+/// # Changes of memories
 impl KnowledgeService {
     /// Adds one memory, which waits for review.
     ///
@@ -142,57 +106,81 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values, an unknown source, or a key that another
     /// memory from the source has; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
     /// workspace; [`Error::Forbidden`] without `memory:create` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::{MemoryChange, MemoryUpdate, ReviewStatus};
+    /// use knowledge_core::service::CreateMemory;
+    ///
+    /// let new = CreateMemory::builder().source_id(source).title("On call").content("Ask Ada.");
+    /// let memory = service.create_memory(&owner, workspace, &new.build()).await?.value.summary;
+    /// assert_eq!(memory.review_status, ReviewStatus::Pending);
+    ///
+    /// let approve = MemoryChange::builder().review_status(ReviewStatus::Approved).build();
+    /// let update = MemoryUpdate::builder().change(approve).build();
+    /// let memory = service.update_memory(&owner, memory.id, &update, None).await?.value.summary;
+    /// assert_eq!(memory.review_status, ReviewStatus::Approved);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_memory(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         request: &CreateMemory,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        request.validate(self.limits())?;
+        self.checks().check(request)?;
         let memory = &request.memory();
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let workspace = caller
-                .authorize_in(&mut transaction, workspace, permissions::CREATE_MEMORY)
-                .await?;
-            let (org, source) = (caller.org_id(), request.source_id);
-            check_source(&mut transaction, org, Some(source)).await?;
-            if let Some(name) = &memory.source_key {
-                let key = keys::source_key(org, workspace.id, source, name);
-                if transaction.read::<MemoryId>(&key).await?.is_some() {
-                    let message = "must not be the key of another memory from the source";
-                    return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
-                }
-            }
-            let context = IngestContext {
-                caller: &caller,
-                workspace: &workspace,
-                source,
+        self.act(Operation::CreateMemory, credential, |caller| async move {
+            let source = request.source_id;
+            let key = |org| {
+                let name = memory.source_key.as_ref()?;
+                Some(keys::source_key(org, workspace, source, name))
             };
-            let added = context.add(&mut transaction, self.env(), now, memory);
-            transaction.put(keys::last_ingest(org, workspace.id), &now);
-            let held = caller.actions_in(&mut transaction, &[workspace.id]).await?;
+            let wanted = |org| {
+                Wants::keys(key(org))
+                    .and_keys([
+                        keys::source(org, source),
+                        keys::endpoint_sequence(org, workspace),
+                    ])
+                    .and_range(slugs_read(org))
+            };
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let (org, now) = (act.org(), act.now);
+            check_source(&mut act.transaction, org, Some(source)).await?;
+            if let Some(key) = key(org)
+                && act.transaction.read::<MemoryId>(&key).await?.is_some()
+            {
+                let message = "must not be the key of another memory from the source";
+                return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
+            }
+            let place = act.workspace().clone();
+            let context = IngestContext {
+                caller: &act.caller,
+                workspace: &place,
+                source,
+                may_update: false,
+            };
+            let added = context.add(&mut act.transaction, self.env(), now, memory);
+            let last_ingest = keys::last_ingest(org, workspace);
+            act.transaction.put(last_ingest, &now);
             let found = FoundMemory {
                 id: added.id,
                 labels: added.labels,
                 content: added.content,
-                held: held[&workspace.id],
             };
             let trace = Trace {
-                at: now,
                 action: AuditAction::MemoryCreate,
-                event: EventType::ChunkCreated,
+                event: EventData::ChunkCreated,
                 before: None,
                 after: Some(found.labels.clone()),
             };
-            self.leave(&mut transaction, &caller, found.id, trace)
-                .await?;
-            let reader = found.reader(&transaction, &caller).await?;
+            act.leave(found.id, trace).await?;
+            let reader = act.reader([&found.labels]).await?;
             let shown = found.shown(reader.visibility(&found.labels).max(Visibility::Labels));
-            transaction.done(shown)
+            act.done(shown)
         })
         .await
     }
@@ -217,51 +205,52 @@ impl KnowledgeService {
         update: &MemoryUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        update.validate(self.limits())?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let found = FoundMemory::read(&mut transaction, &caller, memory).await?;
-            let reader = found.reader(&transaction, &caller).await?;
-            let visibility = authorise(&reader, &found, update)?;
-            let org = caller.org_id();
-            check_source(&mut transaction, org, update.change.source_id).await?;
+        self.checks().check(update)?;
+        self.act(Operation::UpdateMemory, credential, |caller| async move {
+            let source = update.change.source_id;
+            let wanted = |org| {
+                Wants::keys(source.map(|source| keys::source(org, source)))
+                    .and_range(sequences_read(org))
+                    .and_range(slugs_read(org))
+            };
+            let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
+            let (labels, mut content) = update.applied_to(&found.labels, &found.content);
+            let reader = act.reader([&found.labels, &labels]).await?;
+            let visibility = authorise(&reader, &act, &found, update)?;
+            let org = act.org();
+            check_source(&mut act.transaction, org, source).await?;
             if let Some(IfMatch::Tags(tags)) = if_match
                 && !tags.contains(&found.shown(visibility).etag)
             {
                 return Err(Error::PreconditionFailed);
             }
-            let (labels, mut content) = update.applied_to(&found.labels, &found.content);
             if labels == found.labels && content == found.content {
-                return transaction.done(found.shown(visibility));
+                return act.done(found.shown(visibility));
             }
             if labels != found.labels {
-                transaction.put(keys::memory(org, memory), &labels);
+                act.transaction.put(keys::memory(org, memory), &labels);
             }
             if content != found.content {
-                content.updated_at = now;
-                transaction.put(keys::content(org, memory), &content);
+                content.updated_at = act.now;
+                act.transaction.put(keys::content(org, memory), &content);
             }
             let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
-            transaction.add(keys::pending_count(org, labels.workspace_id), delta);
+            let pending = keys::pending_count(org, labels.workspace_id);
+            act.transaction.add(pending, delta);
             let trace = Trace {
-                at: now,
                 action: AuditAction::MemoryUpdate,
-                event: EventType::MemoryUpdated,
+                event: EventData::MemoryUpdated,
                 before: Some(found.labels.clone()),
                 after: Some(labels.clone()),
             };
-            self.leave(&mut transaction, &caller, memory, trace).await?;
+            act.leave(memory, trace).await?;
             let changed = FoundMemory {
                 labels,
                 content,
                 ..found
             };
-            let reader = changed.reader(&transaction, &caller).await?;
             let visibility = reader.visibility(&changed.labels).max(Visibility::Labels);
-            transaction.done(changed.shown(visibility))
+            act.done(changed.shown(visibility))
         })
         .await
     }
@@ -279,18 +268,16 @@ impl KnowledgeService {
         credential: &Credential,
         memory: MemoryId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let found = FoundMemory::read(&mut transaction, &caller, memory).await?;
-            let needed = permissions::DELETE_MEMORY.action;
-            if !found.held.contains(needed) {
-                let reader = found.reader(&transaction, &caller).await?;
+        self.act(Operation::DeleteMemory, credential, |caller| async move {
+            let wanted = |org| Wants::nothing().and_range(sequences_read(org));
+            let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
+            let (org, workspace) = (act.org(), found.labels.workspace_id);
+            let needed = Action::MemoryDelete;
+            if act.require(needed, workspace).is_err() {
+                let reader = act.reader([&found.labels]).await?;
                 return Err(reader.denial(&found.labels, needed));
             }
-            let (org, workspace) = (caller.org_id(), found.labels.workspace_id);
+            let transaction = &mut act.transaction;
             transaction.delete(keys::memory(org, memory));
             transaction.delete(keys::content(org, memory));
             transaction.delete(keys::workspace_memory(org, workspace, memory));
@@ -302,38 +289,29 @@ impl KnowledgeService {
             let waited = i64::from(found.labels.is_pending());
             transaction.add(keys::pending_count(org, workspace), -waited);
             let trace = Trace {
-                at: now,
                 action: AuditAction::MemoryDelete,
-                event: EventType::ChunkDeleted,
+                event: EventData::ChunkDeleted,
                 before: Some(found.labels),
                 after: None,
             };
-            self.leave(&mut transaction, &caller, memory, trace).await?;
-            transaction.done(())
+            act.leave(memory, trace).await?;
+            act.done(())
         })
         .await
     }
+}
 
+impl Act<'_> {
     /// Writes the audit entry and the event of a change to one memory.
-    async fn leave(
-        &self,
-        transaction: &mut Transaction,
-        caller: &Principal,
-        memory: MemoryId,
-        trace: Trace,
-    ) -> Result<(), Error> {
-        let operation = AuditedOperation::begin(transaction, self.env(), trace.at);
+    async fn leave(&mut self, memory: MemoryId, trace: Trace) -> Result<(), Error> {
+        let (operation, actor) = self.audit(trace.action);
+        let (org, env) = (self.org(), self.service.env());
+        let transaction = &mut self.transaction;
         let labels = trace.after.as_ref().or(trace.before.as_ref());
         if let Some(labels) = labels {
-            let outbox = Outbox::begin(
-                transaction,
-                caller.org_id(),
-                labels.workspace_id,
-                operation.at,
-            )
-            .await?;
+            let outbox = Outbox::begin(transaction, org, labels.workspace_id, operation.at).await?;
             let (event, memories) = (trace.event, [memory]);
-            outbox.emit_memories(transaction, self.env(), event, operation.id, &memories);
+            outbox.emit_memories(transaction, env, event, operation.id, &memories);
         }
         let entry = MemoryAudit {
             memory_id: memory,
@@ -341,7 +319,6 @@ impl KnowledgeService {
             before: trace.before,
             after: trace.after,
         };
-        let actor = Actor::from(caller);
         operation.record_memories(transaction, actor, trace.action, None, vec![entry]);
         Ok(())
     }
@@ -349,9 +326,8 @@ impl KnowledgeService {
 
 /// Contents of the audit entry and the event of a change to one memory.
 struct Trace {
-    at: Timestamp,
     action: AuditAction,
-    event: EventType,
+    event: fn(ChangedMemories) -> EventData,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
 }
@@ -360,21 +336,22 @@ struct Trace {
 ///
 /// Returns the part of the memory that the response may show: at least its labels.
 fn authorise(
-    reader: &MemoryReader<'_>,
+    reader: &MemoryReader,
+    act: &Act<'_>,
     found: &FoundMemory,
     update: &MemoryUpdate,
 ) -> Result<Visibility, Error> {
     let labels = &found.labels;
     let visibility = reader.visibility(labels);
     let needed = update.required_actions(labels);
-    if let Some(missing) = (needed - found.held).iter().next() {
+    if let Some(missing) = (needed - act.held).iter().next() {
         return Err(reader.denial(labels, missing));
     }
     if needed == ActionSet::EMPTY && visibility == Visibility::Nothing {
-        return Err(reader.denial(labels, permissions::READ_MEMORY.action));
+        return Err(reader.denial(labels, Action::MemoryRead));
     }
     if update.rewrites() && visibility != Visibility::Everything {
-        return Err(match Principal::missing_for_reading(labels, found.held) {
+        return Err(match Principal::missing_for_reading(labels, act.held) {
             Some(missing) => reader.denial(labels, missing),
             None => Error::forbidden("only the audience of a memory may change its content"),
         });

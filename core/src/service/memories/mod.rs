@@ -1,5 +1,6 @@
 //! Memories: reading, changes, ingestion, their sources, and the recalls that cite them.
 
+pub(crate) mod access;
 pub(crate) mod bulk;
 pub(crate) mod change;
 pub(crate) mod ingest;

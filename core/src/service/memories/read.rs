@@ -1,69 +1,64 @@
 //! Reading and listing of memories.
 
-use crate::access::{Action, ActionSet, Credential, CredentialKind, permissions};
+use std::collections::HashMap;
+
+use crate::access::{Action, Credential};
 use crate::digest::etag;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
     MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, WorkspaceId,
 };
+use crate::operation::Operation;
+use crate::service::kit::act::{Act, Caller, Wants, WantsOf};
 use crate::service::kit::idempotency::fingerprint;
-use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::{Denial, Principal};
-use crate::service::memories::view::{MemoryReader, Visibility};
+use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
+use crate::service::kit::principal::Denial;
+use crate::service::memories::view::{Visibility, named_workspaces, slugs_read};
 use crate::service::{KnowledgeService, WithEtag};
-use crate::store::{Direction, Key, StoreExt, Transaction, decode};
+use crate::store::{Direction, Key, Transaction, decode};
 
-/// A memory with the caller's actions in its workspace.
+/// A memory with its content.
 pub(crate) struct FoundMemory {
     pub(crate) id: MemoryId,
     pub(crate) labels: MemoryLabels,
     pub(crate) content: MemoryContent,
-    pub(crate) held: ActionSet,
 }
 
 impl FoundMemory {
-    /// Reads a memory. The commit checks both of its records.
+    /// Authenticates the caller and reads a memory. The commit checks both of its records.
+    ///
+    /// The permissions depend on the memory, so that the operation decides them.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Forbidden`] for a credential whose scope excludes the
-    /// workspace of the memory.
-    pub(crate) async fn read(
-        transaction: &mut Transaction,
-        caller: &Principal,
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] for a credential whose
+    /// scope excludes the workspace of the memory.
+    pub(crate) async fn read<'c>(
+        caller: Caller<'c>,
         id: MemoryId,
-    ) -> Result<Self, Error> {
-        let org = caller.org_id();
-        let missing = Error::NotFound { what: "memory" };
-        let labels = transaction
-            .read::<MemoryLabels>(&keys::memory(org, id))
-            .await?;
-        let Some(labels) = labels else {
-            return Err(missing);
-        };
-        if !caller.works_in(labels.workspace_id) {
+        wants: WantsOf<'_>,
+    ) -> Result<(Act<'c>, Self), Error> {
+        let records = |org| wants(org).and_keys([keys::memory(org, id), keys::content(org, id)]);
+        let mut caller = caller.identify(&records).await?;
+        let org = caller.org();
+        let labels = caller.peek::<MemoryLabels>(&keys::memory(org, id))?;
+        let named = named_workspaces(org, &labels)
+            .into_iter()
+            .map(|(_, key)| key);
+        caller.read_ahead(Wants::keys(named)).await?;
+        let mut act = caller.unauthorized().await?;
+        let labels: MemoryLabels = act.find(&keys::memory(org, id), "memory").await?;
+        if !act.caller.works_in(labels.workspace_id) {
             return Err(Denial::OutOfScope.into());
         }
-        let workspace = labels.workspace_id;
-        let held = caller.actions_in(transaction, &[workspace]).await?[&workspace];
-        // If the memory is deleted between the two reads, the commit or the last read detects it.
-        let content = transaction.read(&keys::content(org, id)).await?;
-        Ok(Self {
+        act.held = act.actions_in(labels.workspace_id).await?;
+        let content = act.find(&keys::content(org, id), "memory").await?;
+        let found = Self {
             id,
             labels,
-            content: content.ok_or(missing)?,
-            held,
-        })
-    }
-
-    /// Returns the caller as a reader of this memory.
-    pub(crate) async fn reader<'v>(
-        &self,
-        transaction: &Transaction,
-        caller: &'v Principal,
-    ) -> Result<MemoryReader<'v>, Error> {
-        let labels = std::iter::once(&self.labels);
-        Ok(MemoryReader::of(transaction.unchecked(), caller, self.held, labels).await?)
+            content,
+        };
+        Ok((act, found))
     }
 
     /// Returns the visible part of the memory, with an entity tag derived from it.
@@ -77,6 +72,7 @@ impl FoundMemory {
     }
 }
 
+/// # Memories
 impl KnowledgeService {
     /// Lists the memories of a workspace that match `filter`, in order of creation.
     ///
@@ -92,6 +88,26 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] with neither
     /// `memory:read` nor `memory:update` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::{MemoryFilter, ReviewStatus};
+    /// use knowledge_core::service::PageRequest;
+    ///
+    /// // The review queue of the workspace.
+    /// let filter = MemoryFilter::builder().review_status(ReviewStatus::Pending).build();
+    /// let page = PageRequest::default();
+    /// let queue = service.list_memories(&owner, workspace, &filter, &page).await?;
+    /// assert_eq!(queue.data.len(), 2);
+    /// // The title of a restricted memory is hidden from viewers.
+    /// let queue = service.list_memories(&viewer, workspace, &filter, &page).await?;
+    /// let hidden = queue.data.iter().filter(|memory| memory.title.is_none());
+    /// assert_eq!(hidden.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list_memories(
         &self,
         credential: &Credential,
@@ -99,82 +115,39 @@ impl KnowledgeService {
         filter: &MemoryFilter,
         page: &PageRequest,
     ) -> Result<Page<MemorySummary>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let permissions = [permissions::LIST_MEMORIES, permissions::LIST_LABELS];
-            let (_, held) = caller
-                .authorize_in_for_any(&mut reading, workspace, &permissions)
-                .await?;
-            let org = caller.org_id();
-            let range = keys::workspace_memories(org, workspace);
-            let listing = Listing::new("memories", filter, range, Direction::Forward);
-            let caller = &caller;
-            let found = listing.page_of(self.store(), page, |marks| async move {
+        self.act(Operation::ListMemories, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::workspace_memories(org, workspace);
+                Listing::new("memories", filter, range, Direction::Forward)
+            };
+            let first = |org| Wants::page(&listing(org), page).and_range(slugs_read(org));
+            let is_filtered = *filter != MemoryFilter::default();
+            let records = |org, transaction: &Transaction| {
+                let ids = listing(org).first_ids(page, transaction);
+                let ids = || ids.iter().map(|id| MemoryId(*id));
+                let contents = ids().filter(|_| !is_filtered);
+                Wants::keys(ids().map(|id| keys::memory(org, id)))
+                    .and_keys(contents.map(|id| keys::content(org, id)))
+            };
+            let act = caller.in_workspace_then(workspace, &first, &records);
+            let mut act = act.await?;
+            let listing = listing(act.org());
+            let mut scan = PageScan::begin(&listing, page)?;
+            let mut data = Vec::new();
+            while let Some(marks) = scan.next(&mut act.transaction).await? {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids: Vec<MemoryId> = ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
-                let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-                let labels = self.store().get_many_as::<MemoryLabels>(&records).await?;
-                let labels: Vec<_> = labels
-                    .into_iter()
-                    .map(|found| Some(found?.value).filter(|labels| filter.admits(labels)))
-                    .collect();
-                let found = labels.iter().flatten();
-                let reader = MemoryReader::of(self.store(), caller, held, found).await?;
-                let seen = |(id, labels): (MemoryId, Option<MemoryLabels>)| {
-                    let visibility = reader.visibility(&labels?);
-                    (visibility != Visibility::Nothing).then_some(id)
-                };
-                Ok(ids.into_iter().zip(labels).map(seen).collect())
-            });
-            let Page { data, next_cursor } = found.await?;
-            let data = self.summaries(caller, held, filter, &data).await?;
-            reading.done(Page { data, next_cursor })
+                let shown = summaries(&mut act, filter, &ids).await?;
+                for (mark, item) in marks.iter().zip(shown) {
+                    data.extend(item);
+                    if scan.is_full(&mark.key, data.len())? {
+                        break;
+                    }
+                }
+            }
+            act.done(scan.end(data))
         })
         .await
-    }
-
-    /// Returns the visible parts of these memories.
-    ///
-    /// Labels and contents are read at one point in time, and those labels decide: since a memory
-    /// was selected by its earlier labels, it may have been relabelled, hidden from the caller or
-    /// deleted.
-    async fn summaries(
-        &self,
-        caller: &Principal,
-        held: ActionSet,
-        filter: &MemoryFilter,
-        ids: &[MemoryId],
-    ) -> Result<Vec<MemorySummary>, Error> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let org = caller.org_id();
-        let labels = ids.iter().map(|id| keys::memory(org, *id));
-        let contents = ids.iter().map(|id| keys::content(org, *id));
-        let records: Vec<Key> = labels.chain(contents).collect();
-        let found = self.store().get(&records).await?;
-        let mut memories = Vec::with_capacity(ids.len());
-        for (index, id) in ids.iter().enumerate() {
-            let (label, content) = (index, ids.len() + index);
-            if let (Some(labels), Some(entry)) = (&found[label], &found[content]) {
-                let labels = decode::<MemoryLabels>(&records[label], labels)?.value;
-                let content = decode::<MemoryContent>(&records[content], entry)?.value;
-                memories.push((*id, labels, content));
-            }
-        }
-        memories.retain(|(_, labels, _)| filter.admits(labels));
-        let labels = memories.iter().map(|(_, labels, _)| labels);
-        let reader = MemoryReader::of(self.store(), caller, held, labels).await?;
-        let shown = memories.iter().filter_map(|(id, labels, content)| {
-            let visibility = reader.visibility(labels);
-            let is_readable = visibility == Visibility::Everything;
-            (visibility != Visibility::Nothing)
-                .then(|| MemorySummary::new(*id, labels, content, is_readable))
-        });
-        Ok(shown.collect())
     }
 
     /// Reads one memory with its entity tag.
@@ -186,23 +159,86 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory whose audience does not
     /// cover the caller; [`Error::Forbidden`] with neither `memory:read` nor `memory:update` in its
     /// workspace.
-    pub async fn memory(
+    pub async fn get_memory(
         &self,
         credential: &Credential,
         memory: MemoryId,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let found = FoundMemory::read(&mut reading, &caller, memory).await?;
-            let reader = found.reader(&reading, &caller).await?;
+        self.act(Operation::GetMemory, credential, |caller| async move {
+            let nothing = |_| Wants::nothing();
+            let (mut act, found) = FoundMemory::read(caller, memory, &nothing).await?;
+            let reader = act.reader([&found.labels]).await?;
             match reader.visibility(&found.labels) {
                 Visibility::Nothing => Err(reader.denial(&found.labels, Action::MemoryRead)),
-                visibility => reading.done(found.shown(visibility)),
+                visibility => act.done(found.shown(visibility)),
             }
         })
         .await
     }
+}
+
+/// Returns the visible parts of these memories, one place for each.
+///
+/// Without a filter, labels and contents are read together. With one, most contents would be read
+/// in vain: those of the matching memories are read afterwards, with their labels, which decide
+/// again, because a memory may have been relabelled or deleted in between.
+async fn summaries(
+    act: &mut Act<'_>,
+    filter: &MemoryFilter,
+    ids: &[MemoryId],
+) -> Result<Vec<Option<MemorySummary>>, Error> {
+    let org = act.org();
+    let mut wanted: Vec<MemoryId> = ids.to_vec();
+    if *filter != MemoryFilter::default() {
+        let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
+        let found = act.transaction.entries_unchecked(&records).await?;
+        let mut labels = Vec::with_capacity(ids.len());
+        for (record, entry) in records.iter().zip(&found) {
+            let entry = entry.as_ref();
+            labels.push(
+                entry
+                    .map(|entry| decode::<MemoryLabels>(record, entry))
+                    .transpose()?,
+            );
+        }
+        let admitted = labels
+            .into_iter()
+            .map(|found| Some(found?.value).filter(|labels| filter.admits(labels)));
+        let admitted: Vec<Option<MemoryLabels>> = admitted.collect();
+        let reader = act.reader(admitted.iter().flatten()).await?;
+        let mut seen = admitted.iter().map(|labels| {
+            labels
+                .as_ref()
+                .is_some_and(|labels| reader.visibility(labels) != Visibility::Nothing)
+        });
+        wanted.retain(|_| seen.next().unwrap_or_default());
+    }
+    let mut shown: HashMap<MemoryId, MemorySummary> = HashMap::new();
+    if !wanted.is_empty() {
+        let labels = wanted.iter().map(|id| keys::memory(org, *id));
+        let contents = wanted.iter().map(|id| keys::content(org, *id));
+        let records: Vec<Key> = labels.chain(contents).collect();
+        let found = act.transaction.entries_unchecked(&records).await?;
+        let mut memories = Vec::with_capacity(wanted.len());
+        for (index, id) in wanted.iter().enumerate() {
+            let (label, content) = (index, wanted.len() + index);
+            if let (Some(labels), Some(entry)) = (&found[label], &found[content]) {
+                let labels = decode::<MemoryLabels>(&records[label], labels)?.value;
+                let content = decode::<MemoryContent>(&records[content], entry)?.value;
+                memories.push((*id, labels, content));
+            }
+        }
+        memories.retain(|(_, labels, _)| filter.admits(labels));
+        let reader = act
+            .reader(memories.iter().map(|(_, labels, _)| labels))
+            .await?;
+        for (id, labels, content) in &memories {
+            let visibility = reader.visibility(labels);
+            if visibility != Visibility::Nothing {
+                let is_readable = visibility == Visibility::Everything;
+                shown.insert(*id, MemorySummary::new(*id, labels, content, is_readable));
+            }
+        }
+    }
+    Ok(ids.iter().map(|id| shown.remove(id)).collect())
 }

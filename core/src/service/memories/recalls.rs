@@ -1,64 +1,33 @@
 //! Recalls: answers of an assistant, with the memories that they cite.
 
-use std::collections::HashSet;
-
-use serde::Serialize;
-
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
-use crate::model::{MemoryId, MemoryLabels, Recall, RecallId, RecallSummary, WorkspaceId};
+use crate::model::{
+    AuditAction, MemoryId, MemoryLabels, Recall, RecallId, RecallSummary, ResourceKind, WorkspaceId,
+};
+use crate::operation::Operation;
+use crate::request::Problems;
+use crate::request::request;
+use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
-use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::Problems;
-use crate::service::memories::view::{MemoryReader, Visibility};
-use crate::store::{Direction, StoreExt};
+use crate::service::kit::act::Wants;
+use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
+use crate::service::memories::view::{Visibility, slugs_read};
+use crate::store::{Direction, Key, Transaction, decode};
 
-/// A new recall.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewRecall {
-    /// Query that was answered, at most 1,024 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Description"))]
-    pub query: String,
-    /// Memories of the workspace that the answer cites, 1 to 500, without duplicates.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(length(min = 1, max = RECALL_MEMORIES_MAX), extend("uniqueItems" = true))
-    )]
-    pub memory_ids: Vec<MemoryId>,
-}
-
-impl NewRecall {
-    /// Checks the request and collects all problems.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`].
-    pub fn validate(&self) -> Result<(), Error> {
-        let mut problems = Problems::default();
-        problems.description("query", &self.query);
-        problems.count("memory_ids", self.memory_ids.len(), RECALL_MEMORIES_MAX);
-        let mut seen = HashSet::new();
-        for (index, id) in self
-            .memory_ids
-            .iter()
-            .enumerate()
-            .filter(|(_, id)| !seen.insert(**id))
-        {
-            problems.push(
-                format!("memory_ids[{index}]"),
-                ProblemCode::Duplicate,
-                format!("must not repeat {id}"),
-            );
-        }
-        problems.into_result()
+request! {
+    /// A new recall.
+    pub struct NewRecall {
+        /// Query that was answered, at most 1,024 characters.
+        query: String as Description,
+        /// Memories of the workspace that the answer cites, 1 to 500, without duplicates.
+        memory_ids: Vec<MemoryId> as List<Id<MemoryId>, Items<1, RECALL_MEMORIES_MAX>, Unique>,
     }
 }
 
+/// # Recalls
 impl KnowledgeService {
     /// Registers a recall.
     ///
@@ -66,33 +35,46 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values, or a memory that is not in the workspace or
     /// that the caller may not know of; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown workspace; [`Error::Forbidden`] without `recall:create` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::service::NewRecall;
+    ///
+    /// // An assistant answers a question from two memories.
+    /// let query = "How is the service restarted?";
+    /// let new = NewRecall::builder().query(query).memory_ids(memories).build();
+    /// let recall = service.create_recall(&owner, workspace, &new).await?;
+    ///
+    /// // One of them is deleted afterwards, and reading the recall omits it.
+    /// service.delete_memory(&owner, recall.memory_ids[0]).await?;
+    /// let found = service.get_recall(&owner, recall.id).await?;
+    /// assert_eq!(found.memory_ids, recall.memory_ids[1..]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_recall(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         new: &NewRecall,
     ) -> Result<Recall, Error> {
-        new.validate()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let found = caller
-                .authorize_in(&mut transaction, workspace, permissions::CREATE_RECALL)
-                .await?;
-            let org = caller.org_id();
-            let memories: Vec<_> = new
-                .memory_ids
-                .iter()
-                .map(|id| keys::memory(org, *id))
-                .collect();
-            let memories = transaction.read_many::<MemoryLabels>(&memories).await?;
+        self.checks().check(new)?;
+        self.act(Operation::CreateRecall, credential, |caller| async move {
+            let memories = |org| new.memory_ids.iter().map(move |id| keys::memory(org, *id));
+            let wanted = |org| Wants::keys(memories(org));
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let (org, now) = (act.org(), act.now);
+            let slug = act.workspace().slug.clone();
+            let named = |name: &str| (name == slug).then_some(workspace);
+            let memories: Vec<_> = memories(org).collect();
+            let memories = act.transaction.read_many::<MemoryLabels>(&memories).await?;
             let mut problems = Problems::default();
             for (index, labels) in memories.iter().enumerate() {
                 let is_visible = labels.as_ref().is_some_and(|labels| {
                     labels.workspace_id == workspace
-                        && caller.is_covered_by(&labels.audience, std::slice::from_ref(&found))
+                        && act.caller.is_covered_by(&labels.audience, named)
                 });
                 if !is_visible {
                     let message = "must be a memory of the workspace";
@@ -109,9 +91,10 @@ impl KnowledgeService {
                 workspace_id: workspace,
                 query: new.query.clone(),
                 memory_ids: new.memory_ids.clone(),
-                created_by: caller.member_id(),
+                created_by: act.caller.member_id(),
                 created_at: now,
             };
+            let transaction = &mut act.transaction;
             transaction.create(keys::recall(org, recall.id), &recall);
             transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
             for memory in &recall.memory_ids {
@@ -123,14 +106,9 @@ impl KnowledgeService {
                 "workspace_id": workspace,
                 "memory_ids": recall.memory_ids,
             });
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::RecallCreate,
-                (ResourceKind::Recall, recall.id.0),
-                &audited,
-            );
-            transaction.done(recall)
+            let resource = (ResourceKind::Recall, recall.id.0);
+            act.created(AuditAction::RecallCreate, resource, &audited);
+            act.done(recall)
         })
         .await
     }
@@ -147,28 +125,37 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller
-                .authorize_in(&mut reading, workspace, permissions::LIST_RECALLS)
-                .await?;
-            let org = caller.org_id();
-            let range = keys::workspace_recalls(org, workspace);
-            let listing = Listing::new("recalls", &(), range, Direction::Reverse);
-            let found = listing.page_of(self.store(), page, |marks| async move {
+        self.act(Operation::ListRecalls, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::workspace_recalls(org, workspace);
+                Listing::new("recalls", &(), range, Direction::Reverse)
+            };
+            let first = |org| Wants::page(&listing(org), page);
+            let records = |org, transaction: &Transaction| {
+                let ids = listing(org).first_ids(page, transaction).into_iter();
+                Wants::keys(ids.map(|id| keys::recall(org, RecallId(id))))
+            };
+            let act = caller.in_workspace_then(workspace, &first, &records);
+            let mut act = act.await?;
+            let (org, listing) = (act.org(), listing(act.org()));
+            let mut scan = PageScan::begin(&listing, page)?;
+            let mut data = Vec::new();
+            while let Some(marks) = scan.next(&mut act.transaction).await? {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
-                let records: Vec<_> = ids.map(|id| keys::recall(org, id)).collect();
-                let recalls = self.store().get_many_as::<Recall>(&records).await?;
-                let shown = recalls
-                    .into_iter()
-                    .map(|recall| Some(RecallSummary::from(recall?.value)));
-                Ok(shown.collect())
-            });
-            reading.done(found.await?)
+                let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
+                let recalls = act.transaction.entries_unchecked(&records).await?;
+                for ((mark, key), entry) in marks.iter().zip(&records).zip(&recalls) {
+                    if let Some(entry) = entry {
+                        let recall = decode::<Recall>(key, entry)?.value;
+                        data.push(RecallSummary::from(recall));
+                    }
+                    if scan.is_full(&mark.key, data.len())? {
+                        break;
+                    }
+                }
+            }
+            act.done(scan.end(data))
         })
         .await
     }
@@ -181,25 +168,31 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without `memory:read`
     /// in its workspace.
-    pub async fn recall(&self, credential: &Credential, recall: RecallId) -> Result<Recall, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let org = caller.org_id();
-            let found = reading.read::<Recall>(&keys::recall(org, recall)).await?;
-            let mut found = found.ok_or(Error::NotFound { what: "recall" })?;
-            let permissions = [permissions::READ_RECALL];
-            let (_, held) = caller
-                .authorize_in_for_any(&mut reading, found.workspace_id, &permissions)
-                .await?;
-            let cited = found.memory_ids.iter();
-            let cited: Vec<_> = cited.map(|id| keys::memory(org, *id)).collect();
-            let cited = self.store().get_many_as::<MemoryLabels>(&cited).await?;
-            let labels: Vec<_> = cited.into_iter().map(|found| Some(found?.value)).collect();
-            let there = labels.iter().flatten();
-            let reader = MemoryReader::of(self.store(), &caller, held, there).await?;
+    pub async fn get_recall(
+        &self,
+        credential: &Credential,
+        recall: RecallId,
+    ) -> Result<Recall, Error> {
+        self.act(Operation::GetRecall, credential, |caller| async move {
+            let key = |org| keys::recall(org, recall);
+            let wanted = |org| Wants::keys([key(org)]).and_range(slugs_read(org));
+            let mut caller = caller.identify(&wanted).await?;
+            let org = caller.org();
+            let cited = caller.peek::<Recall>(&key(org))?;
+            let cited = cited.iter().flat_map(|recall| &recall.memory_ids);
+            let cited: Vec<Key> = cited.map(|id| keys::memory(org, *id)).collect();
+            caller.read_ahead(Wants::keys(cited.clone())).await?;
+            let mut act = caller.unauthorized().await?;
+            let mut found: Recall = act.find(&key(org), "recall").await?;
+            act.authorize_in(found.workspace_id).await?;
+            let entries = act.transaction.entries_unchecked(&cited).await?;
+            let mut labels = Vec::with_capacity(cited.len());
+            for (key, entry) in cited.iter().zip(&entries) {
+                let entry = entry.as_ref();
+                let decoded = entry.map(|entry| decode::<MemoryLabels>(key, entry));
+                labels.push(decoded.transpose()?.map(|found| found.value));
+            }
+            let reader = act.reader(labels.iter().flatten()).await?;
             let mut sights = labels.iter().map(|labels| {
                 let labels = labels.as_ref();
                 labels.is_some_and(|labels| reader.visibility(labels) != Visibility::Nothing)
@@ -207,7 +200,7 @@ impl KnowledgeService {
             found
                 .memory_ids
                 .retain(|_| sights.next().unwrap_or_default());
-            reading.done(found)
+            act.done(found)
         })
         .await
     }

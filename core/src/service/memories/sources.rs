@@ -1,65 +1,70 @@
 //! Sources of memories. They belong to the organisation as a whole.
 
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{Source, SourceId};
+use crate::model::{AuditAction, ResourceKind, Source, SourceId};
+use crate::operation::Operation;
+use crate::request::request;
+use crate::request::rules::Name;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::Problems;
 use crate::store::Direction;
 
-/// A new source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewSource {
-    /// Name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub name: String,
-    /// Kind of the source, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub kind: String,
+request! {
+    /// A new source.
+    pub struct NewSource {
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// Kind of the source, 1 to 128 characters.
+        kind: String as Name,
+    }
 }
 
+/// # Sources
 impl KnowledgeService {
     /// Creates a source.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
     /// [`Error::Forbidden`] without `connector:manage` in the organisation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::service::{NewSource, PageRequest};
+    ///
+    /// let new = NewSource::builder().name("Tickets").kind("help_desk").build();
+    /// let tickets = service.create_source(&owner, &new).await?;
+    ///
+    /// // A later run of an import finds its source by name.
+    /// let sources = service.list_sources(&owner, &PageRequest::default()).await?.data;
+    /// assert_eq!(sources.iter().find(|source| source.name == "Tickets"), Some(&tickets));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_source(
         &self,
         credential: &Credential,
         new: &NewSource,
     ) -> Result<Source, Error> {
-        let mut problems = Problems::default();
-        problems.name("name", &new.name, self.limits());
-        problems.name("kind", &new.kind, self.limits());
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            caller.require(permissions::CREATE_SOURCE)?;
+        self.checks().check(new)?;
+        self.act(Operation::CreateSource, credential, |caller| async move {
+            let mut act = caller.in_organization(None, &|_| Wants::nothing()).await?;
+            let now = act.now;
             let source = Source {
                 id: SourceId(self.env().uuid_at(now)),
                 name: new.name.clone(),
                 kind: new.kind.clone(),
                 created_at: now,
             };
-            transaction.create(keys::source(caller.org_id(), source.id), &source);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::SourceCreate,
-                (ResourceKind::Source, source.id.0),
-                &source,
-            );
-            transaction.done(source)
+            let key = keys::source(act.org(), source.id);
+            act.transaction.create(key, &source);
+            let resource = (ResourceKind::Source, source.id.0);
+            act.created(AuditAction::SourceCreate, resource, &source);
+            act.done(source)
         })
         .await
     }
@@ -74,17 +79,16 @@ impl KnowledgeService {
         credential: &Credential,
         page: &PageRequest,
     ) -> Result<Page<Source>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let permission = permissions::LIST_SOURCES.actions();
-            caller.require_somewhere(&mut reading, permission).await?;
-            let range = keys::sources(caller.org_id());
-            let listing = Listing::new("sources", &(), range, Direction::Forward);
-            let found = listing.page(self.store(), page, |_, source| Ok(Some(source)));
-            reading.done(found.await?)
+        self.act(Operation::ListSources, credential, |caller| async move {
+            let listing =
+                |org| Listing::new("sources", &(), keys::sources(org), Direction::Forward);
+            let first = |org| Wants::page(&listing(org), page);
+            let mut act = caller.identify(&first).await?.anywhere().await?;
+            let listing = listing(act.org());
+            let found = listing
+                .page(&mut act.transaction, page, |_, source| Ok(Some(source)))
+                .await?;
+            act.done(found)
         })
         .await
     }
@@ -94,17 +98,17 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `memory:read` anywhere;
     /// [`Error::NotFound`].
-    pub async fn source(&self, credential: &Credential, source: SourceId) -> Result<Source, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let permission = permissions::READ_SOURCE.actions();
-            caller.require_somewhere(&mut reading, permission).await?;
-            let key = keys::source(caller.org_id(), source);
-            let found = reading.read::<Source>(&key).await?;
-            reading.done(found.ok_or(Error::NotFound { what: "source" })?)
+    pub async fn get_source(
+        &self,
+        credential: &Credential,
+        source: SourceId,
+    ) -> Result<Source, Error> {
+        self.act(Operation::GetSource, credential, |caller| async move {
+            let wanted = |org| Wants::keys([keys::source(org, source)]);
+            let mut act = caller.identify(&wanted).await?.anywhere().await?;
+            let key = keys::source(act.org(), source);
+            let found: Source = act.find(&key, "source").await?;
+            act.done(found)
         })
         .await
     }

@@ -1,14 +1,12 @@
 //! Visibility of memories to a caller.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{AudienceScope, MemoryLabels, Workspace, WorkspaceId};
+use crate::model::{AudienceScope, MemoryLabels, OrgId, WorkspaceId};
+use crate::service::kit::act::Act;
 use crate::service::kit::principal::{Denial, Principal};
-use crate::store::{Key, Store, StoreError, StoreExt};
+use crate::store::{Key, RangeRead, decode};
 
 /// Part of a memory that a caller may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,50 +20,85 @@ pub(crate) enum Visibility {
 }
 
 /// A caller that reads memories of one workspace.
-pub(crate) struct MemoryReader<'v> {
-    caller: &'v Principal,
+pub(crate) struct MemoryReader {
+    caller: Principal,
     /// Actions of the caller in the workspace.
     held: ActionSet,
-    /// Workspaces that the audience labels of the memories name.
-    named: Vec<Workspace>,
+    /// Workspaces that the audience labels of the memories name, in the order of their slugs.
+    named: Vec<(String, WorkspaceId)>,
 }
 
-impl<'v> MemoryReader<'v> {
-    /// Creates a reader for memories with these labels.
+/// Returns the workspaces that the audience labels of these memories name: their slugs, in order,
+/// and keys.
+pub(crate) fn named_workspaces<'l>(
+    org: OrgId,
+    labels: impl IntoIterator<Item = &'l MemoryLabels>,
+) -> Vec<(String, Key)> {
+    let audiences = labels.into_iter().map(|labels| &labels.audience);
+    let named = audiences.filter(|audience| audience.scope() == AudienceScope::Workspace);
+    let mut slugs: Vec<&str> = named.map(|audience| audience.name()).collect();
+    slugs.sort_unstable();
+    slugs.dedup();
+    let keys = slugs
+        .into_iter()
+        .map(|slug| (slug.to_owned(), keys::workspace_slug(org, slug)));
+    keys.collect()
+}
+
+/// Number of workspaces of an organisation whose slugs a list reads ahead.
+const SLUGS_AHEAD: usize = 64;
+
+/// Returns the read of the slugs of an organisation's workspaces.
+pub(crate) fn slugs_read(org: OrgId) -> RangeRead {
+    RangeRead::first(keys::workspace_slugs(org), SLUGS_AHEAD)
+}
+
+impl Act<'_> {
+    /// Returns the caller as a reader of memories with these labels.
     ///
     /// The workspaces that their audience labels name are looked up. The time of the look-up does
     /// not matter, because the slug of a workspace never changes.
-    pub(crate) async fn of<'l>(
-        store: &Arc<dyn Store>,
-        caller: &'v Principal,
-        held: ActionSet,
-        labels: impl Iterator<Item = &'l MemoryLabels>,
-    ) -> Result<Self, StoreError> {
-        let named = labels.filter(|labels| labels.audience.scope() == AudienceScope::Workspace);
-        let named: BTreeSet<&str> = named.map(|labels| labels.audience.name()).collect();
-        let org = caller.org_id();
-        let slugs: Vec<Key> = named
-            .into_iter()
-            .map(|name| keys::workspace_slug(org, name))
-            .collect();
-        let mut named = Vec::new();
-        if !slugs.is_empty() {
-            let ids = store.get_many_as::<WorkspaceId>(&slugs).await?;
-            let found = ids.into_iter().flatten();
-            let found: Vec<Key> = found.map(|id| keys::workspace(org, id.value)).collect();
-            let found = store.get_many_as::<Workspace>(&found).await?;
-            named.extend(found.into_iter().flatten().map(|found| found.value));
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) fn reader<'l>(
+        &mut self,
+        labels: impl IntoIterator<Item = &'l MemoryLabels>,
+    ) -> impl Future<Output = Result<MemoryReader, Error>> {
+        let named = named_workspaces(self.org(), labels);
+        self.reader_with(named)
+    }
+
+    async fn reader_with(&mut self, slugs: Vec<(String, Key)>) -> Result<MemoryReader, Error> {
+        let transaction = &mut self.transaction;
+        let keys: Vec<Key> = slugs.iter().map(|(_, key)| key.clone()).collect();
+        let found = if keys.is_empty() {
+            Vec::new()
+        } else {
+            transaction.entries_unchecked(&keys).await?
+        };
+        let mut named = Vec::with_capacity(slugs.len());
+        for ((slug, key), entry) in slugs.into_iter().zip(&found) {
+            if let Some(entry) = entry {
+                named.push((slug, decode::<WorkspaceId>(&key, entry)?.value));
+            }
         }
-        Ok(Self {
-            caller,
-            held,
+        Ok(MemoryReader {
+            caller: self.caller.clone(),
+            held: self.held,
             named,
         })
     }
+}
 
+impl MemoryReader {
     /// Returns true if the audience of a memory covers the caller.
     fn is_covered_by(&self, labels: &MemoryLabels) -> bool {
-        self.caller.is_covered_by(&labels.audience, &self.named)
+        let named = |slug: &str| {
+            let found = self.named.binary_search_by_key(&slug, |(known, _)| known);
+            found.ok().map(|index| self.named[index].1)
+        };
+        self.caller.is_covered_by(&labels.audience, named)
     }
 
     /// Returns the part of a memory with these labels that the caller may see.

@@ -7,16 +7,20 @@ use super::{Issued, NewToken, Provisioning};
 use crate::access::{CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::limits::NARROWING_MAX;
+use crate::limits::SCOPE_ITEMS_MAX;
+use crate::model::{AudienceLabel, AuditAction, ResourceKind, WorkspaceId};
 use crate::model::{CredentialId, Member, OrgId};
+use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
+use crate::request::{Path, Problems};
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::validate::Problems;
 use crate::service::maintain::ScheduledTask;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
+
+/// A list in the scope of a token.
+type ScopeList<R> = Option<List<R, Items<0, SCOPE_ITEMS_MAX>>>;
 
 /// Maximum lifetime of a token or session.
 const LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
@@ -27,8 +31,9 @@ impl Provisioning<'_> {
     /// # Errors
     /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown member.
     pub async fn issue(&self, org: OrgId, new: &NewToken) -> Result<Issued, Error> {
+        let checks = &self.service.checks();
         let mut problems = Problems::default();
-        problems.name("name", &new.name, self.service.limits());
+        Name::check(&new.name, "name", Path::ROOT, checks, &mut problems);
         if new.lifetime.is_zero() || new.lifetime > LIFETIME_MAX {
             problems.push(
                 "lifetime",
@@ -43,11 +48,10 @@ impl Provisioning<'_> {
                 "must be empty for a session",
             );
         }
+        let scope = &Path::Field(Path::ROOT, "narrowing");
         let (workspaces, labels) = (&new.scope.workspaces, &new.scope.audience);
-        let workspaces = workspaces.as_ref().map_or(0, Vec::len);
-        let labels = labels.as_ref().map_or(0, Vec::len);
-        problems.at_most("narrowing.workspaces", workspaces, NARROWING_MAX);
-        problems.at_most("narrowing.audience", labels, NARROWING_MAX);
+        ScopeList::<Id<WorkspaceId>>::check(workspaces, "workspaces", scope, checks, &mut problems);
+        ScopeList::<Parsed<AudienceLabel>>::check(labels, "audience", scope, checks, &mut problems);
         problems.into_result()?;
         let service = self.service;
         service
@@ -119,7 +123,7 @@ impl Provisioning<'_> {
             Ok(records.map(|found| found.filter(is_wanted)).collect())
         };
         Listing::new("credentials", &kind, range, Direction::Forward)
-            .page_of(store, page, show)
+            .page_of(&mut self.service.reading(), page, show)
             .await
     }
 
@@ -215,19 +219,28 @@ impl KnowledgeService {
             org_id: org,
             member_id: new.member,
             scope: new.scope.clone(),
+            created_with: None,
             created_at: now,
             expires_at: now.plus(new.lifetime),
             revoked_at: None,
         };
-        let (key, id_key) = (
-            keys::credential(secret.hash()),
-            keys::credential_id(org, record.id),
-        );
-        transaction.create(key.clone(), &record);
-        transaction.create(id_key.clone(), &secret.hash().to_string());
+        self.put_credential(transaction, &record, &secret);
+        Issued { secret, record }
+    }
+
+    /// Writes a credential and schedules its purge.
+    pub(in crate::service) fn put_credential(
+        &self,
+        transaction: &mut Transaction,
+        record: &CredentialRecord,
+        secret: &Secret,
+    ) {
+        let key = keys::credential(secret.hash());
+        let id_key = keys::credential_id(record.org_id, record.id);
+        transaction.create(key.clone(), record);
+        transaction.put(id_key.clone(), &secret.hash().to_string());
         ScheduledTask::record(key)
             .and(id_key)
-            .schedule(transaction, record.expires_at, env);
-        Issued { secret, record }
+            .schedule(transaction, record.expires_at, self.env());
     }
 }

@@ -3,10 +3,13 @@
 use super::Provisioning;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
-use crate::service::RedeliveryReport;
-use crate::service::deliveries::{EndpointRecord, find_delivery};
-use crate::service::kit::audit::Actor;
+use crate::service::deliveries::{
+    EndpointRecord, find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
+};
+use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::page::{Page, PageRequest};
+use crate::service::{KnowledgeService, RedeliveryReport};
+use crate::store::Transaction;
 
 impl Provisioning<'_> {
     /// Lists the retained deliveries to an endpoint, newest event first.
@@ -22,9 +25,7 @@ impl Provisioning<'_> {
     ) -> Result<Page<Delivery>, Error> {
         let mut reading = self.service.reading();
         EndpointRecord::find(&mut reading, org, endpoint).await?;
-        self.service
-            .page_of_deliveries(org, endpoint, status, page)
-            .await
+        page_of_deliveries(&mut reading, org, endpoint, status, page).await
     }
 
     /// Reads one delivery to an endpoint.
@@ -57,10 +58,8 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let actor = Actor::operator(org);
-                let delivery = service
-                    .redeliver_one(&mut transaction, actor, &record, id)
-                    .await?;
+                let audit = audit(service, &transaction, org);
+                let delivery = redeliver_one(&mut transaction, audit, &record, id).await?;
                 transaction.done(delivery)
             })
             .await
@@ -81,10 +80,8 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let actor = Actor::operator(org);
-                let redelivered = service
-                    .redeliver_dead_letters(&mut transaction, actor, &record)
-                    .await?;
+                let audit = audit(service, &transaction, org);
+                let redelivered = redeliver_dead_letters(&mut transaction, audit, &record).await?;
                 transaction.done(redelivered)
             })
             .await
@@ -100,10 +97,21 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let actor = Actor::operator(org);
-                let delivery = service.send_ping(&mut transaction, actor, &record).await?;
+                let audit = audit(service, &transaction, org);
+                let delivery = service.send_ping(&mut transaction, audit, &record).await?;
                 transaction.done(delivery)
             })
             .await
     }
+}
+
+/// Begins the audit entries of an operation of the operator.
+fn audit(
+    service: &KnowledgeService,
+    transaction: &Transaction,
+    org: OrgId,
+) -> (AuditedOperation, Actor) {
+    let env = service.env();
+    let operation = AuditedOperation::begin(transaction, env, env.now());
+    (operation, Actor::operator(org))
 }

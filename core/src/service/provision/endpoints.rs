@@ -29,6 +29,7 @@ crate::model::names::string_enum! {
 
 /// An endpoint as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EndpointSummary {
     /// Identifier of the webhook or subscription.
     pub id: EndpointId,
@@ -84,7 +85,9 @@ impl Provisioning<'_> {
             }
             Ok(shown)
         };
-        listing.page_of(self.service.store(), page, show).await
+        listing
+            .page_of(&mut self.service.reading(), page, show)
+            .await
     }
 
     /// Reads one endpoint.

@@ -4,17 +4,15 @@ use super::{NewMember, Provisioning};
 use crate::access::RoleRef;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::limits::{Limits, TEAMS_PER_MEMBER_MAX};
+use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
 };
 use crate::service::MemberAssignment;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::{ResolvedRole, follow_role};
-use crate::service::kit::validate::{Problems, SLUG_RULE};
-use crate::service::members::assign::{Authority, hold_role};
+use crate::service::kit::roles::{ResolvedRole, follow_role};
+use crate::service::members::assign::hold_role;
 use crate::store::{Direction, StoreExt, Transaction, decode_value};
 
 impl Provisioning<'_> {
@@ -25,9 +23,7 @@ impl Provisioning<'_> {
     /// [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`] for the handle of
     /// another member.
     pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
-        let mut problems = Problems::default();
-        check_member(&mut problems, new, self.service.limits());
-        problems.into_result()?;
+        self.service.checks().check(new)?;
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {
@@ -71,7 +67,9 @@ impl Provisioning<'_> {
     ) -> Result<Page<Member>, Error> {
         let range = keys::members(org);
         Listing::new("provisioned members", &(), range, Direction::Forward)
-            .page(self.service.store(), page, |_, member| Ok(Some(member)))
+            .page(&mut self.service.reading(), page, |_, member| {
+                Ok(Some(member))
+            })
             .await
     }
 
@@ -111,13 +109,7 @@ impl Provisioning<'_> {
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
         self.service
-            .transact(|mut transaction| async move {
-                let operator = Authority::Operator(org);
-                self.service
-                    .assign(&mut transaction, &operator, member, assignment)
-                    .await?;
-                transaction.done(())
-            })
+            .assign_role_as_operator(org, member, assignment)
             .await
     }
 
@@ -204,24 +196,5 @@ impl Provisioning<'_> {
             transaction.add(keys::member_count(org), 1);
         }
         member
-    }
-}
-
-pub(crate) fn check_member(problems: &mut Problems, member: &NewMember, limits: &Limits) {
-    problems.slug("handle", &member.handle);
-    problems.name("name", &member.name, limits);
-    check_teams(problems, &member.teams);
-}
-
-pub(crate) fn check_teams(problems: &mut Problems, teams: &[String]) {
-    problems.at_most("teams", teams.len(), TEAMS_PER_MEMBER_MAX);
-    for (index, team) in teams.iter().enumerate() {
-        if !is_label_name(team) {
-            problems.push(
-                format!("teams[{index}]"),
-                ProblemCode::InvalidValue,
-                SLUG_RULE,
-            );
-        }
     }
 }

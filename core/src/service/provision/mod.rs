@@ -14,7 +14,6 @@ mod members;
 mod organizations;
 
 pub use self::endpoints::{EndpointKind, EndpointSummary};
-pub(crate) use self::members::{check_member, check_teams};
 
 use std::time::Duration;
 
@@ -23,7 +22,10 @@ use serde::de::DeserializeOwned;
 use crate::access::{CredentialKind, CredentialRecord, RoleRef, Secret, TokenScope};
 use crate::error::Error;
 use crate::keys;
+use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
+use crate::request::request;
+use crate::request::rules::{Items, List, Name, Object, Parsed, Slug};
 use crate::service::KnowledgeService;
 use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
 
@@ -33,42 +35,62 @@ pub struct Provisioning<'s> {
     service: &'s KnowledgeService,
 }
 
-/// A new workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewWorkspace {
-    /// Name, 1 to 128 characters.
-    pub name: String,
-    /// Slug, 1 to 64 characters of `a-z 0-9 - _ .`, unique in the organisation.
-    pub slug: String,
-    /// Audience label; by default the members of the workspace: `workspace:<slug>`.
-    pub audience: Option<AudienceLabel>,
+request! {
+    /// A new organisation.
+    pub struct NewOrganization {
+        /// Slug, unique in the store.
+        slug: String as Slug,
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// First member, an owner.
+        owner: NewOwner as Object<NewOwner>,
+    }
 }
 
-/// A new member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewMember {
-    /// Kind: a user or a service account.
-    #[cfg_attr(feature = "openapi", schemars(with = "Option<MemberKind>"))]
-    pub kind: MemberKind,
-    /// Handle, 1 to 64 characters of `a-z 0-9 - _ .`, unique in the organisation.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Slug"))]
-    pub handle: String,
-    /// Name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub name: String,
-    /// Role in the organisation.
-    pub role: RoleRef,
-    /// Teams. Their names have the form of slugs.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(with = "Option<Vec<crate::schema::Slug>>")
-    )]
-    pub teams: Vec<String>,
+request! {
+    /// The first member of a new organisation.
+    pub struct NewOwner {
+        /// Handle, unique in the organisation.
+        handle: String as Slug,
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// Teams. Their names have the form of slugs.
+        teams: Vec<String> as List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>> = Vec::new(),
+    }
+}
+
+request! {
+    /// A new workspace.
+    pub struct NewWorkspace {
+        /// Slug, 1 to 64 characters of `a-z 0-9 - _ .`, unique in the organisation.
+        slug: String as Slug,
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// Audience label; by default the members of the workspace: `workspace:<slug>`.
+        audience: Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
+    }
+}
+
+request! {
+    /// A new member.
+    pub struct NewMember {
+        /// Kind: a user or a service account.
+        kind: MemberKind as Parsed<MemberKind> = MemberKind::User,
+        /// Handle, 1 to 64 characters of `a-z 0-9 - _ .`, unique in the organisation.
+        handle: String as Slug,
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// Role in the organisation.
+        role: RoleRef as Parsed<RoleRef>,
+        /// Teams. Their names have the form of slugs.
+        teams: Vec<String> as List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>> = Vec::new(),
+    }
 }
 
 /// A new token or session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, bon::Builder)]
+#[builder(on(String, into))]
+#[non_exhaustive]
 pub struct NewToken {
     /// Member that it acts as.
     pub member: MemberId,
@@ -77,6 +99,7 @@ pub struct NewToken {
     /// Name that states its purpose, 1 to 128 characters.
     pub name: String,
     /// Scope; empty for a session.
+    #[builder(default)]
     pub scope: TokenScope,
     /// Lifetime, greater than 0 and at most ten years.
     pub lifetime: Duration,
@@ -91,10 +114,39 @@ pub struct Issued {
     pub record: CredentialRecord,
 }
 
+/// # Provisioning
 impl KnowledgeService {
     /// Returns the operator's interface.
     ///
     /// Its methods check no permissions: code that can call them can do everything.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use std::time::Duration;
+    ///
+    /// use knowledge_core::access::{Action, ActionSet, Credential, CredentialKind, TokenScope};
+    /// use knowledge_core::service::NewToken;
+    ///
+    /// // A token for a program that reads the memories of one workspace.
+    /// let scope = TokenScope {
+    ///     workspaces: Some(vec![workspace]),
+    ///     actions: Some(ActionSet::of(&[Action::MemoryRead])),
+    ///     audience: None,
+    /// };
+    /// let (kind, lifetime) = (CredentialKind::Bearer, Duration::from_secs(24 * 60 * 60));
+    /// let new = NewToken::builder().member(grace).kind(kind).name("Search").scope(scope);
+    /// let new = new.lifetime(lifetime).build();
+    /// let issued = service.provisioning().issue(org.id, &new).await?;
+    /// let token = Credential::Secret(issued.secret);
+    /// assert_eq!(service.authenticate(&token, kind).await?.member.id, grace);
+    ///
+    /// service.provisioning().revoke(org.id, issued.record.id).await?;
+    /// assert!(service.authenticate(&token, kind).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn provisioning(&self) -> Provisioning<'_> {
         Provisioning { service: self }

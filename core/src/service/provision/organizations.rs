@@ -1,19 +1,17 @@
 //! Organisations and their workspaces.
 
-use super::members::check_member;
-use super::{NewMember, NewWorkspace, Provisioning};
+use super::{NewMember, NewOrganization, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
-use crate::error::{Error, ProblemCode};
+use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AudienceScope, Member, OrgId, Organization, Source, Workspace, WorkspaceId,
-    is_label_name,
+    AudienceLabel, AudienceScope, Member, MemberKind, OrgId, Organization, Source, Workspace,
+    WorkspaceId, is_label_name,
 };
+use crate::model::{AuditAction, ResourceKind};
 use crate::service::audit_log::AUDIT_PURGE_INTERVAL;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::validate::Problems;
 use crate::service::maintain::ScheduledTask;
 use crate::store::{Direction, StoreExt};
 
@@ -24,26 +22,25 @@ impl Provisioning<'_> {
     /// [`Error::InvalidRequest`]; [`Error::SlugTaken`].
     pub async fn create_organization(
         &self,
-        name: &str,
-        slug: &str,
-        owner: &NewMember,
+        new: &NewOrganization,
     ) -> Result<(Organization, Member), Error> {
-        let mut problems = Problems::default();
-        problems.name("name", name, self.service.limits());
-        problems.slug("slug", slug);
-        if owner.role != RoleRef::BuiltIn(BuiltInRole::Owner) {
-            problems.push("owner.role", ProblemCode::InvalidValue, "must be owner");
-        }
-        check_member(&mut problems, owner, self.service.limits());
-        problems.into_result()?;
+        self.service.checks().check(new)?;
+        let owner = NewMember {
+            kind: MemberKind::User,
+            handle: new.owner.handle.clone(),
+            name: new.owner.name.clone(),
+            role: RoleRef::BuiltIn(BuiltInRole::Owner),
+            teams: new.owner.teams.clone(),
+        };
+        let (slug, owner) = (&new.slug, &owner);
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {
                 let now = env.now();
                 let org = Organization {
                     id: OrgId(env.uuid()),
-                    name: name.to_owned(),
-                    slug: slug.to_owned(),
+                    name: new.name.clone(),
+                    slug: slug.clone(),
                     created_at: now,
                 };
                 if transaction
@@ -98,7 +95,7 @@ impl Provisioning<'_> {
     ) -> Result<Page<Organization>, Error> {
         let range = keys::orgs();
         Listing::new("organisations", &(), range, Direction::Forward)
-            .page(self.service.store(), page, |_, org| Ok(Some(org)))
+            .page(&mut self.service.reading(), page, |_, org| Ok(Some(org)))
             .await
     }
 
@@ -120,10 +117,7 @@ impl Provisioning<'_> {
         org: OrgId,
         new: &NewWorkspace,
     ) -> Result<Workspace, Error> {
-        let mut problems = Problems::default();
-        problems.name("name", &new.name, self.service.limits());
-        problems.slug("slug", &new.slug);
-        problems.into_result()?;
+        self.service.checks().check(new)?;
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {
@@ -176,7 +170,7 @@ impl Provisioning<'_> {
     ) -> Result<Page<Workspace>, Error> {
         let range = keys::workspaces(org);
         Listing::new("provisioned workspaces", &(), range, Direction::Forward)
-            .page(self.service.store(), page, |_, workspace| {
+            .page(&mut self.service.reading(), page, |_, workspace| {
                 Ok(Some(workspace))
             })
             .await

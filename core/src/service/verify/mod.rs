@@ -45,11 +45,25 @@ pub struct Verification {
     pub differences_total: u64,
 }
 
+/// # Verification
 impl KnowledgeService {
     /// Verifies the whole store, see [`Verify`].
     ///
     /// # Errors
     /// Those of the store. Wrong data are differences, not errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// let verification = service.verify().await?;
+    /// for difference in &verification.differences {
+    ///     eprintln!("{difference}");
+    /// }
+    /// assert_eq!(verification.differences_total, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn verify(&self) -> Result<Verification, Error> {
         let sealer = Some(self.inner.sealer.clone());
         let mut verify = Verify::with(Arc::clone(self.store()), sealer).await?;
@@ -66,6 +80,26 @@ impl KnowledgeService {
 ///
 /// Each page is a point in time of its own, so concurrent writes may appear as differences. Verify
 /// a snapshot, or a store without writers.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../example.txt")]
+/// use std::sync::Arc;
+///
+/// use knowledge_core::service::Verify;
+///
+/// let mut verify = Verify::begin(Arc::clone(service.store()), None).await?;
+/// while verify.read().await? {
+///     println!("{} entries", verify.entries());
+/// }
+/// let verification = verify.finish();
+/// assert!(verification.differences.is_empty());
+/// // Without the sealing key, the secrets remain closed.
+/// assert_eq!(verification.secrets, None);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Verify {
     store: Arc<dyn Store>,
     /// Range that is still to be read.

@@ -2,16 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Credential, permissions};
+use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{ChatId, ChatMessageId, ChatSummary, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{
+    AuditAction, ChatId, ChatMessageId, ChatSummary, MemberId, ResourceKind, Timestamp, WorkspaceId,
+};
+use crate::operation::Operation;
+use crate::request::rules::{Content, Name};
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::validate::Problems;
-use crate::store::{Direction, Transaction};
+use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.
 pub const SNIPPET_CHARS_MAX: usize = 160;
@@ -57,6 +59,7 @@ fn snippet(text: &str) -> String {
     text.chars().take(SNIPPET_CHARS_MAX).collect()
 }
 
+/// # Chats
 impl KnowledgeService {
     /// Creates a chat.
     ///
@@ -64,45 +67,52 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid title; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `chat:write`
     /// there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::service::PageRequest;
+    ///
+    /// let chat = service.create_chat(&owner, workspace, "Restart of the service").await?.id;
+    /// let question = "How is the service restarted?";
+    /// let message = service.post_chat_message(&owner, workspace, chat, question).await?;
+    ///
+    /// let page = PageRequest::default();
+    /// let chats = service.list_chats(&viewer, workspace, &page).await?.data;
+    /// assert_eq!(chats[0].last_message_at, message.created_at);
+    /// let messages = service.list_chat_messages(&viewer, workspace, chat, &page).await?.data;
+    /// assert_eq!(messages, [message]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_chat(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         title: &str,
     ) -> Result<Chat, Error> {
-        let mut problems = Problems::default();
-        problems.name("title", title, self.limits());
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::CREATE_CHAT,
-                )
-                .await?;
-            let org = caller.org_id();
+        self.checks().value::<Name>("title", &title.to_owned())?;
+        self.act(Operation::CreateChat, credential, |caller| async move {
+            let nothing = |_| Wants::nothing();
+            let mut act = caller.in_workspace(workspace, &nothing).await?;
+            let (org, now) = (act.org(), act.now);
             let chat = Chat {
                 id: ChatId(self.env().uuid_at(now)),
                 workspace_id: workspace,
                 title: title.to_owned(),
-                created_by: caller.member_id(),
+                created_by: act.caller.member_id(),
                 created_at: now,
                 last_message_at: now,
             };
+            let recent = keys::chat_recent(org, workspace, now, chat.id);
+            let key = keys::chat(org, workspace, chat.id);
+            act.transaction.create(key, &chat);
             let summary = summary(&chat, String::new());
-            transaction.create(keys::chat(org, workspace, chat.id), &chat);
-            transaction.put(keys::chat_recent(org, workspace, now, chat.id), &summary);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::ChatCreate,
-                (ResourceKind::Chat, chat.id.0),
-                &chat,
-            );
-            transaction.done(chat)
+            act.transaction.put(recent, &summary);
+            let resource = (ResourceKind::Chat, chat.id.0);
+            act.created(AuditAction::ChatCreate, resource, &chat);
+            act.done(chat)
         })
         .await
     }
@@ -119,14 +129,17 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Chat>, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(&mut reading, credential, workspace, permissions::LIST_CHATS)
-                .await?;
-            let range = keys::chats(caller.org_id(), workspace);
-            let listing = Listing::new("chats", &(), range, Direction::Reverse);
-            let found = listing.page(self.store(), page, |_, chat| Ok(Some(chat)));
-            reading.done(found.await?)
+        self.act(Operation::ListChats, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::chats(org, workspace);
+                Listing::new("chats", &(), range, Direction::Reverse)
+            };
+            let first = |org| Wants::page(&listing(org), page);
+            let mut act = caller.in_workspace(workspace, &first).await?;
+            let listing = listing(act.org());
+            let found = listing.page(&mut act.transaction, page, |_, chat| Ok(Some(chat)));
+            let found = found.await?;
+            act.done(found)
         })
         .await
     }
@@ -136,18 +149,18 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or chat;
     /// [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn chat(
+    pub async fn get_chat(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         chat: ChatId,
     ) -> Result<Chat, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(&mut reading, credential, workspace, permissions::READ_CHAT)
-                .await?;
-            let found = read_chat(&mut reading, caller.org_id(), workspace, chat).await?;
-            reading.done(found)
+        self.act(Operation::GetChat, credential, |caller| async move {
+            let wanted = |org| Wants::keys([keys::chat(org, workspace, chat)]);
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let key = keys::chat(act.org(), workspace, chat);
+            let found: Chat = act.find(&key, "chat").await?;
+            act.done(found)
         })
         .await
     }
@@ -165,22 +178,25 @@ impl KnowledgeService {
         chat: ChatId,
         page: &PageRequest,
     ) -> Result<Page<ChatMessage>, Error> {
-        self.transact(|mut reading| async move {
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::LIST_CHAT_MESSAGES,
-                )
-                .await?;
-            let org = caller.org_id();
-            read_chat(&mut reading, org, workspace, chat).await?;
-            let range = keys::chat_messages(org, chat);
-            let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
-            let found = listing.page(self.store(), page, |_, message| Ok(Some(message)));
-            reading.done(found.await?)
-        })
+        self.act(
+            Operation::ListChatMessages,
+            credential,
+            |caller| async move {
+                let listing = |org| {
+                    let range = keys::chat_messages(org, chat);
+                    Listing::new("chat_messages", &(), range, Direction::Forward)
+                };
+                let key = |org| keys::chat(org, workspace, chat);
+                let wanted = |org| Wants::page(&listing(org), page).and_keys([key(org)]);
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let org = act.org();
+                act.find::<Chat>(&key(org), "chat").await?;
+                let listing = listing(org);
+                let show = |_: &Key, message| Ok(Some(message));
+                let found = listing.page(&mut act.transaction, page, show).await?;
+                act.done(found)
+            },
+        )
         .await
     }
 
@@ -197,63 +213,41 @@ impl KnowledgeService {
         chat: ChatId,
         content: &str,
     ) -> Result<ChatMessage, Error> {
-        let mut problems = Problems::default();
-        problems.content("content", content, self.limits().content_bytes_max);
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::POST_CHAT_MESSAGE,
-                )
-                .await?;
-            let org = caller.org_id();
-            let key = keys::chat(org, workspace, chat);
-            let before = read_chat(&mut transaction, org, workspace, chat).await?;
-            let message = ChatMessage {
-                id: ChatMessageId(transaction.unique()),
-                chat_id: chat,
-                author_id: caller.member_id(),
-                content: content.to_owned(),
-                created_at: now,
-            };
-            transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
-            let after = Chat {
-                last_message_at: now,
-                ..before.clone()
-            };
-            if after.last_message_at != before.last_message_at {
-                transaction.delete(keys::chat_recent(
-                    org,
-                    workspace,
-                    before.last_message_at,
-                    chat,
-                ));
-            }
-            transaction.put(
-                keys::chat_recent(org, workspace, now, chat),
-                &summary(&after, snippet(content)),
-            );
-            transaction.put(key, &after);
-            transaction.done(message)
-        })
+        self.checks()
+            .value::<Content>("content", &content.to_owned())?;
+        self.act(
+            Operation::PostChatMessage,
+            credential,
+            |caller| async move {
+                let wanted = |org| Wants::keys([keys::chat(org, workspace, chat)]);
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let (org, now) = (act.org(), act.now);
+                let key = keys::chat(org, workspace, chat);
+                let before: Chat = act.find(&key, "chat").await?;
+                let transaction = &mut act.transaction;
+                let message = ChatMessage {
+                    id: ChatMessageId(transaction.unique()),
+                    chat_id: chat,
+                    author_id: act.caller.member_id(),
+                    content: content.to_owned(),
+                    created_at: now,
+                };
+                transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
+                let recent = |at| keys::chat_recent(org, workspace, at, chat);
+                if before.last_message_at != now {
+                    transaction.delete(recent(before.last_message_at));
+                }
+                let after = Chat {
+                    last_message_at: now,
+                    ..before
+                };
+                transaction.put(recent(now), &summary(&after, snippet(content)));
+                transaction.put(key, &after);
+                act.done(message)
+            },
+        )
         .await
     }
-}
-
-async fn read_chat(
-    transaction: &mut Transaction,
-    org: OrgId,
-    workspace: WorkspaceId,
-    chat: ChatId,
-) -> Result<Chat, Error> {
-    let found = transaction
-        .read::<Chat>(&keys::chat(org, workspace, chat))
-        .await?;
-    found.ok_or(Error::NotFound { what: "chat" })
 }
 
 fn summary(chat: &Chat, snippet: String) -> ChatSummary {

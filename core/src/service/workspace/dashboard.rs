@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::access::{Credential, CredentialKind, permissions};
+use crate::access::Credential;
 use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::keys;
@@ -13,16 +13,20 @@ use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
     McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
+use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
-use crate::service::kit::principal::Principal;
-use crate::service::workspace::mcp_keys::McpKey;
+use crate::service::kit::act::Wants;
+use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::{KnowledgeService, WithEtag};
-use crate::store::{Direction, Entry, KeyEntry, Read, Store, StoreError, StoreExt, decode_value};
+use crate::store::{
+    Direction, Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value,
+};
 
 /// Maximum number of chats on the dashboard.
 const RECENT_CHATS: usize = 10;
 
+/// # Dashboard
 impl KnowledgeService {
     /// Returns the dashboard summary of a workspace, with a weak entity tag.
     ///
@@ -32,24 +36,40 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a workspace that is not in the caller's
     /// organisation; [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn dashboard_summary(
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// let dashboard = service.get_dashboard_summary(&owner, workspace).await?;
+    /// assert_eq!(dashboard.value.review_backlog_count, 2);
+    /// let steps = dashboard.value.first_value_checklist.required;
+    /// let next = steps.iter().find(|step| !step.completed);
+    /// println!("Next step: {}", next.map_or("none", |step| &step.label));
+    ///
+    /// // A client that polls compares the tags.
+    /// service.delete_memory(&owner, memories[0]).await?;
+    /// assert_ne!(service.get_dashboard_summary(&owner, workspace).await?.etag, dashboard.etag);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn get_dashboard_summary(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<WithEtag<DashboardSummary>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let workspace = caller
-                .authorize_in(&mut reading, workspace, permissions::DASHBOARD)
-                .await?;
-            let (store, org) = (&**self.store(), caller.org_id());
-            let facts = Facts::read(store, org, workspace.id).await?;
-            let summary = facts.summary(workspace, now)?;
-            reading.done(summary)
-        })
+        self.act(
+            Operation::GetDashboardSummary,
+            credential,
+            |caller| async move {
+                let wanted = |org| Facts::wants(org, workspace);
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let org = act.org();
+                let facts = Facts::take(&mut act.transaction, org, workspace).await?;
+                let summary = facts.summary(act.workspace(), act.now)?;
+                act.done(summary)
+            },
+        )
         .await
     }
 }
@@ -75,59 +95,65 @@ enum Count {
 }
 
 impl Facts {
-    /// Reads everything in one call, so that counts, lists and chats are consistent.
-    async fn read(
-        store: &dyn Store,
-        org: OrgId,
-        workspace: WorkspaceId,
-    ) -> Result<Self, StoreError> {
-        // In the order of `Count`.
-        let counts = [
+    /// Returns the single keys, in the order of [`Count`].
+    fn keys(org: OrgId, workspace: WorkspaceId) -> [Key; 5] {
+        [
             keys::pending_count(org, workspace),
             keys::memory_count(org, workspace),
             keys::last_ingest(org, workspace),
             keys::webhook_count(org, workspace),
             keys::member_count(org),
-        ];
-        let [
-            counts,
-            connectors,
-            connector_states,
-            mcp_keys,
-            mcp_key_uses,
-            chats,
-        ] = store
-            .read_array([
-                Read::Keys(&counts),
-                Read::all(&keys::connectors(org, workspace)),
-                Read::all(&keys::connector_states(org, workspace)),
-                Read::all(&keys::mcp_keys(org, workspace)),
-                Read::all(&keys::mcp_key_uses(org, workspace)),
-                Read::Range {
-                    range: &keys::recent_chats(org, workspace),
-                    limit: RECENT_CHATS,
-                    direction: Direction::Reverse,
-                },
-            ])
-            .await?;
+        ]
+    }
+
+    /// Returns the ranges, in the order of the fields.
+    fn ranges(org: OrgId, workspace: WorkspaceId) -> [RangeRead; 5] {
+        [
+            RangeRead::all(keys::connectors(org, workspace)),
+            RangeRead::all(keys::connector_states(org, workspace)),
+            RangeRead::all(keys::mcp_keys(org, workspace)),
+            RangeRead::all(keys::mcp_key_uses(org, workspace)),
+            RangeRead {
+                range: keys::recent_chats(org, workspace),
+                limit: RECENT_CHATS,
+                direction: Direction::Reverse,
+            },
+        ]
+    }
+
+    /// Returns the reads of everything.
+    fn wants(org: OrgId, workspace: WorkspaceId) -> Wants {
+        let ranges = Self::ranges(org, workspace);
+        Wants::keys(Self::keys(org, workspace)).and_reads(ranges)
+    }
+
+    /// Takes everything that was read ahead in one call, so that it is consistent.
+    async fn take(
+        transaction: &mut Transaction,
+        org: OrgId,
+        workspace: WorkspaceId,
+    ) -> Result<Self, StoreError> {
+        let counts = Self::keys(org, workspace);
+        let counts = transaction.entries_unchecked(&counts).await?;
+        let [connectors, states, mcp_keys, uses, chats] = Self::ranges(org, workspace);
         Ok(Self {
-            counts: counts.into_keys()?,
-            connectors: connectors.into_range()?,
-            connector_states: connector_states.into_range()?,
-            mcp_keys: mcp_keys.into_range()?,
-            mcp_key_uses: mcp_key_uses.into_range()?,
-            chats: chats.into_range()?,
+            counts,
+            connectors: transaction.scan(&connectors).await?,
+            connector_states: transaction.scan(&states).await?,
+            mcp_keys: transaction.scan(&mcp_keys).await?,
+            mcp_key_uses: transaction.scan(&uses).await?,
+            chats: transaction.scan(&chats).await?,
         })
     }
 
     fn summary(
         &self,
-        workspace: Workspace,
+        workspace: &Workspace,
         now: Timestamp,
     ) -> Result<WithEtag<DashboardSummary>, Error> {
         let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
         let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now)?;
-        let etag = self.etag(&workspace, changes_at.into_iter().chain(expires_at).min());
+        let etag = self.etag(workspace, changes_at.into_iter().chain(expires_at).min());
         let value = DashboardSummary {
             review_backlog_count: self.count(Count::Pending)?,
             first_value_checklist: self.checklist(&workspace.slug, !mcp_keys.is_empty())?,
@@ -140,9 +166,9 @@ impl Facts {
                 .collect::<Result<_, _>>()?,
             workspace: WorkspaceSummary {
                 id: workspace.id,
-                name: workspace.name,
-                slug: workspace.slug,
-                audience: workspace.audience,
+                name: workspace.name.clone(),
+                slug: workspace.slug.clone(),
+                audience: workspace.audience.clone(),
                 last_ingest_at: self.last_ingest_at()?,
             },
         };
@@ -176,7 +202,8 @@ impl Facts {
         let mut changes_at: Option<Timestamp> = None;
         for found in &self.connectors {
             let connector: Connector = decode_value(found)?;
-            let state: ConnectorState = same_id(found, &self.connector_states)?.unwrap_or_default();
+            let state: ConnectorState =
+                same_id(&found.key, &self.connector_states)?.unwrap_or_default();
             let health = state.health(&connector, now);
             changes_at = changes_at.into_iter().chain(health.changes_at).min();
             shown.push(state.summary(&connector, workspace_slug, health));
@@ -196,7 +223,7 @@ impl Facts {
             let key: McpKey = decode_value(found)?;
             if now < key.expires_at {
                 changes_at = changes_at.into_iter().chain([key.expires_at]).min();
-                let last_used_at = same_id(found, &self.mcp_key_uses)?;
+                let last_used_at = same_id(&found.key, &self.mcp_key_uses)?;
                 shown.push(key.summary(workspace, last_used_at));
             }
         }
@@ -307,11 +334,11 @@ impl Facts {
 /// Returns the entry of another family for the same resource.
 ///
 /// Both keys end with its identifier.
-fn same_id<T: serde::de::DeserializeOwned>(
-    found: &KeyEntry,
+pub(super) fn same_id<T: serde::de::DeserializeOwned>(
+    key: &Key,
     others: &[KeyEntry],
 ) -> Result<Option<T>, StoreError> {
-    let id = keys::last_id(&found.key);
+    let id = keys::last_id(key);
     others
         .iter()
         .find(|other| keys::last_id(&other.key) == id)

@@ -5,28 +5,26 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
-
 use crate::access::{
     Action, ActionSet, Credential, CredentialKind, CredentialRecord, Secret, TokenScope,
-    permissions,
 };
-use crate::error::{Error, ProblemCode};
+use crate::error::Error;
 use crate::keys;
-use crate::limits::ROTATION_MAX;
 use crate::model::{
-    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, OrgId, Timestamp, Workspace,
-    WorkspaceId,
+    AudienceLabel, AuditAction, CredentialId, McpKeySummary, OrgId, ResourceKind, Timestamp,
+    Workspace, WorkspaceId,
 };
+use crate::operation::Operation;
+use crate::request::rules::RotationSeconds;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::{AuditAction, ResourceKind};
+use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRequest};
 use crate::service::kit::principal::Principal;
-use crate::service::kit::validate::{Problems, reserve_quota};
+use crate::service::kit::quota::reserve_quota;
 use crate::service::maintain::ScheduledTask;
-use crate::service::provision::NewToken;
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
+use crate::service::workspace::dashboard::same_id;
+use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};
+use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};
 
 /// Actions of a key: reading memories, writing chats and registering recalls.
 const ACTIONS: ActionSet = ActionSet::of(&[
@@ -38,155 +36,86 @@ const ACTIONS: ActionSet = ActionSet::of(&[
 ]);
 /// Time for which a key remains valid after it should have been rotated.
 const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Maximum number of audience labels of a key.
-pub(crate) const AUDIENCE_MAX: usize = 32;
+const NO_SUCH_KEY: Error = Error::NotFound { what: "MCP key" };
 
-/// A new MCP key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct NewMcpKey {
-    /// Name, 1 to 128 characters.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Name"))]
-    pub name: String,
-    /// Kind of client that uses the key.
-    ///
-    /// A request may name any client; an unknown one is stored as `other`.
-    #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::ClientName"))]
-    pub client: McpClient,
-    /// Audience labels that the key covers, 1 to 32; each must cover the caller too.
-    #[cfg_attr(feature = "openapi", schemars(length(min = 1, max = AUDIENCE_MAX)))]
-    pub audience: Vec<AudienceLabel>,
-    /// Rotation period, at most 366 days; 90 days by default.
-    #[cfg_attr(
-        feature = "openapi",
-        schemars(
-            rename = "rotationSeconds",
-            with = "Option<crate::schema::RotationSeconds>"
-        )
-    )]
-    pub rotation: Duration,
-}
-
-/// A new or rotated MCP key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct IssuedMcpKey {
-    /// Fields that later responses show too.
-    #[serde(flatten)]
-    pub summary: McpKeySummary,
-    /// The key itself, returned only in this response.
-    #[serde(serialize_with = "expose")]
-    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
-    pub secret: Secret,
-}
-
-fn expose<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.expose())
-}
-
-/// Stored record of an MCP key, apart from its credential.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct McpKey {
-    pub(crate) id: CredentialId,
-    pub(crate) name: String,
-    pub(crate) client: McpClient,
-    pub(crate) audience: Vec<AudienceLabel>,
-    pub(crate) created_by: MemberId,
-    pub(crate) created_at: Timestamp,
-    /// Member that the key acts as: the one that created it or last rotated it.
-    pub(crate) acts_as: MemberId,
-    /// Rotation period, in seconds.
-    pub(crate) rotation_seconds: u64,
-    pub(crate) rotates_at: Timestamp,
-    /// Time from which the key is treated as absent.
-    pub(crate) expires_at: Timestamp,
-}
-
-impl McpKey {
-    pub(crate) fn summary(
-        self,
-        workspace_id: WorkspaceId,
-        last_used_at: Option<Timestamp>,
-    ) -> McpKeySummary {
-        McpKeySummary {
-            id: self.id,
-            workspace_id,
-            name: self.name,
-            client: self.client,
-            audience: self.audience,
-            last_used_at,
-            rotates_at: Some(self.rotates_at),
-        }
-    }
-}
-
+/// # MCP keys
 impl KnowledgeService {
     /// Creates an MCP key. Only this response contains the key itself.
+    ///
+    /// The key is valid no longer than the credential of the caller.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values or a workspace that has the maximum number of
     /// keys; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `mcp_key:manage` there, or for an audience that does not cover
     /// the caller.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::access::Credential;
+    /// use knowledge_core::model::McpClient;
+    /// use knowledge_core::service::NewMcpKey;
+    ///
+    /// let new = NewMcpKey::builder()
+    ///     .name("Claude on Ada's laptop")
+    ///     .client(McpClient::ClaudeDesktop)
+    ///     .audience(vec!["workspace:support".parse()?])
+    ///     .build();
+    /// let issued = service.create_mcp_key(&owner, workspace, &new).await?;
+    /// // The client sends the secret with each request.
+    /// let client = Credential::Secret(issued.secret);
+    /// assert!(service.get_memory(&client, memories[0]).await?.value.content.is_some());
+    ///
+    /// service.revoke_mcp_key(&owner, workspace, issued.summary.id).await?;
+    /// assert!(service.get_memory(&client, memories[0]).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create_mcp_key(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
-        let mut problems = Problems::default();
-        problems.name("name", &new.name, self.limits());
-        problems.count("audience", new.audience.len(), AUDIENCE_MAX);
-        check_rotation(&mut problems, new.rotation);
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, found) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::CREATE_MCP_KEY,
-                )
-                .await?;
-            let org = caller.org_id();
-            require_audience(&caller, &found, &new.audience)?;
-            free_expired_keys(&mut transaction, org, workspace, now).await?;
+        self.checks().check(new)?;
+        self.act(Operation::CreateMcpKey, credential, |caller| async move {
+            let wanted = |org| {
+                let counter = keys::mcp_key_count(org, workspace);
+                Wants::keys([counter]).and_range(RangeRead::all(keys::mcp_keys(org, workspace)))
+            };
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+            require_audience(&act.caller, act.workspace(), &new.audience)?;
+            free_expired_keys(&mut act.transaction, org, workspace, now).await?;
             let limit = self.limits().mcp_keys_per_workspace_max;
             let counter = keys::mcp_key_count(org, workspace);
             let what = ("workspace", "MCP keys");
-            reserve_quota(&mut transaction, counter, limit, "body", what).await?;
-            let token = NewToken {
-                member: caller.member_id(),
-                kind: CredentialKind::Bearer,
-                name: new.name.clone(),
-                scope: key_scope(&caller, workspace, &new.audience),
-                lifetime: new.rotation + GRACE,
-            };
-            let issued = self.new_credential(&mut transaction, org, &token);
+            reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+            let (rotates_at, expires_at) = validity(&act.caller, new.rotation, now);
+            let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
             let key = McpKey {
-                id: issued.record.id,
+                id: CredentialId(self.env().uuid_at(now)),
                 name: new.name.clone(),
                 client: new.client,
                 audience: new.audience.clone(),
-                created_by: caller.member_id(),
+                created_by: member,
                 created_at: now,
-                acts_as: caller.member_id(),
+                acts_as: member,
                 rotation_seconds: new.rotation.as_secs(),
-                rotates_at: now.plus(new.rotation),
-                expires_at: issued.record.expires_at,
+                rotates_at,
+                expires_at,
             };
-            transaction.create(keys::mcp_key(org, workspace, key.id), &key);
-            self.plan_expiry(&mut transaction, org, workspace, &key);
-            AuditedOperation::begin(&transaction, self.env(), now).created(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::McpKeyCreate,
-                (ResourceKind::Credential, key.id.0),
-                &key,
-            );
-            transaction.done(IssuedMcpKey {
-                secret: issued.secret,
+            let record = credential_of(&key, &act.caller, workspace, now);
+            self.put_credential(&mut act.transaction, &record, &secret);
+            let place = keys::mcp_key(org, workspace, key.id);
+            act.transaction.create(place, &key);
+            self.plan_expiry(&mut act.transaction, org, workspace, &key);
+            let resource = (ResourceKind::Credential, key.id.0);
+            act.created(AuditAction::McpKeyCreate, resource, &key);
+            act.done(IssuedMcpKey {
+                secret,
                 summary: key.summary(workspace, None),
             })
         })
@@ -205,48 +134,28 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<McpKeySummary>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::LIST_MCP_KEYS,
-                )
-                .await?;
-            let org = caller.org_id();
-            let range = keys::mcp_keys(org, workspace);
-            let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
-            let found = listing.page_of(self.store(), page, |found| async move {
-                self.mcp_keys_with_uses(org, workspace, &found, now).await
-            });
-            reading.done(found.await?)
+        self.act(Operation::ListMcpKeys, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::mcp_keys(org, workspace);
+                Listing::new("mcp_keys", &(), range, Direction::Forward)
+            };
+            let wanted = |org| {
+                let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
+                Wants::page(&listing(org), page).and_range(uses)
+            };
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let (org, now) = (act.org(), act.now);
+            let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
+            let uses = act.transaction.scan(&uses).await?;
+            let show = |found: &Key, key: McpKey| {
+                let last_used_at = same_id(found, &uses)?;
+                Ok((now < key.expires_at).then(|| key.summary(workspace, last_used_at)))
+            };
+            let listing = listing(org);
+            let found = listing.page(&mut act.transaction, page, show).await?;
+            act.done(found)
         })
         .await
-    }
-
-    async fn mcp_keys_with_uses(
-        &self,
-        org: OrgId,
-        workspace: WorkspaceId,
-        found: &[KeyEntry],
-        now: Timestamp,
-    ) -> Result<Vec<Option<McpKeySummary>>, Error> {
-        let found = found
-            .iter()
-            .map(decode_value)
-            .collect::<Result<Vec<McpKey>, _>>()?;
-        let uses: Vec<Key> = found
-            .iter()
-            .map(|key| keys::mcp_key_use(org, workspace, key.id))
-            .collect();
-        let uses = self.store().get_many_as::<Timestamp>(&uses).await?;
-        let shown = found.into_iter().zip(uses).map(|(key, used)| {
-            let used = used.map(|used| used.value);
-            (now < key.expires_at).then(|| key.summary(workspace, used))
-        });
-        Ok(shown.collect())
     }
 
     /// Reads one MCP key, without the key itself.
@@ -254,28 +163,19 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or key;
     /// [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn mcp_key(
+    pub async fn get_mcp_key(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<McpKeySummary, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut reading,
-                    credential,
-                    workspace,
-                    permissions::READ_MCP_KEY,
-                )
-                .await?;
-            let org = caller.org_id();
-            let found = read_key(&mut reading, org, workspace, key, now).await?;
-            let used = reading
-                .read(&keys::mcp_key_use(org, workspace, key))
-                .await?;
-            reading.done(found.summary(workspace, used))
+        self.act(Operation::GetMcpKey, credential, |caller| async move {
+            let wanted = |org| Wants::keys(records(org, workspace, key));
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let [record, used] = records(act.org(), workspace, key);
+            let found = find_key(&mut act, &record).await?;
+            let used = act.transaction.read(&used).await?;
+            act.done(found.summary(workspace, used))
         })
         .await
     }
@@ -283,7 +183,7 @@ impl KnowledgeService {
     /// Replaces the secret of an MCP key. Only this response contains the new one.
     ///
     /// The old secret stops working immediately. From now on the key acts as the member that
-    /// rotated it.
+    /// rotated it, and is valid no longer than the credential of the caller.
     ///
     /// `rotation` is the new rotation period; without it, the period stays the same.
     ///
@@ -298,80 +198,37 @@ impl KnowledgeService {
         key: CredentialId,
         rotation: Option<Duration>,
     ) -> Result<IssuedMcpKey, Error> {
-        let mut problems = Problems::default();
-        rotation
-            .into_iter()
-            .for_each(|rotation| check_rotation(&mut problems, rotation));
-        problems.into_result()?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, found) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::ROTATE_MCP_KEY,
-                )
-                .await?;
-            let org = caller.org_id();
-            let before = read_key(&mut transaction, org, workspace, key, now).await?;
-            require_audience(&caller, &found, &before.audience)?;
+        self.checks()
+            .value::<Option<RotationSeconds>>("rotationSeconds", &rotation)?;
+        self.act(Operation::RotateMcpKey, credential, |caller| async move {
+            let mut act = in_workspace_of_key(caller, workspace, key).await?;
+            let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+            let [place, used] = records(org, workspace, key);
+            let before = find_key(&mut act, &place).await?;
+            require_audience(&act.caller, act.workspace(), &before.audience)?;
             let rotation = rotation.unwrap_or_else(|| Duration::from_secs(before.rotation_seconds));
+            let (rotates_at, expires_at) = validity(&act.caller, rotation, now);
             let after = McpKey {
-                acts_as: caller.member_id(),
+                acts_as: member,
                 rotation_seconds: rotation.as_secs(),
-                rotates_at: now.plus(rotation),
-                expires_at: now.plus(rotation + GRACE),
+                rotates_at,
+                expires_at,
                 ..before.clone()
             };
-            let record = CredentialRecord {
-                id: key,
-                kind: CredentialKind::Bearer,
-                name: after.name.clone(),
-                org_id: org,
-                member_id: caller.member_id(),
-                scope: key_scope(&caller, workspace, &after.audience),
-                created_at: now,
-                expires_at: after.expires_at,
-                revoked_at: None,
-            };
-            let secret = self.replace_credential(&mut transaction, &record).await?;
-            transaction.put(keys::mcp_key(org, workspace, key), &after);
-            self.plan_expiry(&mut transaction, org, workspace, &after);
-            let used = transaction
-                .read(&keys::mcp_key_use(org, workspace, key))
-                .await?;
-            AuditedOperation::begin(&transaction, self.env(), now).changed(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::McpKeyRotate,
-                (ResourceKind::Credential, key.0),
-                &before,
-                &after,
-            );
+            let record = credential_of(&after, &act.caller, workspace, now);
+            let (old, _) = find_credential(&mut act, key).await?;
+            act.transaction.delete(old);
+            let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
+            self.put_credential(&mut act.transaction, &record, &secret);
+            act.transaction.put(place, &after);
+            self.plan_expiry(&mut act.transaction, org, workspace, &after);
+            let used = act.transaction.read(&used).await?;
+            let resource = (ResourceKind::Credential, key.0);
+            act.changed(AuditAction::McpKeyRotate, resource, &before, &after);
             let summary = after.summary(workspace, used);
-            transaction.done(IssuedMcpKey { secret, summary })
+            act.done(IssuedMcpKey { secret, summary })
         })
         .await
-    }
-
-    /// Replaces the stored credential that has the same identifier, with a new secret.
-    async fn replace_credential(
-        &self,
-        transaction: &mut Transaction,
-        record: &CredentialRecord,
-    ) -> Result<Secret, Error> {
-        let id_key = keys::credential_id(record.org_id, record.id);
-        let (old, _) = read_credential(transaction, record.org_id, record.id).await?;
-        let secret = Secret::generate(record.kind, record.org_id, self.env());
-        let key = keys::credential(secret.hash());
-        transaction.delete(old);
-        transaction.create(key.clone(), record);
-        transaction.put(id_key.clone(), &secret.hash().to_string());
-        ScheduledTask::record(key)
-            .and(id_key)
-            .schedule(transaction, record.expires_at, self.env());
-        Ok(secret)
     }
 
     /// Revokes an MCP key. It stops working immediately.
@@ -385,34 +242,21 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let (caller, _) = self
-                .authorize_in(
-                    &mut transaction,
-                    credential,
-                    workspace,
-                    permissions::REVOKE_MCP_KEY,
-                )
-                .await?;
-            let org = caller.org_id();
-            let before = read_key(&mut transaction, org, workspace, key, now).await?;
-            let (place, record) = read_credential(&mut transaction, org, key).await?;
+        self.act(Operation::RevokeMcpKey, credential, |caller| async move {
+            let mut act = in_workspace_of_key(caller, workspace, key).await?;
+            let (org, now) = (act.org(), act.now);
+            let [place, _] = records(org, workspace, key);
+            let before = find_key(&mut act, &place).await?;
+            let (place, record) = find_credential(&mut act, key).await?;
             let revoked = CredentialRecord {
                 revoked_at: Some(now),
                 ..record
             };
-            transaction.put(place, &revoked);
-            forget_keys(&mut transaction, org, &[(workspace, key)]).await?;
-            AuditedOperation::begin(&transaction, self.env(), now).record(
-                &mut transaction,
-                Actor::from(&caller),
-                AuditAction::McpKeyRevoke,
-                (ResourceKind::Credential, key.0),
-                Some(state(&before)),
-                None,
-            );
-            transaction.done(())
+            act.transaction.put(place, &revoked);
+            forget_key(&mut act.transaction, org, workspace, key);
+            let resource = (ResourceKind::Credential, key.0);
+            act.deleted(AuditAction::McpKeyRevoke, resource, &before);
+            act.done(())
         })
         .await
     }
@@ -440,32 +284,19 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut transaction, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let missing = || Error::NotFound { what: "MCP key" };
-            let id = caller.credential.ok_or_else(missing)?;
-            let org = caller.org_id();
-            transaction
-                .read::<McpKey>(&keys::mcp_key(org, workspace, id))
-                .await?
-                .ok_or_else(missing)?;
-            transaction.put(keys::mcp_key_use(org, workspace, id), &now);
-            transaction.done(())
+        self.act(Operation::NoteMcpKeyUse, credential, |caller| async move {
+            let mut caller = caller.identify(&|_| Wants::nothing()).await?;
+            let (org, id) = (caller.org(), caller.credential());
+            let place = id.map(|id| keys::mcp_key(org, workspace, id));
+            caller.read_ahead(Wants::keys(place)).await?;
+            let mut act = caller.unauthorized().await?;
+            let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
+            act.find::<McpKey>(&record, "MCP key").await?;
+            let now = act.now;
+            act.transaction.put(used, &now);
+            act.done(())
         })
         .await
-    }
-}
-
-pub(crate) fn check_rotation(problems: &mut Problems, rotation: Duration) {
-    if rotation.is_zero() || rotation > ROTATION_MAX {
-        problems.push(
-            "rotationSeconds",
-            ProblemCode::InvalidValue,
-            "must be greater than 0 and at most 366 days",
-        );
     }
 }
 
@@ -475,10 +306,10 @@ fn require_audience(
     workspace: &Workspace,
     audience: &[AudienceLabel],
 ) -> Result<(), Error> {
-    let workspaces = std::slice::from_ref(workspace);
+    let named = |slug: &str| (slug == workspace.slug).then_some(workspace.id);
     match audience
         .iter()
-        .find(|label| !caller.is_covered_by(label, workspaces))
+        .find(|label| !caller.is_covered_by(label, named))
     {
         None => Ok(()),
         Some(label) => Err(Error::forbidden(format!(
@@ -487,44 +318,90 @@ fn require_audience(
     }
 }
 
-/// Returns the scope of an MCP key: never wider than that of the credential that creates it.
-fn key_scope(caller: &Principal, workspace: WorkspaceId, audience: &[AudienceLabel]) -> TokenScope {
-    TokenScope {
-        workspaces: Some(vec![workspace]),
-        actions: Some(caller.scoped(ACTIONS)),
-        audience: Some(audience.to_vec()),
+/// Returns the times from which a key should be rotated and is invalid.
+///
+/// Neither is later than the expiry of the credential that creates or rotates it.
+fn validity(caller: &Principal, rotation: Duration, now: Timestamp) -> (Timestamp, Timestamp) {
+    let last = caller.expires_at.unwrap_or(Timestamp::MAX);
+    let (rotates_at, expires_at) = (now.plus(rotation), now.plus(rotation + GRACE));
+    (rotates_at.min(last), expires_at.min(last))
+}
+
+/// Returns the credential of an MCP key: never wider than the one that creates or rotates it.
+fn credential_of(
+    key: &McpKey,
+    caller: &Principal,
+    workspace: WorkspaceId,
+    now: Timestamp,
+) -> CredentialRecord {
+    CredentialRecord {
+        id: key.id,
+        kind: CredentialKind::Bearer,
+        name: key.name.clone(),
+        org_id: caller.org_id(),
+        member_id: key.acts_as,
+        scope: TokenScope {
+            workspaces: Some(vec![workspace]),
+            actions: Some(caller.scoped(ACTIONS)),
+            audience: Some(key.audience.clone()),
+        },
+        created_with: caller.credential,
+        created_at: now,
+        expires_at: key.expires_at,
+        revoked_at: None,
     }
 }
 
-/// Reads a key that has not expired.
-async fn read_key(
-    transaction: &mut Transaction,
-    org: OrgId,
+/// Returns the keys of the record of an MCP key and of its last use.
+fn records(org: OrgId, workspace: WorkspaceId, key: CredentialId) -> [Key; 2] {
+    [
+        keys::mcp_key(org, workspace, key),
+        keys::mcp_key_use(org, workspace, key),
+    ]
+}
+
+/// Authorises the caller in the workspace, and reads an MCP key with its credential ahead.
+async fn in_workspace_of_key<'c>(
+    caller: Caller<'c>,
     workspace: WorkspaceId,
-    id: CredentialId,
-    now: Timestamp,
-) -> Result<McpKey, Error> {
-    let found = transaction
-        .read::<McpKey>(&keys::mcp_key(org, workspace, id))
-        .await?;
-    let found = found.filter(|key| now < key.expires_at);
-    found.ok_or(Error::NotFound { what: "MCP key" })
+    key: CredentialId,
+) -> Result<Act<'c>, Error> {
+    let wanted = |org| {
+        let others = [
+            keys::workspace(org, workspace),
+            keys::credential_id(org, key),
+        ];
+        Wants::keys(records(org, workspace, key)).and_keys(others)
+    };
+    let mut caller = caller.identify(&wanted).await?;
+    let hash = caller.peek::<String>(&keys::credential_id(caller.org(), key))?;
+    let place = hash
+        .and_then(|hash| hash.parse().ok())
+        .map(keys::credential);
+    caller.read_ahead(Wants::keys(place)).await?;
+    let mut act = caller.unauthorized().await?;
+    act.authorize_in_named(workspace).await?;
+    Ok(act)
+}
+
+/// Reads a key that has not expired.
+async fn find_key(act: &mut Act<'_>, place: &Key) -> Result<McpKey, Error> {
+    let found: McpKey = act.find(place, "MCP key").await?;
+    Some(found)
+        .filter(|key| act.now < key.expires_at)
+        .ok_or(NO_SUCH_KEY)
 }
 
 /// Reads the credential of a key, with its storage key.
-async fn read_credential(
-    transaction: &mut Transaction,
-    org: OrgId,
+async fn find_credential(
+    act: &mut Act<'_>,
     id: CredentialId,
 ) -> Result<(Key, CredentialRecord), Error> {
-    let missing = || Error::NotFound { what: "MCP key" };
-    let hash = transaction
-        .read::<String>(&keys::credential_id(org, id))
-        .await?;
-    let hash = hash.ok_or_else(missing)?.parse().map_err(|_| missing())?;
-    let place = keys::credential(hash);
-    let record = transaction.read::<CredentialRecord>(&place).await?;
-    Ok((place, record.ok_or_else(missing)?))
+    let id_key = keys::credential_id(act.org(), id);
+    let hash: String = act.find(&id_key, "MCP key").await?;
+    let place = keys::credential(hash.parse().map_err(|_| NO_SUCH_KEY)?);
+    let record = act.find(&place, "MCP key").await?;
+    Ok((place, record))
 }
 
 /// Frees the quota of expired keys that are not purged yet.
@@ -534,11 +411,10 @@ async fn free_expired_keys(
     workspace: WorkspaceId,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let found = transaction
-        .scan_unchecked(&keys::mcp_keys(org, workspace))
-        .await?;
+    let read = RangeRead::all(keys::mcp_keys(org, workspace));
     let mut expired = Vec::new();
-    for found in &found {
+    // They stay ahead, because the next call reads the expired ones.
+    for found in transaction.peek_range(&read).unwrap_or_default() {
         let key: McpKey = decode_value(found)?;
         if key.expires_at <= now {
             expired.push((workspace, key.id));
@@ -564,12 +440,18 @@ pub(crate) async fn forget_keys(
     let place = |(workspace, id): &(WorkspaceId, CredentialId)| keys::mcp_key(org, *workspace, *id);
     let places: Vec<Key> = forgotten.iter().map(place).collect();
     let found = transaction.read_many::<McpKey>(&places).await?;
-    for ((place, found), (workspace, id)) in places.into_iter().zip(found).zip(forgotten) {
+    for (found, (workspace, id)) in found.into_iter().zip(forgotten) {
         if found.is_some() {
-            transaction.delete(place);
-            transaction.delete(keys::mcp_key_use(org, *workspace, *id));
-            transaction.add(keys::mcp_key_count(org, *workspace), -1);
+            forget_key(transaction, org, *workspace, *id);
         }
     }
     Ok(())
+}
+
+/// Removes the records of a key that is stored, but not its credential.
+fn forget_key(transaction: &mut Transaction, org: OrgId, workspace: WorkspaceId, id: CredentialId) {
+    for place in records(org, workspace, id) {
+        transaction.delete(place);
+    }
+    transaction.add(keys::mcp_key_count(org, workspace), -1);
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod chats;
 pub(crate) mod dashboard;
+pub(crate) mod mcp_key_types;
 pub(crate) mod mcp_keys;
 pub(crate) mod read;

@@ -1,14 +1,16 @@
 //! Workspaces as callers see them. Provisioning creates them.
 
-use crate::access::{Credential, CredentialKind};
+use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{Workspace, WorkspaceId};
+use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRequest};
-use crate::service::kit::principal::Principal;
 use crate::store::{Direction, Key};
 
+/// # Workspaces
 impl KnowledgeService {
     /// Lists the workspaces in the scope of the credential, in order of creation.
     ///
@@ -16,22 +18,41 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::service::PageRequest;
+    ///
+    /// let found = service.list_workspaces(&viewer, &PageRequest::default()).await?.data;
+    /// let slugs: Vec<&str> = found.iter().map(|workspace| workspace.slug.as_str()).collect();
+    /// assert_eq!(slugs, ["support"]);
+    /// // By default, new memories are for the members of their workspace.
+    /// let support = service.get_workspace(&viewer, found[0].id).await?;
+    /// assert_eq!(support.audience.to_string(), "workspace:support");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list_workspaces(
         &self,
         credential: &Credential,
         page: &PageRequest,
     ) -> Result<Page<Workspace>, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let range = keys::workspaces(caller.org_id());
-            let listing = Listing::new("workspaces", &(), range, Direction::Forward);
+        self.act(Operation::ListWorkspaces, credential, |caller| async move {
+            let listing = |org| {
+                let range = keys::workspaces(org);
+                Listing::new("workspaces", &(), range, Direction::Forward)
+            };
+            let first = |org| Wants::page(&listing(org), page);
+            let mut act = caller.in_organization(None, &first).await?;
+            let listing = listing(act.org());
+            let caller = &act.caller;
             let show = |_: &Key, workspace: Workspace| {
                 Ok(Some(workspace).filter(|workspace| caller.works_in(workspace.id)))
             };
-            reading.done(listing.page(self.store(), page, show).await?)
+            let found = listing.page(&mut act.transaction, page, show).await?;
+            act.done(found)
         })
         .await
     }
@@ -41,20 +62,16 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] for a credential that
     /// is scoped to other workspaces.
-    pub async fn workspace(
+    pub async fn get_workspace(
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<Workspace, Error> {
-        self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller =
-                Principal::authenticate(&mut reading, credential, CredentialKind::Bearer, now)
-                    .await?;
-            let (found, _) = caller
-                .authorize_in_for_any(&mut reading, workspace, &[])
-                .await?;
-            reading.done(found)
+        self.act(Operation::GetWorkspace, credential, |caller| async move {
+            let nothing = |_| Wants::nothing();
+            let act = caller.in_workspace(workspace, &nothing).await?;
+            let found = act.workspace().clone();
+            act.done(found)
         })
         .await
     }

@@ -1,10 +1,11 @@
 //! Events derived from a source event: parts that fit into a body, and citation changes.
 
-use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::model::{EndpointId, EventId, EventType, MemoryId, RecallId};
+use crate::model::{
+    ChangedCitations, ChangedMemories, CitationChange, EndpointId, EventData, EventId, MemoryId,
+};
 use crate::service::Event;
 
 /// Maximum number of memories that one body lists, which keeps it below 20 kB.
@@ -31,14 +32,13 @@ fn page(after: Option<EndpointId>) -> [u8; 16] {
 }
 
 /// Returns the memories of an event, if it is about memories.
-pub(super) fn memories_of(event: &Event) -> Vec<MemoryId> {
-    let is_about_memories = matches!(
-        event.event_type,
-        EventType::ChunkCreated | EventType::ChunkDeleted | EventType::MemoryUpdated
-    );
-    let listed = event.data.get("memory_ids").filter(|_| is_about_memories);
-    let listed = listed.and_then(|listed| serde_json::from_value(listed.clone()).ok());
-    listed.unwrap_or_default()
+pub(super) fn memories_of(event: &Event) -> &[MemoryId] {
+    match &event.data {
+        EventData::ChunkCreated(changed)
+        | EventData::ChunkDeleted(changed)
+        | EventData::MemoryUpdated(changed) => &changed.memory_ids,
+        _ => &[],
+    }
 }
 
 /// Returns the number of parts of an event with this many memories.
@@ -54,8 +54,12 @@ pub(super) fn part(
     after: Option<EndpointId>,
 ) -> Event {
     let mut event = source.clone();
-    if let Some(memories) = memories.chunks(EVENT_MEMORIES_MAX).nth(part) {
-        event.data["memory_ids"] = json!(memories);
+    if let EventData::ChunkCreated(changed)
+    | EventData::ChunkDeleted(changed)
+    | EventData::MemoryUpdated(changed) = &mut event.data
+        && let Some(memories) = memories.chunks(EVENT_MEMORIES_MAX).nth(part)
+    {
+        changed.memory_ids = memories.to_vec();
     }
     if part > 0 || after.is_some() {
         let number = u64::try_from(part).unwrap_or(u64::MAX).to_be_bytes();
@@ -65,10 +69,10 @@ pub(super) fn part(
 }
 
 /// Returns the change that an event means for recalls that cite its memories, if any.
-pub(super) fn change_of(source: EventType) -> Option<&'static str> {
+pub(super) fn change_of(source: &EventData) -> Option<(CitationChange, &ChangedMemories)> {
     match source {
-        EventType::MemoryUpdated => Some("updated"),
-        EventType::ChunkDeleted => Some("deleted"),
+        EventData::MemoryUpdated(changed) => Some((CitationChange::Updated, changed)),
+        EventData::ChunkDeleted(changed) => Some((CitationChange::Deleted, changed)),
         _ => None,
     }
 }
@@ -76,29 +80,21 @@ pub(super) fn change_of(source: EventType) -> Option<&'static str> {
 /// Creates the event of changed citations of a recall, for the endpoints after `after`.
 pub(super) fn citation(
     source: &Event,
-    recall: RecallId,
-    memories: &[MemoryId],
+    citations: ChangedCitations,
     after: Option<EndpointId>,
 ) -> Event {
-    let what: [&[u8]; 3] = [b"citation", recall.0.as_bytes(), &page(after)];
+    let what: [&[u8]; 3] = [b"citation", citations.recall_id.0.as_bytes(), &page(after)];
     Event {
         id: derived_id(source.id, &what),
-        event_type: EventType::CitationChanged,
-        data: json!({
-            "workspace_id": source.workspace_id,
-            "recall_id": recall,
-            "operation_id": source.data.get("operation_id"),
-            "change": change_of(source.event_type),
-            "memory_ids": memories,
-        }),
-        ..source.clone()
+        data: EventData::CitationChanged(citations),
+        ..*source
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{OrgId, Timestamp, WorkspaceId};
+    use crate::model::{OperationId, OrgId, RecallId, Timestamp, WorkspaceId};
 
     #[test]
     fn derived_event_id_is_stable_and_has_time_of_its_source_event() {
@@ -108,22 +104,30 @@ mod tests {
             id: EventId(source),
             org_id: OrgId(Uuid::nil()),
             workspace_id: WorkspaceId(Uuid::nil()),
-            event_type: EventType::MemoryUpdated,
             timestamp: Timestamp::UNIX_EPOCH,
-            data: json!({ "memory_ids": vec![Uuid::nil(); 1_000] }),
+            data: EventData::MemoryUpdated(ChangedMemories {
+                memory_ids: vec![MemoryId(Uuid::nil()); 1_000],
+                operation_id: OperationId(Uuid::nil()),
+                workspace_id: WorkspaceId(Uuid::nil()),
+            }),
             endpoints: 1,
         };
         let memories = memories_of(&event);
         assert_eq!(parts(memories.len()), 3);
-        let recall = |number| RecallId(Uuid::from_u128(number));
+        let recall = |number| ChangedCitations {
+            change: CitationChange::Updated,
+            memory_ids: Vec::new(),
+            operation_id: OperationId(Uuid::nil()),
+            recall_id: RecallId(Uuid::from_u128(number)),
+            workspace_id: event.workspace_id,
+        };
         let after = [None, Some(EndpointId(Uuid::from_u128(1)))];
         let derive = || {
             let ids = after.into_iter().flat_map(|after| {
                 let parts = (0..3).map(move |number| (number, after));
-                let parts = parts.map(|(number, after)| part(&event, &memories, number, after).id);
+                let parts = parts.map(|(number, after)| part(&event, memories, number, after).id);
                 let recalls = (1..3).map(move |number| (recall(number), after));
-                let recalls =
-                    recalls.map(|(recall, after)| citation(&event, recall, &[], after).id);
+                let recalls = recalls.map(|(recall, after)| citation(&event, recall, after).id);
                 parts.chain(recalls).collect::<Vec<_>>()
             });
             ids.collect::<Vec<_>>()

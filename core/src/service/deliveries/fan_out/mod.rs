@@ -1,6 +1,6 @@
 //! Fan-out: from events in the outbox to deliveries in the queues of endpoints.
 
-mod damage;
+mod corrupt_events;
 mod derived;
 mod step;
 mod targets;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-pub(in crate::service) use self::damage::Damage;
+pub(in crate::service) use self::corrupt_events::CorruptEvents;
 use self::step::{FanOutStep, StepReport};
 use crate::error::Error;
 use crate::keys;
@@ -93,6 +93,7 @@ impl Default for FanOutLimits {
     }
 }
 
+/// # Fan-out
 impl KnowledgeService {
     /// Fans out a bounded number of events of the outbox to their endpoints, oldest first.
     ///
@@ -125,7 +126,7 @@ impl KnowledgeService {
             rest = rest.after(&last.key);
             let events = page.iter().filter_map(|found| {
                 let id = keys::last_id(&found.key).map(EventId);
-                if id.is_none() && self.inner.damage.is_new(&found.key) {
+                if id.is_none() && self.inner.corrupt_events.is_new(&found.key) {
                     tracing::error!(key = %found.key, "unreadable key in the outbox");
                 }
                 id
@@ -163,7 +164,7 @@ impl KnowledgeService {
                     report.deliveries += step.deliveries;
                     report.dead_lettered += step.dead_lettered;
                     let is_whole = step.passed == some.len();
-                    // Skipping damaged events is not a step: it must not use up the steps for later
+                    // Skipping corrupt events is not a step: it must not use up the steps for later
                     // events.
                     *steps -= u32::from(!is_whole || step.events > 0);
                     events.drain(..step.passed);
@@ -172,11 +173,11 @@ impl KnowledgeService {
                     }
                     together = together.saturating_mul(2);
                 }
-                // One of the events meets damaged data; a smaller batch holds up fewer others.
+                // One of the events depends on corrupt data; a smaller batch holds up fewer others.
                 Err(Error::Internal { .. }) if some.len() > 1 => together = some.len() / 2,
                 Err(Error::Internal { detail }) => {
                     let event = some[0];
-                    if self.inner.damage.is_new(&keys::outbox(event)) {
+                    if self.inner.corrupt_events.is_new(&keys::outbox(event)) {
                         tracing::error!(%event, %detail, "fan-out of an event failed; skipping it");
                     }
                     events.pop_front();

@@ -10,12 +10,14 @@ use super::super::record::StoredDelivery;
 use super::derived::{self, change_of, memories_of};
 use super::targets::{self, Target};
 use super::{Citations, FanOutCursor, FanOutLimits};
+use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    EndpointId, EventId, EventType, MemberId, MemoryId, OrgId, Recall, RecallId, Timestamp,
-    WorkspaceId,
+    ChangedCitations, ChangedMemories, CitationChange, EndpointId, EventId, EventType, MemoryId,
+    OrgId, Recall, RecallId, Timestamp, WorkspaceId,
 };
+use crate::service::kit::principal::Delegator;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{
     Direction, KeyEntry, Prepared, StoreErrorKind, StoreExt, Transaction, decode_value,
@@ -30,7 +32,7 @@ type Progress<At> = ControlFlow<At>;
 /// Result of one commit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StepReport {
-    /// Number of events, from the first, that need no further step: complete, gone or damaged.
+    /// Number of events, from the first, that need no further step: complete, deleted or corrupt.
     pub(super) passed: usize,
     /// Number of completed events.
     pub(super) events: u64,
@@ -51,14 +53,16 @@ pub(super) struct FanOutStep<'s> {
     /// The commit writes the state of each once, however many events its endpoint receives.
     queues: BTreeMap<(OrgId, EndpointId), EndpointQueue>,
     webhooks: HashMap<(OrgId, WorkspaceId), Arc<Vec<Target>>>,
-    subscribers: HashMap<(OrgId, WorkspaceId, MemberId), bool>,
+    /// Decisions of [`Self::is_authorized`].
+    authorized: HashMap<(OrgId, WorkspaceId, Delegator, Action), bool>,
     report: StepReport,
 }
 
 /// A source event with its memories, in their order and by position.
 struct SourceEvent<'e> {
     event: &'e Event,
-    memories: Vec<MemoryId>,
+    change: CitationChange,
+    changed: &'e ChangedMemories,
     places: HashMap<MemoryId, usize>,
 }
 
@@ -76,7 +80,7 @@ impl<'s> FanOutStep<'s> {
             budget,
             queues: BTreeMap::new(),
             webhooks: HashMap::new(),
-            subscribers: HashMap::new(),
+            authorized: HashMap::new(),
             report: StepReport::default(),
         }
     }
@@ -121,7 +125,7 @@ impl<'s> FanOutStep<'s> {
             (Ok(event), Ok(at)) => (event, at),
             (Err(error), _) | (_, Err(error)) => {
                 // It is kept for repair and does not hold up the rest.
-                if self.service.inner.damage.is_new(&outbox) {
+                if self.service.inner.corrupt_events.is_new(&outbox) {
                     tracing::error!(event = %id, %error, "unreadable outbox event; skipping it");
                 }
                 return Ok(true);
@@ -157,7 +161,7 @@ impl<'s> FanOutStep<'s> {
         let memories = memories_of(event);
         let at = match at {
             FanOutCursor::Webhooks { part, after } => {
-                let progress = self.notify_webhooks(event, &memories, part, after).await?;
+                let progress = self.notify_webhooks(event, memories, part, after).await?;
                 if progress.is_break() {
                     return Ok(progress);
                 }
@@ -165,14 +169,15 @@ impl<'s> FanOutStep<'s> {
             }
             FanOutCursor::Citations(at) => at,
         };
-        if change_of(event.event_type).is_none() {
+        let Some((change, changed)) = change_of(&event.data) else {
             return Ok(Continue(()));
-        }
+        };
         let places = memories.iter().enumerate();
         let source = SourceEvent {
             event,
+            change,
+            changed,
             places: places.map(|(place, memory)| (*memory, place)).collect(),
-            memories,
         };
         let progress = self.notify_citations(&source, at).await?;
         Ok(progress.map_break(FanOutCursor::Citations))
@@ -180,7 +185,8 @@ impl<'s> FanOutStep<'s> {
 
     /// Returns the webhooks of the event's workspace that receive this type of event.
     ///
-    /// They existed at the commit of the event, and their owners have not deactivated them.
+    /// They existed at the commit of the event, their owners have not deactivated them, and they may
+    /// still be notified.
     async fn webhooks_for(
         &mut self,
         event: &Event,
@@ -195,8 +201,13 @@ impl<'s> FanOutStep<'s> {
             self.webhooks.insert(workspace, Arc::clone(&read));
             read
         };
-        let matches = |target: &&Target| target.matches(event_type, event.endpoints);
-        Ok(known.iter().filter(matches).cloned().collect())
+        let mut targets = Vec::new();
+        for target in known.iter() {
+            if target.matches(event_type, event.endpoints) && self.is_authorized(target).await? {
+                targets.push(target.clone());
+            }
+        }
+        Ok(targets)
     }
 
     async fn notify_webhooks(
@@ -206,7 +217,7 @@ impl<'s> FanOutStep<'s> {
         mut part: usize,
         mut after: Option<EndpointId>,
     ) -> Result<Progress<FanOutCursor>, Error> {
-        let targets = self.webhooks_for(event, event.event_type).await?;
+        let targets = self.webhooks_for(event, event.event_type()).await?;
         while part < derived::parts(memories.len()) && !targets.is_empty() {
             let event_for = |after| derived::part(event, memories, part, after);
             if let Break(after) = self.notify_targets(&targets, after, event_for) {
@@ -273,7 +284,7 @@ impl<'s> FanOutStep<'s> {
         let org = source.event.org_id;
         let webhooks = self.webhooks_for(source.event, EventType::CitationChanged);
         let webhooks = webhooks.await?;
-        while let Some(memory) = source.memories.get(at.memory) {
+        while let Some(memory) = source.changed.memory_ids.get(at.memory) {
             if self.budget.looks == 0 {
                 return Ok(Break(at));
             }
@@ -371,21 +382,26 @@ impl<'s> FanOutStep<'s> {
             }
         }
         targets.sort_by_key(|target| target.endpoint);
-        let event_for = |after| derived::citation(source.event, recall.id, &cited, after);
+        let citations = ChangedCitations {
+            change: source.change,
+            memory_ids: cited,
+            operation_id: source.changed.operation_id,
+            recall_id: recall.id,
+            workspace_id: source.event.workspace_id,
+        };
+        let event_for = |after| derived::citation(source.event, citations.clone(), after);
         Ok(self.notify_targets(&targets, at.within, event_for))
     }
 
-    /// Returns true if the subscriber may still be notified.
+    /// Returns true if the endpoint may still be notified.
     ///
-    /// A subscriber whose records are corrupt is not notified, so that the others need not wait for
-    /// the repair.
+    /// It is not notified if the records that it depends on are corrupt, so that the others need not
+    /// wait for the repair.
     async fn is_authorized(&mut self, target: &Target) -> Result<bool, Error> {
         let record = &target.record;
-        let Some(member) = record.subscriber() else {
-            return Ok(true);
-        };
-        let subscriber = (record.org(), record.workspace(), member);
-        if let Some(known) = self.subscribers.get(&subscriber) {
+        let (delegator, action) = record.requirement();
+        let place = (record.org(), record.workspace(), delegator, action);
+        if let Some(known) = self.authorized.get(&place) {
             return Ok(*known);
         }
         let (service, now) = (self.service, self.now);
@@ -393,15 +409,15 @@ impl<'s> FanOutStep<'s> {
         let may = match may.await {
             Err(Error::Internal { detail }) => {
                 tracing::error!(
-                    subscriber = %member,
+                    member = %delegator.member,
                     %detail,
-                    "corrupt subscriber; skipping its notifications"
+                    "corrupt owner of an endpoint; skipping its notifications"
                 );
                 false
             }
             may => may?,
         };
-        self.subscribers.insert(subscriber, may);
+        self.authorized.insert(place, may);
         Ok(may)
     }
 }

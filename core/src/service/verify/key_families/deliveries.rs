@@ -2,16 +2,15 @@
 
 use serde_json::json;
 
-use super::{Expectations, Parts, Problem, value};
+use super::{Expectations, Problem};
 use crate::keys;
 use crate::model::{
     CitationSubscription, DeliveryId, DeliveryStatus, DisabledReason, EndpointId, EventId, OrgId,
-    Webhook, WorkspaceId,
+    Timestamp, Webhook, WorkspaceId,
 };
 use crate::service::Event;
 use crate::service::deliveries::{
-    DeliveryRef, EndpointParent, EndpointRecord, EndpointState, FanOutCursor, RetainedEvent,
-    StoredDelivery,
+    DeliveryRef, EndpointParent, EndpointRecord, EndpointState, RetainedEvent, StoredDelivery,
 };
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::maintain::ScheduledTask;
@@ -19,9 +18,7 @@ use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::store::KeyEntry;
 
-pub(super) fn outbox(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let event: Event = value(entry)?;
-    parts.agree(&[(1, event.id.0)])?;
+pub(super) fn outbox(_: &mut Verifier, _: &KeyEntry, event: Event) -> Expectations {
     Ok(concerns(&event))
 }
 
@@ -34,66 +31,47 @@ fn concerns(event: &Event) -> Vec<Expectation> {
     ]
 }
 
-pub(super) fn expansion(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<FanOutCursor>(entry)?;
-    Ok(vec![Expectation::Exists(keys::outbox(EventId(
-        parts.id(1)?,
-    )))])
-}
-
-pub(super) fn event(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let retained: RetainedEvent = value(entry)?;
+pub(super) fn event(_: &mut Verifier, _: &KeyEntry, retained: RetainedEvent) -> Expectations {
     let (org, event) = (retained.event.org_id, retained.event.id);
-    parts.agree(&[(1, org.0), (2, event.0)])?;
     let mut expectations = concerns(&retained.event);
     let task = ScheduledTask::Event { org, event };
     expectations.push(Expectation::Scheduled(retained.kept_until, task));
     Ok(expectations)
 }
 
-pub(super) fn endpoint(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, endpoint) = (parts.org()?, EndpointId(parts.id(2)?));
-    let state: EndpointState = value(entry)?;
-    let mut expectations = vec![Expectation::Exists(EndpointRecord::key(
-        org,
-        endpoint,
-        state.parent,
-    ))];
-    if let Some(due) = state.due {
-        expectations.push(Expectation::Exists(keys::endpoint_due(due, org, endpoint)));
-    }
-    Ok(expectations)
+pub(super) fn endpoint(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    state: EndpointState,
+    org: OrgId,
+    endpoint: EndpointId,
+) -> Expectations {
+    let record = EndpointRecord::key(org, endpoint, state.parent);
+    let queued = state.due.map(|due| keys::endpoint_due(due, org, endpoint));
+    let expected = [Some(record), queued].into_iter().flatten();
+    Ok(expected.map(Expectation::Exists).collect())
 }
 
-pub(super) fn endpoint_due(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<()>(entry)?;
-    let (at, org, endpoint) = keys::parse_endpoint_due(&entry.key)
-        .ok_or_else(|| Problem::unreadable("a key that is not a time and two identifiers"))?;
-    parts.agree(&[(2, org.0)])?;
+pub(super) fn endpoint_due(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    at: Timestamp,
+    org: OrgId,
+    endpoint: EndpointId,
+) -> Expectations {
     let state = keys::endpoint(org, endpoint);
     Ok(vec![Expectation::Contains(state, json!({ "due": at }))])
 }
 
-/// Reads a number that only increases: it is at least the highest sequence number.
-pub(super) fn endpoint_sequence(
-    _: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
-) -> Expectations {
-    value::<i64>(entry)?;
-    let workspace = keys::workspace(parts.org()?, parts.workspace()?);
-    Ok(vec![Expectation::Exists(workspace)])
-}
-
 pub(super) fn delivery(
     verifier: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    stored: StoredDelivery,
+    org: OrgId,
+    endpoint: EndpointId,
 ) -> Expectations {
-    let (org, endpoint) = (parts.org()?, EndpointId(parts.id(2)?));
-    let stored: StoredDelivery = value(entry)?;
     let event = stored.delivery.event_id;
-    parts.agree(&[(3, event.0)])?;
     is_of(&stored.delivery.id, event, endpoint)?;
     let (waits_at, next) = (stored.due, stored.delivery.next_attempt_at);
     // While the delivery is leased, `due` is the expiry; `next_attempt_at` is when it was due
@@ -132,23 +110,27 @@ fn is_of(id: &DeliveryId, event: EventId, endpoint: EndpointId) -> Result<(), Pr
     Err(Problem::new(code, wanted.to_string(), id.to_string()))
 }
 
-pub(super) fn delivery_id(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let org = parts.org()?;
-    let reference: DeliveryRef = value(entry)?;
-    is_of(
-        &DeliveryId(parts.id(2)?),
-        reference.event,
-        reference.endpoint,
-    )?;
+pub(super) fn delivery_id(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    reference: DeliveryRef,
+    org: OrgId,
+    delivery: DeliveryId,
+) -> Expectations {
+    is_of(&delivery, reference.event, reference.endpoint)?;
     let delivery = keys::delivery(org, reference.endpoint, reference.event);
     Ok(vec![Expectation::Exists(delivery)])
 }
 
-pub(super) fn delivery_due(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<()>(entry)?;
-    let (org, endpoint) = (parts.org()?, EndpointId(parts.id(2)?));
-    let (at, event) = keys::parse_delivery_due(&entry.key)
-        .ok_or_else(|| Problem::unreadable("a key that does not end with a time and an event"))?;
+pub(super) fn delivery_due(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    endpoint: EndpointId,
+    at: Timestamp,
+    event: EventId,
+) -> Expectations {
     let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![
         Expectation::Contains(delivery, json!({ "due": at })),
@@ -156,17 +138,26 @@ pub(super) fn delivery_due(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
     ])
 }
 
-pub(super) fn undelivered(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (event, endpoint) = (EventId(parts.id(1)?), EndpointId(parts.id(2)?));
-    let org: OrgId = value(entry)?;
+pub(super) fn undelivered(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    org: OrgId,
+    event: EventId,
+    endpoint: EndpointId,
+) -> Expectations {
     let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![is_at(delivery, DeliveryStatus::Pending)])
 }
 
-pub(super) fn dead_letter(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<()>(entry)?;
-    let (org, endpoint) = (parts.org()?, EndpointId(parts.id(2)?));
-    let delivery = keys::delivery(org, endpoint, EventId(parts.id(3)?));
+pub(super) fn dead_letter(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    endpoint: EndpointId,
+    event: EventId,
+) -> Expectations {
+    let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![is_at(delivery, DeliveryStatus::Dead)])
 }
 

@@ -2,31 +2,23 @@
 
 use serde_json::json;
 
-use super::{Expectations, Parts, value};
-use crate::keys;
+use super::Expectations;
+use crate::keys::{self, Sha256};
 use crate::model::{
-    MemoryContent, MemoryId, MemoryLabels, Recall, RecallId, ReviewStatus, Source, SourceId,
-    Timestamp,
+    MemoryContent, MemoryId, MemoryLabels, OrgId, Recall, RecallId, ReviewStatus, SourceId,
+    WorkspaceId,
 };
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
 use crate::store::KeyEntry;
 
-pub(super) fn source(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let source: Source = value(entry)?;
-    parts.agree(&[(2, source.id.0)])?;
-    Ok(vec![Expectation::Exists(keys::org(parts.org()?))])
-}
-
-pub(super) fn last_ingest(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<Timestamp>(entry)?;
-    let workspace = keys::workspace(parts.org()?, parts.workspace()?);
-    Ok(vec![Expectation::Exists(workspace)])
-}
-
-pub(super) fn memory(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, id) = (parts.org()?, MemoryId(parts.id(2)?));
-    let labels: MemoryLabels = value(entry)?;
+pub(super) fn memory(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    labels: MemoryLabels,
+    org: OrgId,
+    id: MemoryId,
+) -> Expectations {
     let workspace = labels.workspace_id;
     let is_pending = labels.review == ReviewStatus::Pending;
     verifier.count(keys::memory_count(org, workspace), 1);
@@ -34,61 +26,57 @@ pub(super) fn memory(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_
     Ok(vec![
         Expectation::Exists(keys::workspace(org, workspace)),
         Expectation::Exists(keys::source(org, labels.source_id)),
-        Expectation::Exists(keys::content(org, id)),
         Expectation::Exists(keys::workspace_memory(org, workspace, id)),
     ])
 }
 
 pub(super) fn content(
     verifier: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    content: MemoryContent,
+    org: OrgId,
 ) -> Expectations {
-    let (org, content) = (parts.org()?, value::<MemoryContent>(entry)?);
     let has_name = content.source_key.is_some();
     *verifier.names.entry(org).or_default() += i64::from(has_name);
-    let memory = keys::memory(org, MemoryId(parts.id(2)?));
     let origin = keys::source(org, content.origin_source_id);
-    Ok(vec![
-        Expectation::Exists(memory),
-        Expectation::Exists(origin),
-    ])
+    Ok(vec![Expectation::Exists(origin)])
 }
 
 pub(super) fn workspace_memory(
     _: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    workspace: WorkspaceId,
+    memory: MemoryId,
 ) -> Expectations {
-    value::<()>(entry)?;
-    let memory = keys::memory(parts.org()?, MemoryId(parts.id(3)?));
-    let place = json!({ "workspace_id": parts.workspace()? });
-    Ok(vec![Expectation::Contains(memory, place)])
+    let place = json!({ "workspace_id": workspace });
+    Ok(vec![Expectation::Contains(
+        keys::memory(org, memory),
+        place,
+    )])
 }
 
 pub(super) fn source_key(
     verifier: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    memory: MemoryId,
+    org: OrgId,
+    workspace: WorkspaceId,
+    source: SourceId,
+    name: Sha256,
 ) -> Expectations {
-    let (org, memory) = (parts.org()?, value(entry)?);
     *verifier.names.entry(org).or_default() -= 1;
-    let (place, origin) = (parts.workspace()?, SourceId(parts.id(3)?));
-    let (place, origin) = (
-        json!({ "workspace_id": place }),
-        json!({ "origin_source_id": origin }),
-    );
+    let place = json!({ "workspace_id": workspace });
+    let origin = json!({ "origin_source_id": source });
     Ok(vec![
-        Expectation::Exists(keys::source(org, SourceId(parts.id(3)?))),
         Expectation::Contains(keys::memory(org, memory), place),
         Expectation::Contains(keys::content(org, memory), origin),
-        Expectation::HasName(keys::content(org, memory), parts.last().to_owned()),
+        Expectation::HasName(keys::content(org, memory), name.0),
     ])
 }
 
-pub(super) fn recall(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, recall) = (parts.org()?, value::<Recall>(entry)?);
-    parts.agree(&[(2, recall.id.0)])?;
+pub(super) fn recall(_: &mut Verifier, _: &KeyEntry, recall: Recall, org: OrgId) -> Expectations {
     let cited = recall.memory_ids.iter();
     let cited = cited.map(|memory| Expectation::Exists(keys::cited_by(org, *memory, recall.id)));
     let place = keys::workspace_recall(org, recall.workspace_id, recall.id);
@@ -99,18 +87,15 @@ pub(super) fn recall(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> E
 
 pub(super) fn workspace_recall(
     _: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    workspace: WorkspaceId,
+    recall: RecallId,
 ) -> Expectations {
-    value::<()>(entry)?;
-    let recall = keys::recall(parts.org()?, RecallId(parts.id(3)?));
-    let place = json!({ "workspace_id": parts.workspace()? });
-    Ok(vec![Expectation::Contains(recall, place)])
-}
-
-pub(super) fn cited_by(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<()>(entry)?;
-    // The memory may have been deleted; the entry serves to notify subscribers of that.
-    let (org, recall) = (parts.org()?, RecallId(parts.id(3)?));
-    Ok(vec![Expectation::Exists(keys::recall(org, recall))])
+    let place = json!({ "workspace_id": workspace });
+    Ok(vec![Expectation::Contains(
+        keys::recall(org, recall),
+        place,
+    )])
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Expectations, Parts, Problem, present_or_former, value};
+use super::{Expectations, Problem, present_or_former, value};
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId};
@@ -22,9 +22,9 @@ pub(in crate::service::verify) struct AuditPosition {
     next: AuditLogId,
 }
 
-pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) -> Expectations {
+pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, written: Schema) -> Expectations {
     verifier.has_meta = true;
-    let Schema { schema } = value(entry)?;
+    let Schema { schema } = written;
     if schema == UNFINISHED_SCHEMA {
         let (code, expected) = (DifferenceCode::Unfinished, "a complete store");
         return Err(Problem::new(code, expected, "an interrupted restore"));
@@ -44,8 +44,7 @@ pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) -> 
     Ok(Vec::new())
 }
 
-pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) -> Expectations {
-    let count = value(entry)?;
+pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> Expectations {
     verifier.counters.insert(entry.key.clone(), count);
     Ok(Vec::new())
 }
@@ -54,22 +53,21 @@ pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, _: &Parts<'_>) 
 ///
 /// In a store of schema 1, such a counter was written by an interrupted upgrade, and the next
 /// upgrade writes it again.
-pub(super) fn org_counter(
-    verifier: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
-) -> Expectations {
-    if verifier.has_global_counters && parts.0.len() > 1 {
-        value::<i64>(entry)?;
+pub(super) fn org_counter(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> Expectations {
+    if verifier.has_global_counters {
         return Ok(Vec::new());
     }
-    counter(verifier, entry, parts)
+    counter(verifier, entry, count)
 }
 
 /// Reads an audit page. The pages of one operation follow each other without a gap.
-pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, first) = (parts.org()?, AuditLogId(parts.last_id()?));
-    let page: AuditPage = value(entry)?;
+pub(super) fn audit(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    page: AuditPage,
+    org: OrgId,
+    first: AuditLogId,
+) -> Expectations {
     let entries = page.len();
     let operation = page.operation_id;
     let place = AuditPosition {
@@ -100,7 +98,7 @@ pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
         let (expected, found) = ("distinct identifiers", "identifiers of the preceding page");
         return Err(Problem::new(DifferenceCode::AuditSequence, expected, found));
     }
-    let mut expectations = vec![Expectation::Exists(keys::org(org))];
+    let mut expectations = Vec::new();
     if let Some(actor) = page.actor_id {
         expectations.push(present_or_former(org, actor));
         if is_first {
@@ -111,11 +109,16 @@ pub(super) fn audit(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>
     Ok(expectations)
 }
 
-pub(super) fn audit_actor(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, actor) = (parts.org()?, MemberId(parts.id(2)?));
-    // Schema 1 stored the operation here too; the page has it as well.
-    let operation: Option<OperationId> = value(entry)?;
-    let page = keys::audit(org, AuditLogId(parts.id(3)?));
+/// Reads the mark of an operation. Schema 1 stored the operation here; the page has it as well.
+pub(super) fn audit_actor(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    operation: Option<OperationId>,
+    org: OrgId,
+    actor: MemberId,
+    first: AuditLogId,
+) -> Expectations {
+    let page = keys::audit(org, first);
     let says = match operation {
         Some(operation) => json!({ "operation_id": operation, "actor_id": actor }),
         None => json!({ "actor_id": actor }),
@@ -126,9 +129,13 @@ pub(super) fn audit_actor(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>)
     ])
 }
 
-pub(super) fn idempotency(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, member) = (parts.org()?, MemberId(parts.id(2)?));
-    let record: IdempotencyRecord = value(entry)?;
+pub(super) fn idempotency(
+    _: &mut Verifier,
+    entry: &KeyEntry,
+    record: IdempotencyRecord,
+    org: OrgId,
+    member: MemberId,
+) -> Expectations {
     // The pages from which a replay is rebuilt.
     let pages = (0..u128::from(record.items)).step_by(PAGE_ENTRIES);
     let says = json!({ "operation_id": record.operation_id });
@@ -144,9 +151,8 @@ pub(super) fn idempotency(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>)
     Ok(pages.map(page).chain(others).collect())
 }
 
-pub(super) fn due(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    parts.last_id()?;
-    match value(entry)? {
+pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) -> Expectations {
+    match task {
         ScheduledTask::Redirects(org) => {
             verifier.settled.insert(org);
         }

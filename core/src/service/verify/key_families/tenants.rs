@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{Expectations, Parts, Problem, present_or_former, value};
-use crate::access::{CredentialRecord, RoleRef};
+use super::{Expectations, Problem, present_or_former};
+use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys;
 use crate::model::{
     CredentialId, CustomRole, Member, MemberId, MemberKind, OrgId, Organization, RoleId, Timestamp,
@@ -12,69 +12,77 @@ use crate::model::{
 use crate::service::maintain::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::store::KeyEntry;
+use crate::store::{Key, KeyEntry};
 
-pub(super) fn org(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let org: Organization = value(entry)?;
-    verifier.orgs.insert(org.id);
-    parts.agree(&[(1, org.id.0)])?;
-    Ok(vec![Expectation::Contains(
-        keys::org_slug(&org.slug),
-        json!(org.id),
-    )])
+/// Expects the entry of an index: the identifier, under the slug or the handle.
+fn indexed(key: Key, id: impl serde::Serialize) -> Expectation {
+    Expectation::Contains(key, json!(id))
 }
 
-pub(super) fn org_slug(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let org: OrgId = value(entry)?;
-    let slug = json!({ "slug": parts.last() });
+pub(super) fn org(verifier: &mut Verifier, _: &KeyEntry, org: Organization) -> Expectations {
+    verifier.orgs.insert(org.id);
+    Ok(vec![indexed(keys::org_slug(&org.slug), org.id)])
+}
+
+pub(super) fn org_slug(_: &mut Verifier, _: &KeyEntry, org: OrgId, slug: &str) -> Expectations {
+    let slug = json!({ "slug": slug });
     Ok(vec![Expectation::Contains(keys::org(org), slug)])
 }
 
-pub(super) fn workspace(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, workspace) = (parts.org()?, value::<Workspace>(entry)?);
-    parts.agree(&[(2, workspace.id.0)])?;
+pub(super) fn workspace(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    workspace: Workspace,
+    org: OrgId,
+) -> Expectations {
     let slug = keys::workspace_slug(org, &workspace.slug);
-    Ok(vec![
-        Expectation::Exists(keys::org(org)),
-        Expectation::Contains(slug, json!(workspace.id)),
-    ])
+    Ok(vec![indexed(slug, workspace.id)])
 }
 
 pub(super) fn workspace_slug(
     _: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    workspace: WorkspaceId,
+    org: OrgId,
+    slug: &str,
 ) -> Expectations {
-    let workspace = keys::workspace(parts.org()?, value(entry)?);
-    let slug = json!({ "slug": parts.last() });
+    let (workspace, slug) = (keys::workspace(org, workspace), json!({ "slug": slug }));
     Ok(vec![Expectation::Contains(workspace, slug)])
 }
 
-pub(super) fn member(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, member) = (parts.org()?, value::<Member>(entry)?);
-    parts.agree(&[(2, member.id.0)])?;
+pub(super) fn member(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    member: Member,
+    org: OrgId,
+) -> Expectations {
     let is_user = member.kind == MemberKind::User;
     verifier.count(keys::member_count(org), i64::from(is_user));
     let mut expectations = held(verifier, org, member.role, member.id, None)?;
     let handle = keys::member_handle(org, &member.handle);
-    expectations.push(Expectation::Contains(handle, json!(member.id)));
-    expectations.push(Expectation::Exists(keys::org(org)));
+    expectations.push(indexed(handle, member.id));
     Ok(expectations)
 }
 
-pub(super) fn member_handle(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let member = keys::member(parts.org()?, value(entry)?);
-    let handle = json!({ "handle": parts.last() });
+pub(super) fn member_handle(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    member: MemberId,
+    org: OrgId,
+    handle: &str,
+) -> Expectations {
+    let (member, handle) = (keys::member(org, member), json!({ "handle": handle }));
     Ok(vec![Expectation::Contains(member, handle)])
 }
 
-pub(super) fn former_member(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<Timestamp>(entry)?;
-    let (org, member) = (parts.org()?, MemberId(parts.id(2)?));
-    Ok(vec![
-        Expectation::Exists(keys::org(org)),
-        Expectation::Absent(keys::member(org, member)),
-    ])
+pub(super) fn former_member(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    _: Timestamp,
+    org: OrgId,
+    member: MemberId,
+) -> Expectations {
+    Ok(vec![Expectation::Absent(keys::member(org, member))])
 }
 
 /// Counts an assigned role and expects an index entry for its holder.
@@ -102,44 +110,42 @@ fn held(
 
 pub(super) fn workspace_role(
     verifier: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    role: RoleRef,
+    org: OrgId,
+    member: MemberId,
+    workspace: WorkspaceId,
 ) -> Expectations {
-    let org = parts.org()?;
-    let (member, workspace) = (MemberId(parts.id(2)?), WorkspaceId(parts.id(3)?));
-    let mut expectations = held(verifier, org, value(entry)?, member, Some(workspace))?;
+    let mut expectations = held(verifier, org, role, member, Some(workspace))?;
     expectations.push(present_or_former(org, member));
-    expectations.push(Expectation::Exists(keys::workspace(org, workspace)));
     Ok(expectations)
 }
 
-pub(super) fn role(verifier: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let (org, role) = (parts.org()?, value::<CustomRole>(entry)?);
-    parts.agree(&[(1, role.org_id.0), (2, role.id.0)])?;
-    verifier.count(keys::role_count(org), 1);
-    let slug = keys::role_slug(org, &role.slug);
-    let mut expectations = vec![
-        Expectation::Exists(keys::org(org)),
-        Expectation::Contains(slug, json!(role.id)),
-    ];
+pub(super) fn role(_: &mut Verifier, _: &KeyEntry, role: CustomRole, org: OrgId) -> Expectations {
+    let slug = indexed(keys::role_slug(org, &role.slug), role.id);
     let workspace = role.workspace_id;
-    expectations.extend(workspace.map(|id| Expectation::Exists(keys::workspace(org, id))));
-    Ok(expectations)
+    let workspace = workspace.map(|id| Expectation::Exists(keys::workspace(org, id)));
+    Ok([Some(slug), workspace].into_iter().flatten().collect())
 }
 
-pub(super) fn role_slug(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let role = keys::role(parts.org()?, value(entry)?);
-    let slug = json!({ "slug": parts.last() });
+pub(super) fn role_slug(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    role: RoleId,
+    org: OrgId,
+    slug: &str,
+) -> Expectations {
+    let (role, slug) = (keys::role(org, role), json!({ "slug": slug }));
     Ok(vec![Expectation::Contains(role, slug)])
 }
 
 pub(super) fn role_redirect(
     verifier: &mut Verifier,
-    entry: &KeyEntry,
-    parts: &Parts<'_>,
+    _: &KeyEntry,
+    target: RoleRef,
+    org: OrgId,
+    role: RoleId,
 ) -> Expectations {
-    let (org, role) = (parts.org()?, RoleId(parts.id(2)?));
-    let target: RoleRef = value(entry)?;
     if verifier.resolve(org, target).is_none() {
         let (code, expected) = (
             DifferenceCode::UnknownRole,
@@ -154,13 +160,16 @@ pub(super) fn role_redirect(
     ])
 }
 
-pub(super) fn holder(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    value::<()>(entry)?;
-    let (org, role) = (parts.org()?, RoleId(parts.id(2)?));
+pub(super) fn holder(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    role: RoleId,
+    member: MemberId,
+    workspace: Option<WorkspaceId>,
+) -> Expectations {
     let held = json!(RoleRef::Custom(role));
-    let holder = keys::parse_holder(&entry.key);
-    let (member, workspace) =
-        holder.ok_or_else(|| Problem::unreadable("a key that is not a role holder"))?;
     Ok(vec![match workspace {
         None => Expectation::Contains(keys::member(org, member), json!({ "role": held })),
         Some(workspace) => {
@@ -169,21 +178,30 @@ pub(super) fn holder(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> E
     }])
 }
 
-pub(super) fn credential(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let record: CredentialRecord = value(entry)?;
+pub(super) fn credential(
+    _: &mut Verifier,
+    entry: &KeyEntry,
+    record: CredentialRecord,
+    hash: SecretHash,
+) -> Expectations {
     let by_id = keys::credential_id(record.org_id, record.id);
     let task = ScheduledTask::record(entry.key.clone()).and(by_id.clone());
     Ok(vec![
-        Expectation::Contains(by_id, json!(parts.last())),
+        Expectation::Contains(by_id, json!(hash.to_string())),
         present_or_former(record.org_id, record.member_id),
         Expectation::Scheduled(record.expires_at, task),
     ])
 }
 
-pub(super) fn credential_id(_: &mut Verifier, entry: &KeyEntry, parts: &Parts<'_>) -> Expectations {
-    let hash: String = value(entry)?;
+pub(super) fn credential_id(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    hash: String,
+    org: OrgId,
+    credential: CredentialId,
+) -> Expectations {
     let parsed = hash.parse();
     let parsed = parsed.map_err(|_| Problem::unreadable("a value that is not a SHA-256"))?;
-    let says = json!({ "id": CredentialId(parts.id(2)?), "org_id": parts.org()? });
+    let says = json!({ "id": credential, "org_id": org });
     Ok(vec![Expectation::Contains(keys::credential(parsed), says)])
 }

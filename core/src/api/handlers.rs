@@ -1,0 +1,188 @@
+//! Handling of a request, and functions of operations that differ from those of the service.
+
+use super::HandlerResult;
+use super::call::Call;
+use super::headers;
+use super::input::Input;
+use super::requests::{
+    AssignWorkspaceRoleRequest, NewChat, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
+};
+use super::response::ApiResponse;
+use crate::access::{Credential, CredentialKind};
+use crate::error::Error;
+use crate::model::{
+    ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, OrgId, WorkspaceId,
+};
+use crate::operation::{Operation, OperationSpec};
+use crate::service::{
+    Chat, ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey, MemberAssignment,
+};
+
+/// Returns true for an error that can be detected before the caller is authenticated.
+fn is_of_the_request(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidRequest { .. } | Error::IdempotencyKeyRequired | Error::UnsupportedMediaType
+    )
+}
+
+impl Call<'_> {
+    pub(super) async fn respond(
+        &self,
+        spec: &OperationSpec,
+        trusted_origins: &[String],
+    ) -> HandlerResult {
+        self.check_length()?;
+        let Some(kind) = spec.authentication.credential() else {
+            return match self.post_to_inbound_webhook().await {
+                Err(Error::Conflict) => Err(Error::unavailable("contention")),
+                handled => handled,
+            };
+        };
+        let credential = headers::credential(self.request.headers(), kind)?;
+        if kind == CredentialKind::Session {
+            let (headers, method) = (self.request.headers(), self.request.method());
+            headers::reject_cross_site(headers, method, trusted_origins)?;
+        }
+        match self.carry_out(spec.operation, &credential).await {
+            Err(error) if is_of_the_request(&error) => {
+                // Authentication takes precedence over problems with the request.
+                self.service.authenticate(&credential, kind).await?;
+                Err(error)
+            }
+            Err(Error::Conflict) if !spec.documents(409) => Err(Error::unavailable("contention")),
+            handled => handled,
+        }
+    }
+
+    async fn carry_out(&self, operation: Operation, credential: &Credential) -> HandlerResult {
+        self.require_json()?;
+        self.dispatch(operation, credential).await
+    }
+}
+
+/// Functions of operations whose arguments are not those of the service.
+impl Call<'_> {
+    pub(super) async fn ingest_memories(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        batch: &IngestBatch,
+    ) -> Result<IngestResult, Error> {
+        let (source, memories) = (batch.source_id, &batch.memories);
+        let ingested = self
+            .service
+            .ingest_memories(credential, workspace, source, memories);
+        Ok(IngestResult {
+            memories: ingested.await?,
+        })
+    }
+
+    pub(super) async fn report_sync(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        connector: ConnectorId,
+        report: &SyncReportRequest,
+    ) -> Result<(), Error> {
+        self.service.checks().check(report)?;
+        let report = report.into();
+        self.service
+            .report_sync(credential, workspace, connector, &report)
+            .await
+    }
+
+    pub(super) async fn rotate_mcp_key(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        key: CredentialId,
+        request: &RotateMcpKeyRequest,
+    ) -> Result<IssuedMcpKey, Error> {
+        self.service
+            .rotate_mcp_key(credential, workspace, key, request.rotation)
+            .await
+    }
+
+    pub(super) async fn create_chat(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        new: &NewChat,
+    ) -> Result<Chat, Error> {
+        self.service
+            .create_chat(credential, workspace, &new.title)
+            .await
+    }
+
+    pub(super) async fn post_chat_message(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        chat: ChatId,
+        new: &NewChatMessage,
+    ) -> Result<ChatMessage, Error> {
+        self.service
+            .post_chat_message(credential, workspace, chat, &new.content)
+            .await
+    }
+
+    pub(super) async fn assign_workspace_role(
+        &self,
+        credential: &Credential,
+        org_slug: &str,
+        member: MemberId,
+        workspace: WorkspaceId,
+        request: &AssignWorkspaceRoleRequest,
+    ) -> Result<(), Error> {
+        let assignment = MemberAssignment::Workspace(workspace, Some(request.role));
+        self.service
+            .assign_role(credential, org_slug, member, assignment)
+            .await
+    }
+
+    fn checked(&self, batch: InboundBatch) -> Result<InboundBatch, Error> {
+        self.service.checks().check(&batch)?;
+        Ok(batch)
+    }
+
+    /// Handles the operation that is authenticated by a signature.
+    ///
+    /// The signature precedes the problems of the body, which are published.
+    async fn post_to_inbound_webhook(&self) -> HandlerResult {
+        let (headers, body) = (self.request.headers(), self.request.body());
+        let message = headers::signed_message(headers, body)?;
+        let mut reader = self.reader();
+        let org = OrgId::read(&mut reader, "org")?;
+        let webhook = InboundWebhookId::read(&mut reader, "id")?;
+        let message = self.service.verify_message(org, webhook, &message).await?;
+        self.require_json()?;
+        let read = <InboundBatch as Input>::read(&mut reader, "body");
+        let batch = match read.and_then(|batch| self.checked(batch)) {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.service.reject_message(&message, &error).await?;
+                return Err(error);
+            }
+        };
+        self.service
+            .ingest_message(&message, &batch.memories)
+            .await?;
+        Ok(ApiResponse::empty(self.success()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Authentication, OPERATIONS};
+
+    #[test]
+    fn inbound_post_is_the_only_signed_operation() {
+        let signed = OPERATIONS
+            .iter()
+            .filter(|spec| spec.authentication == Authentication::Signature);
+        let signed: Vec<Operation> = signed.map(|spec| spec.operation).collect();
+        assert_eq!(signed, [Operation::PostToInboundWebhook]);
+    }
+}

@@ -1,0 +1,30 @@
+//! Filter of memories.
+
+use crate::api::input::{Input, Reader};
+#[cfg(feature = "openapi")]
+use crate::api::openapi::Description;
+use crate::error::Error;
+use crate::model::MemoryFilter;
+
+impl Input for MemoryFilter {
+    type Arg<'a> = &'a Self;
+
+    fn read(request: &mut Reader<'_>, _name: &'static str) -> Result<Self, Error> {
+        let query = request.query();
+        Ok(Self {
+            audience_tag: query.parsed("audienceTag"),
+            sensitivity_label: query.parsed("sensitivityLabel"),
+            review_status: query.parsed("reviewStatus"),
+            source_id: query.parsed("sourceId"),
+        })
+    }
+
+    fn arg(&self) -> &Self {
+        self
+    }
+
+    #[cfg(feature = "openapi")]
+    fn describe(operation: &mut Description<'_>, _name: &'static str) {
+        operation.query::<Self>();
+    }
+}

@@ -1,0 +1,250 @@
+//! Events: their types and their data.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::names::string_enum;
+use super::{
+    ConnectorId, ConnectorStatus, EndpointId, InboundWebhookId, MemoryId, OperationId, RecallId,
+    SourceId, WorkspaceId,
+};
+
+/// Defines the events: for each its type, the name of that on the wire, and its data.
+///
+/// The first paragraph of the documentation describes the type, the others the cause.
+macro_rules! events {
+    ($($(#[$meta:meta])+ $variant:ident($data:ty) = $text:literal,)+) => {
+        string_enum! {
+            /// Type of an event.
+            #[non_exhaustive]
+            EventType { $($(#[$meta])+ $variant = $text),+ }
+        }
+
+        /// Data of an event, with its type.
+        ///
+        /// A receiver can read the body of a delivery as this type.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+        #[serde(tag = "type", content = "data")]
+        pub enum EventData {
+            $($(#[$meta])+ #[serde(rename = $text)] $variant($data)),+
+        }
+
+        impl EventData {
+            /// Returns the type of the event.
+            #[must_use]
+            pub const fn event_type(&self) -> EventType {
+                match self {
+                    $(Self::$variant(_) => EventType::$variant),+
+                }
+            }
+
+            /// Reads the data of an event of this type.
+            pub(crate) fn read(event_type: EventType, data: &RawValue) -> serde_json::Result<Self> {
+                let fields: EventFields = serde_json::from_slice(data.get().as_bytes())?;
+                match event_type {
+                    $(EventType::$variant => fields.try_into().map(Self::$variant)),+
+                }
+            }
+        }
+
+        impl Serialize for EventContent<'_> {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.0 {
+                    $(EventData::$variant(data) => data.serialize(serializer)),+
+                }
+            }
+        }
+    };
+}
+
+/// Data of an event that is serialised without its type.
+///
+/// Bodies and records have the time of the event between the type and the data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventContent<'e>(pub(crate) &'e EventData);
+
+events! {
+    /// A memory was added.
+    ///
+    /// One event lists all memories of a batch.
+    ChunkCreated(ChangedMemories) = "chunk.created",
+    /// A memory was deleted.
+    ChunkDeleted(ChangedMemories) = "chunk.deleted",
+    /// The labels, the review status or the content of memories changed.
+    ///
+    /// One event per operation and workspace, split if its body would exceed 20 kB.
+    MemoryUpdated(ChangedMemories) = "memory.updated",
+    /// A memory that a recall cites changed.
+    ///
+    /// One event per recall and cause, generated during delivery: a `memory.updated` (`change` is
+    /// `updated`) or a `chunk.deleted` (`deleted`) affects memories that the recall cites.
+    CitationChanged(ChangedCitations) = "citation.changed",
+    /// A batch of memories was ingested.
+    ///
+    /// One event per batch that changed something.
+    IngestCompleted(IngestSummary) = "ingest.completed",
+    /// A batch of memories was rejected.
+    ///
+    /// A message to an inbound webhook had a valid signature but was rejected for its content. One
+    /// event per `webhook-id`.
+    IngestFailed(IngestFailure) = "ingest.failed",
+    /// The status of a connector changed.
+    ///
+    /// A report, a pause or the passage of time changed it.
+    ConnectorStatusChanged(ConnectorStatusChange) = "connector.status_changed",
+    /// A test event.
+    ///
+    /// It is generated on request, for one endpoint only.
+    WebhookPing(WebhookPing) = "webhook.ping",
+}
+
+// The fields of the following types are in alphabetical order, in which they are stored and sent.
+
+/// Memories that one operation added, changed or deleted in a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ChangedMemories {
+    /// Memories of the operation, or a part of them: at most 450 in one body.
+    pub memory_ids: Vec<MemoryId>,
+    /// Identifier of the operation, as in the audit log.
+    pub operation_id: OperationId,
+    /// Workspace of the memories.
+    pub workspace_id: WorkspaceId,
+}
+
+string_enum! {
+    /// Change of a memory that a recall cites.
+    CitationChange {
+        /// The labels, the review status or the content changed.
+        Updated = "updated",
+        /// The memory was deleted.
+        Deleted = "deleted",
+    }
+}
+
+/// Memories cited by a recall that one operation changed or deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ChangedCitations {
+    /// Change of the memories.
+    pub change: CitationChange,
+    /// Affected memories that the recall cites, whatever their labels are.
+    pub memory_ids: Vec<MemoryId>,
+    /// Identifier of the operation, as in the audit log.
+    pub operation_id: OperationId,
+    /// Recall that cites the memories.
+    pub recall_id: RecallId,
+    /// Workspace of the recall.
+    pub workspace_id: WorkspaceId,
+}
+
+/// Result of an ingested batch, in numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct IngestSummary {
+    /// Number of memories that the batch added.
+    #[cfg_attr(feature = "openapi", schemars(with = "u32"))]
+    pub created: usize,
+    /// Identifier of the operation, as in the audit log.
+    pub operation_id: OperationId,
+    /// Source of the memories.
+    pub source_id: SourceId,
+    /// Number of memories that the batch updated.
+    #[cfg_attr(feature = "openapi", schemars(with = "u32"))]
+    pub updated: usize,
+    /// Workspace of the memories.
+    pub workspace_id: WorkspaceId,
+}
+
+/// Rejection of a message to an inbound webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct IngestFailure {
+    /// Error code of the rejection.
+    pub error: String,
+    /// Inbound webhook that the message was posted to.
+    pub inbound_webhook_id: InboundWebhookId,
+    /// Identifier of the message: the header `webhook-id` of its sender.
+    pub message_id: String,
+    /// Source of the inbound webhook.
+    pub source_id: SourceId,
+    /// Workspace of the inbound webhook.
+    pub workspace_id: WorkspaceId,
+}
+
+/// Change of the status of a connector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ConnectorStatusChange {
+    /// Status that was announced before; `null` the first time.
+    pub from: Option<ConnectorStatus>,
+    /// Identifier of the connector.
+    pub service_account_id: ConnectorId,
+    /// New status.
+    pub to: ConnectorStatus,
+    /// Workspace of the connector.
+    pub workspace_id: WorkspaceId,
+}
+
+/// Data of a test event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct WebhookPing {
+    /// Outbound webhook or citation subscription that receives the event.
+    pub endpoint_id: EndpointId,
+    /// Workspace of the endpoint.
+    pub workspace_id: WorkspaceId,
+}
+
+/// Fields of the data of all events.
+///
+/// One decoder reads all of them, because a decoder for each type would be several times as large.
+#[derive(Deserialize)]
+struct EventFields {
+    change: Option<CitationChange>,
+    created: Option<usize>,
+    endpoint_id: Option<EndpointId>,
+    error: Option<String>,
+    from: Option<ConnectorStatus>,
+    inbound_webhook_id: Option<InboundWebhookId>,
+    memory_ids: Option<Vec<MemoryId>>,
+    message_id: Option<String>,
+    operation_id: Option<OperationId>,
+    recall_id: Option<RecallId>,
+    service_account_id: Option<ConnectorId>,
+    source_id: Option<SourceId>,
+    to: Option<ConnectorStatus>,
+    updated: Option<usize>,
+    workspace_id: Option<WorkspaceId>,
+}
+
+/// Implements the conversion from [`EventFields`] for types of event data.
+macro_rules! from_fields {
+    ($($data:ident {$($field:ident),+ $(; $optional:ident)?})+) => {$(
+        impl TryFrom<EventFields> for $data {
+            type Error = serde_json::Error;
+
+            fn try_from(fields: EventFields) -> serde_json::Result<Self> {
+                Ok(Self {
+                                        $($field: fields.$field.ok_or_else(|| missing(stringify!($field)))?,)+
+                    $($optional: fields.$optional,)?
+                })
+            }
+        }
+    )+};
+}
+
+from_fields! {
+    ChangedMemories { memory_ids, operation_id, workspace_id }
+    ChangedCitations { change, memory_ids, operation_id, recall_id, workspace_id }
+    IngestSummary { created, operation_id, source_id, updated, workspace_id }
+    IngestFailure { error, inbound_webhook_id, message_id, source_id, workspace_id }
+    ConnectorStatusChange { service_account_id, to, workspace_id; from }
+    WebhookPing { endpoint_id, workspace_id }
+}
+
+#[cold]
+fn missing(field: &'static str) -> serde_json::Error {
+    serde::de::Error::missing_field(field)
+}

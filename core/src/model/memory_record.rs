@@ -1,0 +1,214 @@
+//! Stored form of a memory: its labels and, apart from them, its content.
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{
+    AudienceLabel, MemberId, ReviewStatus, SensitivityLabel, SourceId, Timestamp, WorkspaceId,
+};
+
+/// Labels that govern access to a memory.
+///
+/// They are stored apart from the content, so that relabelling never rewrites it. Default values
+/// are not stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemoryLabels {
+    /// Workspace of the memory.
+    pub workspace_id: WorkspaceId,
+    /// Source that the memory is filed under.
+    pub source_id: SourceId,
+    /// Audience label.
+    pub audience: AudienceLabel,
+    /// Sensitivity label; `internal` by default.
+    #[serde(default, skip_serializing_if = "is_internal")]
+    pub sensitivity: SensitivityLabel,
+    /// Review status; `pending` by default.
+    #[serde(default = "pending", skip_serializing_if = "is_pending")]
+    pub review: ReviewStatus,
+}
+
+fn is_internal(sensitivity: &SensitivityLabel) -> bool {
+    *sensitivity == SensitivityLabel::default()
+}
+
+/// Returns the default, which shows a memory to fewer members than the other values.
+fn pending() -> ReviewStatus {
+    ReviewStatus::Pending
+}
+
+fn is_pending(review: &ReviewStatus) -> bool {
+    *review == pending()
+}
+
+impl MemoryLabels {
+    /// Returns true if the memory waits for review.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.review == ReviewStatus::Pending
+    }
+}
+
+/// Content of a memory.
+///
+/// A missing source key, and a time of change equal to that of creation, are not stored.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "StoredContent")]
+pub struct MemoryContent {
+    /// Title, 1 to 128 characters.
+    pub title: String,
+    /// Text of the memory.
+    pub content: String,
+    /// Source that delivered the memory. Filing it under another source does not change it.
+    pub origin_source_id: SourceId,
+    /// Key of the memory at its original source, if it has one.
+    ///
+    /// Ingesting the same key from that source again updates the memory instead of adding one.
+    pub source_key: Option<String>,
+    /// Member that added the memory.
+    pub created_by: MemberId,
+    /// Time at which the memory was added.
+    pub created_at: Timestamp,
+    /// Time of the last change of the title or content.
+    pub updated_at: Timestamp,
+}
+
+/// Stored form of [`MemoryContent`].
+#[derive(Deserialize)]
+struct StoredContent {
+    title: String,
+    content: String,
+    origin_source_id: SourceId,
+    source_key: Option<String>,
+    created_by: MemberId,
+    created_at: Timestamp,
+    updated_at: Option<Timestamp>,
+}
+
+impl From<StoredContent> for MemoryContent {
+    fn from(stored: StoredContent) -> Self {
+        Self {
+            title: stored.title,
+            content: stored.content,
+            origin_source_id: stored.origin_source_id,
+            source_key: stored.source_key,
+            created_by: stored.created_by,
+            created_at: stored.created_at,
+            updated_at: stored.updated_at.unwrap_or(stored.created_at),
+        }
+    }
+}
+
+impl Serialize for MemoryContent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut stored = serializer.serialize_struct("MemoryContent", 7)?;
+        stored.serialize_field("title", &self.title)?;
+        stored.serialize_field("content", &self.content)?;
+        stored.serialize_field("origin_source_id", &self.origin_source_id)?;
+        match &self.source_key {
+            Some(name) => stored.serialize_field("source_key", name)?,
+            None => stored.skip_field("source_key")?,
+        }
+        stored.serialize_field("created_by", &self.created_by)?;
+        stored.serialize_field("created_at", &self.created_at)?;
+        if self.updated_at == self.created_at {
+            stored.skip_field("updated_at")?;
+        } else {
+            stored.serialize_field("updated_at", &self.updated_at)?;
+        }
+        stored.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+    fn labels(sensitivity: SensitivityLabel, review: ReviewStatus) -> MemoryLabels {
+        let id: uuid::Uuid = ID.parse().unwrap();
+        MemoryLabels {
+            workspace_id: id.into(),
+            source_id: id.into(),
+            audience: "org:acme".parse().unwrap(),
+            sensitivity,
+            review,
+        }
+    }
+
+    #[test]
+    fn labels_are_stored_without_their_defaults() {
+        let default = labels(SensitivityLabel::Internal, ReviewStatus::Pending);
+        let stored = json!({ "workspace_id": ID, "source_id": ID, "audience": "org:acme" });
+        assert_eq!(json!(default), stored);
+        for sensitivity in SensitivityLabel::ALL {
+            for review in ReviewStatus::ALL {
+                let labels = labels(*sensitivity, *review);
+                let read: MemoryLabels = serde_json::from_value(json!(labels)).unwrap();
+                assert_eq!(read, labels);
+            }
+        }
+    }
+
+    #[test]
+    fn labels_of_schema_1_are_readable() {
+        let stored = r#"{"workspace_id":"01890a5d-ac96-774b-bcce-b302099a8057","source_id":"01890a5d-ac96-774b-bcce-b302099a8057","audience":"org:acme","sensitivity":"internal","review":"pending"}"#;
+        let read: MemoryLabels = serde_json::from_str(stored).unwrap();
+        assert_eq!(
+            read,
+            labels(SensitivityLabel::Internal, ReviewStatus::Pending)
+        );
+    }
+
+    fn content(source_key: Option<&str>, updated_at: &str) -> MemoryContent {
+        let id: uuid::Uuid = ID.parse().unwrap();
+        MemoryContent {
+            title: "Refunds".to_owned(),
+            content: "Five days.".to_owned(),
+            origin_source_id: id.into(),
+            source_key: source_key.map(str::to_owned),
+            created_by: id.into(),
+            created_at: "2026-01-31T09:30:00.000Z".parse().unwrap(),
+            updated_at: updated_at.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn content_is_stored_without_absent_fields() {
+        let new = content(None, "2026-01-31T09:30:00.000Z");
+        let stored = json!({
+            "title": "Refunds",
+            "content": "Five days.",
+            "origin_source_id": ID,
+            "created_by": ID,
+            "created_at": "2026-01-31T09:30:00.000Z",
+        });
+        assert_eq!(json!(new), stored);
+        let changed = content(Some("refunds.md"), "2026-02-01T09:30:00.000Z");
+        for content in [new, changed] {
+            let read: MemoryContent = serde_json::from_value(json!(content)).unwrap();
+            assert_eq!(read, content);
+        }
+    }
+
+    #[test]
+    fn content_of_schema_1_is_readable() {
+        let stored = |source_key: Value| {
+            json!({
+                "title": "Refunds",
+                "content": "Five days.",
+                "origin_source_id": ID,
+                "source_key": source_key,
+                "created_by": ID,
+                "created_at": "2026-01-31T09:30:00.000Z",
+                "updated_at": "2026-01-31T09:30:00.000Z",
+            })
+        };
+        for name in [None, Some("refunds.md")] {
+            let read: MemoryContent = serde_json::from_value(stored(json!(name))).unwrap();
+            assert_eq!(read, content(name, "2026-01-31T09:30:00.000Z"));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Operations of the interface, from one table.
+
+mod operator;
+mod table;
+
+use http::Method;
+
+pub(crate) use self::operator::operator_operations;
+pub use self::operator::{
+    OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, OperatorOperation, OperatorSpec,
+};
+pub(crate) use self::table::operations;
+
+use crate::access::{Action, CredentialKind, PermissionScope, RequiredPermission};
+use crate::model::AuditAction;
+
+/// Form of an error response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorStyle {
+    /// A JSON body with `error`, `message` and `details`.
+    Body,
+    /// An empty body, with the headers `Error-Code` and `Error-Message`.
+    Headers,
+}
+
+/// Authentication scheme of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// Access token: `Authorization: Bearer wkt_…`.
+    Bearer,
+    /// Session: the cookie `service_session=wks_…`.
+    Session,
+    /// Signature over the body (Standard Webhooks 1.0.0).
+    Signature,
+}
+
+impl Authentication {
+    /// Returns the kind of credential that the scheme uses, if any.
+    #[must_use]
+    pub const fn credential(self) -> Option<CredentialKind> {
+        match self {
+            Self::Bearer => Some(CredentialKind::Bearer),
+            Self::Session => Some(CredentialKind::Session),
+            Self::Signature => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Authentication {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bearer => "bearer",
+            Self::Session => "session",
+            Self::Signature => "signature",
+        })
+    }
+}
+
+/// Origin of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Interface specification.
+    Specified,
+    /// Addition of this project that supports the specified operations.
+    Addition,
+}
+
+/// One operation of the interface.
+#[derive(Clone, Debug)]
+pub struct OperationSpec {
+    /// Identifier of the operation.
+    pub operation: Operation,
+    /// Summary in one sentence.
+    pub summary: &'static str,
+    /// Capability that the operation belongs to.
+    pub capability: &'static str,
+    /// HTTP method.
+    pub method: Method,
+    /// Path template, parameters in braces.
+    pub path: &'static str,
+    /// Authentication scheme.
+    pub authentication: Authentication,
+    /// Form of its error responses.
+    pub error_style: ErrorStyle,
+    /// Origin of the operation.
+    pub origin: Origin,
+    /// Status of a successful response.
+    pub success: u16,
+    /// Statuses of its error responses, besides [`COMMON_ERROR_STATUSES`].
+    pub error_statuses: &'static [u16],
+    /// Permissions that it requires.
+    pub permissions: &'static [RequiredPermission],
+    /// Actions under which the audit log records it; empty if it changes nothing that is audited.
+    pub audit_actions: &'static [AuditAction],
+    /// Maximum number of store reads of a call, for a caller with custom roles and a first page.
+    ///
+    /// Not counted are commits, another read for a filter of memories, and the clean-up after the
+    /// removal of a member.
+    pub reads: u8,
+}
+
+/// Statuses of error responses that every operation has.
+pub const COMMON_ERROR_STATUSES: &[u16] = &[401, 403, 413, 415, 429, 500, 503];
+
+impl OperationSpec {
+    /// Returns true if the operation documents an error response with this status.
+    #[must_use]
+    pub fn documents(&self, status: u16) -> bool {
+        self.error_statuses.contains(&status) || COMMON_ERROR_STATUSES.contains(&status)
+    }
+}
+
+/// Returns a name in Pascal case in camel case.
+fn camel_case(name: &str) -> String {
+    let mut chars = name.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_ascii_lowercase().to_string() + chars.as_str()
+    })
+}
+
+/// Defines the enumeration of the operations, and their specifications.
+macro_rules! specify {
+    ($($capability:literal {$(
+        #[doc = $summary:literal]
+        $(#[doc = $text:literal])*
+        $name:ident: $method:ident $path:literal,
+            $authentication:ident, $style:ident, $origin:ident, $success:literal,
+            [$($status:literal $($code:literal)?),*],
+            requires [$($scope:ident $action:ident $($when:literal)?),* $(,)?], audits [$($audit:ident),*],
+            reads $reads:literal,
+            $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
+    )+})+) => {
+        /// An operation of the interface.
+        #[non_exhaustive]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Operation {
+            $($(#[doc = $summary] $(#[doc = $text])* $name,)+)+
+        }
+
+        impl Operation {
+            /// Returns the row of the operation in the table.
+            #[must_use]
+            pub fn spec(self) -> &'static OperationSpec {
+                &OPERATIONS[self as usize]
+            }
+
+            /// Returns the operation's identifier in the OpenAPI document, such as
+            /// `bulkUpdateMemories`.
+            #[must_use]
+            pub fn id(self) -> String {
+                camel_case(match self {
+                    $($(Self::$name => stringify!($name),)+)+
+                })
+            }
+        }
+
+        /// All operations.
+        pub const OPERATIONS: &[OperationSpec] = &[$($(OperationSpec {
+            operation: Operation::$name,
+            summary: $summary.trim_ascii(),
+            capability: $capability,
+            method: Method::$method,
+            path: $path,
+            authentication: Authentication::$authentication,
+            error_style: ErrorStyle::$style,
+            origin: Origin::$origin,
+            success: $success,
+            error_statuses: &[$($status),*],
+            permissions: &[$(RequiredPermission {
+                action: Action::$action,
+                scope: PermissionScope::$scope,
+                when: concat!($($when)?),
+            }),*],
+            audit_actions: &[$(AuditAction::$audit),*],
+            reads: $reads,
+        },)+)+];
+    };
+}
+
+operations!(specify);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_on_one_path_share_their_authentication() {
+        for a in OPERATIONS {
+            for b in OPERATIONS.iter().filter(|b| b.path == a.path) {
+                assert_eq!(a.authentication, b.authentication, "{}", a.path);
+            }
+        }
+    }
+
+    #[test]
+    fn operation_finds_its_own_row() {
+        for spec in OPERATIONS {
+            assert_eq!(spec.operation.spec().operation, spec.operation);
+        }
+    }
+
+    #[test]
+    fn operation_id_is_camel_case() {
+        assert_eq!(Operation::BulkUpdateMemories.id(), "bulkUpdateMemories");
+        assert_eq!(
+            OPERATIONS[0].summary,
+            "Changes attributes of many memories."
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Table of the operator's operations, in which each operation is declared once.
+
+use http::Method;
+
+/// Passes the rows of the table to a macro.
+///
+/// The rows are those of `operations!` without the columns in which all would be the same: nothing
+/// is authenticated, errors have bodies, and every action is permitted.
+///
+/// ```text
+/// /// Summary.
+/// ///
+/// /// Further documentation.
+/// Name: METHOD "path", success, [error statuses],
+///     function(argument: Input, …; Input) -> Output, example {…}, links […];
+/// ```
+macro_rules! operator_operations {
+    ($then:ident) => { $then! {
+    "Organisations" {
+        /// Lists the organisations.
+        ///
+        /// In order of creation.
+        ListOrganizations: GET "/admin/v1/orgs", 200, [400],
+            list_organizations(page: PageRequest) -> Page<Organization>;
+        /// Creates an organisation with its owner as the first member.
+        CreateOrganization: POST "/admin/v1/orgs", 201, [400, 409 "slug_taken"],
+            create_organization(body: NewOrganization) -> CreatedOrganization;
+        /// Reads an organisation.
+        GetOrganization: GET "/admin/v1/orgs/{org}", 200, [404],
+            get_organization(org: OrgSlug) -> Organization;
+    }
+    "Workspaces" {
+        /// Lists the workspaces of an organisation.
+        ///
+        /// In order of creation.
+        ListWorkspaces: GET "/admin/v1/orgs/{org}/workspaces", 200, [400, 404],
+            list_workspaces(org: OrgSlug, page: PageRequest) -> Page<Workspace>;
+        /// Creates a workspace.
+        CreateWorkspace: POST "/admin/v1/orgs/{org}/workspaces", 201, [400, 404, 409 "slug_taken"],
+            create_workspace(org: OrgSlug, body: NewWorkspace) -> Workspace;
+        /// Reads a workspace.
+        GetWorkspace: GET "/admin/v1/orgs/{org}/workspaces/{workspace}", 200, [404],
+            get_workspace(org: OrgSlug, workspace: WorkspaceName) -> Workspace;
+    }
+    "Members" {
+        /// Lists the members of an organisation.
+        ///
+        /// In order of creation.
+        ListMembers: GET "/admin/v1/orgs/{org}/members", 200, [400, 404],
+            list_members(org: OrgSlug, page: PageRequest) -> Page<MemberView>;
+        /// Adds a member to an organisation.
+        CreateMember: POST "/admin/v1/orgs/{org}/members", 201, [400, 404, 409 "slug_taken"],
+            create_member(org: OrgSlug, body: NewProvisionedMember) -> MemberView;
+        /// Reads a member.
+        GetMember: GET "/admin/v1/orgs/{org}/members/{member}", 200, [404],
+            get_member(org: OrgSlug, member: MemberName) -> MemberView;
+        /// Removes a member.
+        ///
+        /// Its credentials are invalid immediately. The last owner cannot be removed.
+        RemoveMember: DELETE "/admin/v1/orgs/{org}/members/{member}", 204, [400, 404, 409],
+            remove_member(org: OrgSlug, member: MemberName) -> Nothing;
+        /// Assigns a role in the organisation, or in the given `workspace`.
+        AssignRole: PUT "/admin/v1/orgs/{org}/members/{member}/role", 200, [400, 404, 409],
+            assign_role(org: OrgSlug, member: MemberName, body: RoleAssignment) -> MemberView;
+        /// Removes the role of a member in a workspace.
+        EndWorkspaceRole: DELETE "/admin/v1/orgs/{org}/members/{member}/role", 200, [400, 404, 409],
+            end_workspace_role(
+                org: OrgSlug, member: MemberName, ended: EndedRole
+            ) -> MemberView;
+    }
+    "Credentials" {
+        /// Lists the tokens and sessions of an organisation.
+        ///
+        /// In order of creation. Expired ones may be included until they are purged.
+        ListCredentials: GET "/admin/v1/orgs/{org}/credentials", 200, [400, 404],
+            list_credentials(
+                org: OrgSlug, filter: KindFilter, page: PageRequest
+            ) -> Page<CredentialView>;
+        /// Issues a token or a session.
+        ///
+        /// `secret` is returned only in this response.
+        IssueCredential: POST "/admin/v1/orgs/{org}/credentials", 201, [400, 404, 409],
+            issue_credential(org: OrgSlug, body: NewCredential) -> IssuedCredential;
+        /// Revokes a token or a session.
+        ///
+        /// Revoking it again changes nothing.
+        RevokeCredential: DELETE "/admin/v1/orgs/{org}/credentials/{credential}",
+            200, [400, 404, 409],
+            revoke_credential(
+                org: OrgSlug, credential: CredentialId, only: KindFilter
+            ) -> CredentialView;
+    }
+    "Deliveries" {
+        /// Lists the outbound webhooks and citation subscriptions of an organisation.
+        ///
+        /// In order of creation.
+        ListEndpoints: GET "/admin/v1/orgs/{org}/endpoints", 200, [400, 404],
+            list_endpoints(
+                org: OrgSlug, filter: WorkspaceFilter, page: PageRequest
+            ) -> Page<EndpointSummary>;
+        /// Reads an outbound webhook or citation subscription.
+        GetEndpoint: GET "/admin/v1/orgs/{org}/endpoints/{endpoint}", 200, [404],
+            get_endpoint(org: OrgSlug, endpoint: EndpointId) -> EndpointSummary;
+        /// Lists the deliveries to an endpoint, newest event first.
+        ListDeliveries: GET "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries", 200, [400, 404],
+            list_deliveries(
+                org: OrgSlug, endpoint: EndpointId, filter: StatusFilter, page: PageRequest
+            ) -> Page<Delivery>;
+        /// Reads a delivery to an endpoint with its attempts.
+        GetDelivery: GET "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}",
+            200, [404],
+            get_delivery(org: OrgSlug, endpoint: EndpointId, delivery: DeliveryId) -> Delivery;
+        /// Redelivers an event to an endpoint.
+        Redeliver: POST "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries/{delivery}/redeliver",
+            202, [400, 404, 409 "endpoint_off"],
+            redeliver(
+                org: OrgSlug, endpoint: EndpointId, delivery: DeliveryId; Empty
+            ) -> Delivery;
+        /// Redelivers the dead letters of an endpoint.
+        ///
+        /// If `has_more` is true, call again: more remain than one call processes.
+        RedeliverDead: POST "/admin/v1/orgs/{org}/endpoints/{endpoint}/deliveries/redeliver-dead",
+            202, [400, 404, 409 "endpoint_off"],
+            redeliver_dead(org: OrgSlug, endpoint: EndpointId; Empty) -> RedeliveryReport;
+        /// Sends a test event to an endpoint.
+        Ping: POST "/admin/v1/orgs/{org}/endpoints/{endpoint}/ping",
+            202, [400, 404, 409 "endpoint_off"],
+            ping(org: OrgSlug, endpoint: EndpointId; Empty) -> Delivery;
+    }
+    } };
+}
+
+pub(crate) use operator_operations;
+
+/// One operation of the operator's interface.
+#[derive(Clone, Debug)]
+pub struct OperatorSpec {
+    /// Identifier of the operation.
+    pub operation: OperatorOperation,
+    /// Summary in one sentence.
+    pub summary: &'static str,
+    /// Capability that the operation belongs to.
+    pub capability: &'static str,
+    /// HTTP method.
+    pub method: Method,
+    /// Path template, parameters in braces.
+    pub path: &'static str,
+    /// Status of a successful response.
+    pub success: u16,
+    /// Statuses of its error responses, besides [`OPERATOR_ERROR_STATUSES`].
+    pub error_statuses: &'static [u16],
+}
+
+/// Statuses of error responses that every operation of the operator's interface has.
+pub const OPERATOR_ERROR_STATUSES: &[u16] = &[413, 415, 500, 503];
+
+/// Defines the enumeration of the operations, and their specifications.
+macro_rules! specify {
+    ($($capability:literal {$(
+        #[doc = $summary:literal]
+        $(#[doc = $text:literal])*
+        $name:ident: $method:ident $path:literal, $success:literal,
+            [$($status:literal $($code:literal)?),*],
+            $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
+    )+})+) => {
+        /// An operation of the operator's interface.
+        #[non_exhaustive]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum OperatorOperation {$($(
+            #[doc = $summary]
+            #[doc = ""]
+            #[doc = concat!("`", stringify!($method), " ", $path, "`")]
+            $(#[doc = $text])*
+            $name,
+        )+)+}
+
+        impl OperatorOperation {
+            /// Returns the row of the operation in the table.
+            #[must_use]
+            pub fn spec(self) -> &'static OperatorSpec {
+                &OPERATOR_OPERATIONS[self as usize]
+            }
+
+            /// Returns the operation's identifier in the OpenAPI document, such as
+            /// `listOrganizations`.
+            #[must_use]
+            pub fn id(self) -> String {
+                super::camel_case(match self {
+                    $($(Self::$name => stringify!($name),)+)+
+                })
+            }
+        }
+
+        /// All operations of the operator's interface.
+        pub const OPERATOR_OPERATIONS: &[OperatorSpec] = &[$($(OperatorSpec {
+            operation: OperatorOperation::$name,
+            summary: $summary.trim_ascii(),
+            capability: $capability,
+            method: Method::$method,
+            path: $path,
+            success: $success,
+            error_statuses: &[$($status),*],
+        },)+)+];
+    };
+}
+
+operator_operations!(specify);

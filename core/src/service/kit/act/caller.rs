@@ -1,0 +1,265 @@
+//! Start of an operation: [`Caller`], and its way to an [`Act`].
+//!
+//! A caller whose workspace is known becomes an act in one step. Otherwise it is [`Identified`]
+//! first, and authorised when the operation has read its resource. `login` authenticates it.
+
+use super::Act;
+use super::login::Login;
+use super::wants::{Following, Wants, WantsOf};
+use crate::access::{ActionSet, Credential, PermissionScope};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::service::kit::principal::{Principal, Resource};
+use crate::store::{Key, MaybeSend, Prepared, Transaction};
+
+/// The caller of an operation, before it is authenticated.
+pub(crate) struct Caller<'c> {
+    service: &'c KnowledgeService,
+    operation: Operation,
+    credential: &'c Credential,
+    transaction: Transaction,
+    pub(crate) now: Timestamp,
+}
+
+impl KnowledgeService {
+    /// Performs an operation: `decide` makes an [`Act`] of the caller and ends it.
+    // Not `async`: that would wrap one future in another for each of a hundred operations.
+    pub(crate) fn act<'c, T, F, D>(
+        &'c self,
+        operation: Operation,
+        credential: &'c Credential,
+        mut decide: F,
+    ) -> impl Future<Output = Result<T, Error>>
+    where
+        T: MaybeSend,
+        F: FnMut(Caller<'c>) -> D + MaybeSend,
+        D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
+    {
+        self.transact(move |transaction| {
+            decide(Caller {
+                service: self,
+                operation,
+                credential,
+                transaction,
+                now: self.env().now(),
+            })
+        })
+    }
+}
+
+impl<'c> Caller<'c> {
+    /// Authenticates the caller and authorises it in a workspace.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a workspace that is not of the caller's
+    /// organisation; [`Error::Forbidden`] without the permissions of the operation there.
+    // Not `async`: that would wrap one future in another.
+    pub(crate) fn in_workspace(
+        self,
+        workspace: WorkspaceId,
+        wants: WantsOf<'_>,
+    ) -> impl Future<Output = Result<Act<'c>, Error>> {
+        self.in_workspace_then(workspace, wants, &|_, _| Wants::nothing())
+    }
+
+    /// Authenticates the caller and authorises it in a workspace, as [`Caller::in_workspace`] does.
+    ///
+    /// Reads that follow from those of the operation are made with those of the custom roles.
+    ///
+    /// # Errors
+    /// As [`Caller::in_workspace`].
+    pub(crate) async fn in_workspace_then(
+        mut self,
+        workspace: WorkspaceId,
+        wants: WantsOf<'_>,
+        following: Following<'_>,
+    ) -> Result<Act<'c>, Error> {
+        let login = self.log_in().await?;
+        let wants = wants(login.org);
+        let transaction = &mut self.transaction;
+        let member = login.read_ahead_in(transaction, workspace, wants, following);
+        let member = member.await?;
+        let principal = login.principal(&mut self.transaction, member).await?;
+        let mut act = self.into_act(principal);
+        act.authorize_in_named(workspace).await?;
+        Ok(act)
+    }
+
+    /// Authenticates the caller and authorises it in its organisation.
+    ///
+    /// With a `slug`, it has to be that of the organisation.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for the slug of another organisation;
+    /// [`Error::Forbidden`] without the permissions of the operation.
+    pub(crate) async fn in_organization(
+        mut self,
+        slug: Option<&str>,
+        wants: WantsOf<'_>,
+    ) -> Result<Act<'c>, Error> {
+        let login = self.log_in().await?;
+        let wants = wants(login.org);
+        let identified = self.identified(login, wants).await?;
+        identified.in_organization(slug).await
+    }
+
+    /// Authenticates the caller, for an operation whose resource tells the workspace.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`].
+    pub(crate) async fn identify(mut self, wants: WantsOf<'_>) -> Result<Identified<'c>, Error> {
+        let login = self.log_in().await?;
+        let mut wants = wants(login.org).and_range(login.workspace_roles());
+        if let Some((operation, key)) = wants.idempotency.take() {
+            let record = keys::idempotency(login.org, login.member, operation, &key);
+            wants.keys.push(record);
+        }
+        self.identified(login, wants).await
+    }
+
+    /// Reads the organisation and the member ahead, with what the operation wants.
+    async fn identified(mut self, login: Login, wants: Wants) -> Result<Identified<'c>, Error> {
+        let wants = wants.and_keys(login.keys());
+        self.transaction
+            .read_ahead(wants.keys, wants.ranges)
+            .await?;
+        let (member, unread) = login.holder(&mut self.transaction, None).await?;
+        Ok(Identified {
+            caller: self,
+            login,
+            member,
+            unread,
+        })
+    }
+
+    /// Reads and checks the credential.
+    async fn log_in(&mut self) -> Result<Login, Error> {
+        let wanted = self.operation.spec().authentication.credential();
+        let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
+        Login::check(&mut self.transaction, self.credential, wanted, self.now).await
+    }
+
+    fn into_act(self, caller: Principal) -> Act<'c> {
+        Act {
+            service: self.service,
+            operation: self.operation,
+            transaction: self.transaction,
+            caller,
+            now: self.now,
+            workspace: None,
+            held: ActionSet::EMPTY,
+            is_audited: false,
+        }
+    }
+}
+
+/// An authenticated caller whose permissions are not decided yet.
+pub(crate) struct Identified<'c> {
+    caller: Caller<'c>,
+    login: Login,
+    /// The member; `None` if it has been removed.
+    member: Option<Member>,
+    /// Keys that the authorisation reads and that have not been read.
+    unread: Vec<Key>,
+}
+
+impl<'c> Identified<'c> {
+    /// Returns the organisation of the caller.
+    pub(crate) fn org(&self) -> OrgId {
+        self.login.org
+    }
+
+    /// Returns the member of the caller.
+    pub(crate) fn member(&self) -> MemberId {
+        self.login.member
+    }
+
+    /// Returns the token of the caller, if it has one.
+    pub(crate) fn credential(&self) -> Option<CredentialId> {
+        self.login.credential
+    }
+
+    /// Returns true if the authorisation has more to read, so that other reads can join it.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Returns the JSON value under a key that was read ahead, without using it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) fn peek<T: serde::de::DeserializeOwned>(
+        &self,
+        key: &Key,
+    ) -> Result<Option<T>, Error> {
+        Ok(self.caller.transaction.peek(key)?)
+    }
+
+    /// Returns the transaction, to read the resource.
+    pub(crate) fn transaction(&mut self) -> &mut Transaction {
+        &mut self.caller.transaction
+    }
+
+    /// Reads more of the resource, together with what the authorisation reads.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn read_ahead(&mut self, wants: Wants) -> Result<(), Error> {
+        let wants = wants.and_keys(std::mem::take(&mut self.unread));
+        if wants.keys.is_empty() && wants.ranges.is_empty() {
+            return Ok(());
+        }
+        let transaction = &mut self.caller.transaction;
+        Ok(transaction.read_ahead(wants.keys, wants.ranges).await?)
+    }
+
+    /// Authorises the caller in its organisation, as [`Caller::in_organization`] does.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a removed member; [`Error::NotFound`] for the slug of another
+    /// organisation; [`Error::Forbidden`] without the permissions of the operation.
+    pub(crate) async fn in_organization(self, slug: Option<&str>) -> Result<Act<'c>, Error> {
+        let act = self.unauthorized().await?;
+        if slug.is_some_and(|slug| slug != act.caller.org.slug) {
+            return Err(Error::NotFound {
+                what: "organisation",
+            });
+        }
+        for permission in act.operation.spec().permissions {
+            debug_assert_eq!(permission.scope, PermissionScope::Organization);
+            act.caller
+                .authorize(permission.action, Resource::Organization)?;
+        }
+        Ok(act)
+    }
+
+    /// Authorises the caller if it holds the permissions of the operation in one place: its
+    /// organisation or a workspace.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a removed member; [`Error::Forbidden`].
+    pub(crate) async fn anywhere(self) -> Result<Act<'c>, Error> {
+        let permissions = self.caller.operation.spec().permissions.iter();
+        let needed = permissions.map(|permission| permission.action).collect();
+        let mut act = self.unauthorized().await?;
+        act.require_somewhere(needed).await?;
+        Ok(act)
+    }
+
+    /// Returns an act whose permissions the operation decides itself, resource by resource.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a removed member.
+    pub(crate) async fn unauthorized(mut self) -> Result<Act<'c>, Error> {
+        self.read_ahead(Wants::nothing()).await?;
+        let mut caller = self.caller;
+        let principal = self
+            .login
+            .principal(&mut caller.transaction, self.member)
+            .await?;
+        Ok(caller.into_act(principal))
+    }
+}

@@ -1,0 +1,277 @@
+//! Authentication: the credential, the member that it belongs to, and the roles of the member.
+//!
+//! `caller` authenticates the callers of operations with it. [`Principal`] has the functions for
+//! what acts outside an operation, or as another member.
+
+use super::wants::{Following, Wants};
+use crate::access::{Credential, CredentialKind, CredentialRecord, RoleRef, TokenScope};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
+use crate::service::kit::principal::{Delegator, Principal, workspace_roles_read};
+use crate::service::kit::roles::held_role;
+use crate::store::{Key, RangeRead, Transaction, decode_value};
+
+const INVALID: Error = Error::Unauthenticated {
+    reason: "the credential is unknown, expired or revoked",
+};
+
+/// A credential with the organisation and the member that it belongs to.
+pub(super) struct Login {
+    pub(super) org: OrgId,
+    pub(super) member: MemberId,
+    pub(super) credential: Option<CredentialId>,
+    scope: TokenScope,
+    expires_at: Option<Timestamp>,
+    /// Credential that has to be valid too, and whose scope applies too.
+    depends_on: Option<CredentialId>,
+    now: Timestamp,
+}
+
+impl Login {
+    /// Returns what acts on behalf of a member and its credential, if it names one.
+    fn delegated(org: OrgId, delegator: Delegator, now: Timestamp) -> Self {
+        Self {
+            org,
+            member: delegator.member,
+            credential: delegator.credential,
+            scope: TokenScope::default(),
+            expires_at: None,
+            depends_on: delegator.credential,
+            now,
+        }
+    }
+
+    pub(super) async fn check(
+        transaction: &mut Transaction,
+        credential: &Credential,
+        wanted: CredentialKind,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let secret = match credential {
+            Credential::Trusted { org, member } => {
+                return Ok(Self::delegated(*org, Delegator::member(*member), now));
+            }
+            Credential::Secret(secret) => secret,
+        };
+        if secret.kind() != wanted {
+            return Err(wrong_kind(wanted));
+        }
+        let key = keys::credential(secret.hash());
+        let record: Option<CredentialRecord> = transaction.read(&key).await?;
+        let record = record.filter(|record| record.is_valid_at(now));
+        let record = record.ok_or(INVALID)?;
+        Ok(Self {
+            org: record.org_id,
+            member: record.member_id,
+            credential: Some(record.id),
+            scope: record.scope,
+            expires_at: Some(record.expires_at),
+            depends_on: record.created_with,
+            now,
+        })
+    }
+
+    pub(super) fn org_key(&self) -> Key {
+        keys::org(self.org)
+    }
+
+    pub(super) fn member_key(&self) -> Key {
+        keys::member(self.org, self.member)
+    }
+
+    /// Returns the keys of the first reads: of the organisation, the member and the credential that
+    /// this one depends on.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        let depends_on = self.depends_on.iter();
+        let depends_on = depends_on.map(|id| keys::credential_id(self.org, *id));
+        [self.org_key(), self.member_key()]
+            .into_iter()
+            .chain(depends_on)
+    }
+
+    pub(super) fn workspace_roles(&self) -> RangeRead {
+        workspace_roles_read(self.org, self.member)
+    }
+
+    /// Reads the member, and returns the further keys that records read ahead name: of the custom
+    /// roles that the member holds, and of the credential that this one depends on.
+    pub(super) async fn holder(
+        &self,
+        transaction: &mut Transaction,
+        workspace: Option<WorkspaceId>,
+    ) -> Result<(Option<Member>, Vec<Key>), Error> {
+        let member: Option<Member> = transaction.read(&self.member_key()).await?;
+        let mut roles: Vec<RoleRef> = member.iter().map(|member| member.role).collect();
+        if let Some(workspace) = workspace {
+            let key = keys::workspace_role(self.org, self.member, workspace);
+            roles.extend(transaction.peek::<RoleRef>(&key)?);
+        }
+        let held = transaction.peek_range(&self.workspace_roles());
+        for found in held.unwrap_or_default() {
+            roles.push(decode_value(found)?);
+        }
+        let custom = roles.into_iter().filter_map(|role| match role {
+            RoleRef::BuiltIn(_) => None,
+            RoleRef::Custom(role) => Some(keys::role(self.org, role)),
+        });
+        let mut next: Vec<Key> = custom.collect();
+        if let Some(id) = self.depends_on {
+            let hash = transaction.peek::<String>(&keys::credential_id(self.org, id))?;
+            next.extend(hash.and_then(|hash| credential_key(&hash)));
+        }
+        Ok((member, next))
+    }
+
+    /// Reads the credential that this one depends on.
+    async fn dependency(
+        &self,
+        transaction: &mut Transaction,
+        id: CredentialId,
+    ) -> Result<CredentialRecord, Error> {
+        let id_key = keys::credential_id(self.org, id);
+        let hash = transaction.read::<String>(&id_key).await?;
+        let key = hash.and_then(|hash| credential_key(&hash)).ok_or(INVALID)?;
+        let record = transaction.read::<CredentialRecord>(&key).await?;
+        let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
+        record
+            .filter(|record| is_theirs(record) && record.is_valid_at(self.now))
+            .ok_or(INVALID)
+    }
+
+    /// Reads ahead what the authorisation in a workspace reads, with the reads of an operation.
+    ///
+    /// Returns the member.
+    pub(super) async fn read_ahead_in(
+        &self,
+        transaction: &mut Transaction,
+        workspace: WorkspaceId,
+        wants: Wants,
+        following: Following<'_>,
+    ) -> Result<Option<Member>, Error> {
+        let row = keys::workspace(self.org, workspace);
+        let role = keys::workspace_role(self.org, self.member, workspace);
+        let wants = wants.and_keys(self.keys()).and_keys([row, role]);
+        transaction.read_ahead(wants.keys, wants.ranges).await?;
+        let (member, next) = self.holder(transaction, Some(workspace)).await?;
+        let more = following(self.org, transaction).and_keys(next);
+        if !more.keys.is_empty() || !more.ranges.is_empty() {
+            transaction.read_ahead(more.keys, more.ranges).await?;
+        }
+        Ok(member)
+    }
+
+    /// Reads the organisation, the role of the member, and the credential that this one depends on.
+    pub(super) async fn principal(
+        mut self,
+        transaction: &mut Transaction,
+        member: Option<Member>,
+    ) -> Result<Principal, Error> {
+        let gone = Error::Unauthenticated {
+            reason: "the member of the credential has been removed",
+        };
+        let Some(member) = member else {
+            return Err(gone);
+        };
+        let key = self.member_key();
+        let role = |member: &Member| member.role;
+        let held = held_role(transaction, self.org, &key, member, role).await?;
+        let Some((member, role)) = held else {
+            return Err(gone);
+        };
+        if let Some(id) = self.depends_on {
+            let dependency = self.dependency(transaction, id).await?;
+            self.scope = self.scope.intersect(dependency.scope);
+        }
+        // Only the name of an organisation ever changes, so the commit need not check it.
+        let key = self.org_key();
+        let org = transaction.read_unchecked::<Organization>(&key).await?;
+        Ok(Principal {
+            org: org.ok_or(gone)?,
+            member,
+            credential: self.credential,
+            expires_at: self.expires_at,
+            scope: self.scope,
+            role_actions: role.actions(),
+        })
+    }
+}
+
+impl Principal {
+    /// Authenticates a caller outside an operation.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
+    /// kind `wanted`.
+    pub(crate) async fn authenticate(
+        transaction: &mut Transaction,
+        credential: &Credential,
+        wanted: CredentialKind,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let login = Login::check(transaction, credential, wanted, now).await?;
+        let keys = login.keys().collect();
+        transaction.read_ahead(keys, Vec::new()).await?;
+        let member = transaction.read(&login.member_key()).await?;
+        login.principal(transaction, member).await
+    }
+
+    /// Reads ahead what acting on behalf of another in a workspace reads, with the reads of an
+    /// operation.
+    ///
+    /// Returns the member.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn read_ahead_for(
+        transaction: &mut Transaction,
+        (org, delegator, now): (OrgId, Delegator, Timestamp),
+        workspace: WorkspaceId,
+        wants: Wants,
+        following: Following<'_>,
+    ) -> Result<Option<Member>, Error> {
+        let login = Login::delegated(org, delegator, now);
+        login
+            .read_ahead_in(transaction, workspace, wants, following)
+            .await
+    }
+
+    /// Returns the principal on whose behalf an endpoint or an inbound webhook acts, as it is now.
+    ///
+    /// `member` is the record that [`Principal::read_ahead_for`] returned, if it did.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a removed member, or a credential that has expired or was
+    /// revoked.
+    pub(crate) async fn acting_for(
+        transaction: &mut Transaction,
+        org: OrgId,
+        (delegator, member): (Delegator, Option<Member>),
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let login = Login::delegated(org, delegator, now);
+        let member = match member.filter(|member| member.id == delegator.member) {
+            Some(member) => Some(member),
+            None => transaction.read(&login.member_key()).await?,
+        };
+        login.principal(transaction, member).await
+    }
+}
+
+/// Returns the key of the credential with this hash.
+fn credential_key(hash: &str) -> Option<Key> {
+    hash.parse().ok().map(keys::credential)
+}
+
+fn wrong_kind(wanted: CredentialKind) -> Error {
+    Error::Unauthenticated {
+        reason: match wanted {
+            CredentialKind::Bearer => {
+                "this operation requires an access token; send Authorization: Bearer wkt_..."
+            }
+            CredentialKind::Session => {
+                "this operation requires a session; send Cookie: service_session=wks_..."
+            }
+        },
+    }
+}

@@ -1,0 +1,251 @@
+//! Shell of every operation: authenticates the caller, authorises it, and audits what it changes.
+//!
+//! A decision starts with a [`Caller`]. Only an authorised caller becomes an [`Act`], and only an
+//! act ends in a commit. What the operation is known to read is read together with what the
+//! authorisation reads, so that most operations take two reads of the store: one for the
+//! credential, one for everything else. A custom role takes a third.
+//!
+//! This file has the act: its permissions, its audit entries and its end. `caller` has the way to
+//! it, `login` the authentication, and `wants` the reads that operations announce.
+
+mod caller;
+mod login;
+mod wants;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+pub(crate) use self::caller::{Caller, Identified};
+pub(crate) use self::wants::{Wants, WantsOf};
+
+use crate::access::{Action, ActionSet};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{AuditAction, OrgId, ResourceKind, Timestamp, Workspace, WorkspaceId};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::kit::principal::{Denial, Principal, Resource};
+use crate::service::kit::sealing::RotatedSecret;
+use crate::store::{Key, MaybeSend, Prepared, Transaction};
+
+/// An operation of an authorised caller, which ends in at most one commit.
+pub(crate) struct Act<'c> {
+    pub(crate) service: &'c KnowledgeService,
+    operation: Operation,
+    pub(crate) transaction: Transaction,
+    pub(crate) caller: Principal,
+    pub(crate) now: Timestamp,
+    workspace: Option<Workspace>,
+    /// Actions that the caller holds in the workspace of the operation.
+    pub(crate) held: ActionSet,
+    is_audited: bool,
+}
+
+impl Act<'_> {
+    /// Returns the organisation of the caller.
+    pub(crate) fn org(&self) -> OrgId {
+        self.caller.org_id()
+    }
+
+    /// Returns the workspace that the caller named.
+    ///
+    /// # Panics
+    /// If the operation has none: it was not authorised by [`Caller::in_workspace`].
+    pub(crate) fn workspace(&self) -> &Workspace {
+        self.workspace.as_ref().expect("authorised in a workspace")
+    }
+
+    /// Returns the actions that the caller holds in a workspace.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn actions_in(&mut self, workspace: WorkspaceId) -> Result<ActionSet, Error> {
+        let places = [workspace];
+        let held = self.caller.actions_in(&mut self.transaction, &places);
+        Ok(held.await?[&workspace])
+    }
+
+    /// Authorises the caller in a workspace that it named, as [`Caller::in_workspace`] does.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of the operation there.
+    pub(crate) async fn authorize_in_named(&mut self, workspace: WorkspaceId) -> Result<(), Error> {
+        let row = keys::workspace(self.org(), workspace);
+        self.workspace = Some(self.find(&row, "workspace").await?);
+        self.authorize_in(workspace).await
+    }
+
+    /// Authorises the caller in the workspace of the resource, which exists as the resource does.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] without the permissions of the operation there.
+    pub(crate) async fn authorize_in(&mut self, workspace: WorkspaceId) -> Result<(), Error> {
+        let held = self.actions_in(workspace).await?;
+        Ok(self.check_permissions(workspace, held)?)
+    }
+
+    /// Checks the permissions of the operation's row in a workspace.
+    ///
+    /// The permissions without a condition are all required. If each has one, one suffices here, and
+    /// the operation checks the conditions. If there are none, the workspace has to be in the scope
+    /// of the credential.
+    fn check_permissions(&mut self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
+        self.held = held;
+        if !self.caller.works_in(id) {
+            return Err(Denial::OutOfScope);
+        }
+        let permissions = self.operation.spec().permissions;
+        let decide = |action: Action| {
+            let place = Resource::Workspace { id, held };
+            self.caller.authorize(action, place)
+        };
+        let mut always = permissions
+            .iter()
+            .filter(|permission| permission.when.is_empty())
+            .peekable();
+        if always.peek().is_some() {
+            return always.try_for_each(|permission| decide(permission.action));
+        }
+        let mut denial = None;
+        for permission in permissions {
+            match decide(permission.action) {
+                Ok(()) => return Ok(()),
+                Err(denied) => denial = denial.or(Some(denied)),
+            }
+        }
+        denial.map_or(Ok(()), Err)
+    }
+
+    /// Checks a further permission of the operation's row in the workspace of the operation.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] without it.
+    pub(crate) fn require(&self, action: Action, workspace: WorkspaceId) -> Result<(), Error> {
+        let permissions = self.operation.spec().permissions;
+        debug_assert!(
+            permissions.iter().any(|row| row.action == action),
+            "{:?} does not declare {action}",
+            self.operation
+        );
+        let (id, held) = (workspace, self.held);
+        let place = Resource::Workspace { id, held };
+        Ok(self.caller.authorize(action, place)?)
+    }
+
+    /// Checks that the caller holds all of `needed` in one place: its organisation or a workspace.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] otherwise.
+    pub(crate) async fn require_somewhere(&mut self, needed: ActionSet) -> Result<(), Error> {
+        let decided = self.caller.require_somewhere(&mut self.transaction, needed);
+        decided.await
+    }
+
+    /// Reads a record that has to exist; the commit checks it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] naming `what`; those of the store.
+    pub(crate) async fn find<T: serde::de::DeserializeOwned + MaybeSend>(
+        &mut self,
+        key: &Key,
+        what: &'static str,
+    ) -> Result<T, Error> {
+        let found = self.transaction.read::<T>(key).await?;
+        found.ok_or(Error::NotFound { what })
+    }
+
+    /// Records the creation of a resource.
+    pub(crate) fn created<T: Serialize>(
+        &mut self,
+        action: AuditAction,
+        resource: (ResourceKind, Uuid),
+        after: &T,
+    ) {
+        self.record(action, resource, None, Some(state(after)));
+    }
+
+    /// Records the change of a resource.
+    pub(crate) fn changed<T: Serialize>(
+        &mut self,
+        action: AuditAction,
+        resource: (ResourceKind, Uuid),
+        before: &T,
+        after: &T,
+    ) {
+        self.record(action, resource, Some(state(before)), Some(state(after)));
+    }
+
+    /// Records the deletion of a resource.
+    pub(crate) fn deleted<T: Serialize>(
+        &mut self,
+        action: AuditAction,
+        resource: (ResourceKind, Uuid),
+        before: &T,
+    ) {
+        self.record(action, resource, Some(state(before)), None);
+    }
+
+    /// Records the rotation of the signing secret of an endpoint.
+    pub(crate) fn rotated(
+        &mut self,
+        action: AuditAction,
+        resource: (ResourceKind, Uuid),
+        rotated: &RotatedSecret,
+    ) {
+        let until = rotated.previous_secret_expires_at;
+        let after = serde_json::json!({ "previous_secret_expires_at": until });
+        self.record(action, resource, None, Some(after));
+    }
+
+    /// Records the states of a resource before and after; `None` if it did not exist.
+    pub(crate) fn record(
+        &mut self,
+        action: AuditAction,
+        resource: (ResourceKind, Uuid),
+        before: Option<serde_json::Value>,
+        after: Option<serde_json::Value>,
+    ) {
+        let (operation, actor) = self.audit(action);
+        operation.record(
+            &mut self.transaction,
+            actor,
+            action,
+            resource,
+            before,
+            after,
+        );
+    }
+
+    /// Begins the audit entries of this act, for operations that write them themselves.
+    pub(crate) fn audit(&mut self, action: AuditAction) -> (AuditedOperation, Actor) {
+        debug_assert!(
+            self.operation.spec().audit_actions.contains(&action),
+            "{:?} does not declare {action}",
+            self.operation
+        );
+        self.is_audited = true;
+        let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
+        (operation, Actor::from(&self.caller))
+    }
+
+    /// Ends the act, with its output once the commit is durable.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for a change without the audit entry that the operation declares: it
+    /// would be a defect, and nothing is committed.
+    pub(crate) fn done<T>(self, output: T) -> Result<Prepared<T>, Error> {
+        self.end()?.done(output)
+    }
+
+    /// Returns the transaction of the act to commit. Not inlined: every operation calls it.
+    #[inline(never)]
+    fn end(self) -> Result<Transaction, Error> {
+        let must_audit = !self.operation.spec().audit_actions.is_empty();
+        if must_audit && !self.is_audited && self.transaction.has_changes() {
+            let message = format!("{:?} changed something without auditing it", self.operation);
+            return Err(Error::internal(message));
+        }
+        Ok(self.transaction)
+    }
+}

@@ -1,0 +1,78 @@
+//! Reads that an operation announces, so that they are made with those of its authorisation.
+//!
+//! The functions of the operations build them, `caller` and `login` make the reads.
+
+use crate::model::OrgId;
+use crate::service::kit::idempotency::IdempotencyKey;
+use crate::service::kit::page::{Listing, PageRequest};
+use crate::store::{Key, RangeRead, Transaction};
+
+/// Reads that an operation is known to make, for reading them with those of its authorisation.
+#[derive(Debug, Default)]
+pub(crate) struct Wants {
+    pub(super) keys: Vec<Key>,
+    pub(super) ranges: Vec<RangeRead>,
+    /// Operation and key of an idempotency record.
+    pub(super) idempotency: Option<(&'static str, String)>,
+}
+
+impl Wants {
+    /// Returns no reads.
+    pub(crate) fn nothing() -> Self {
+        Self::default()
+    }
+
+    /// Returns the reads of these keys.
+    pub(crate) fn keys(keys: impl IntoIterator<Item = Key>) -> Self {
+        Self {
+            keys: keys.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the first read of a page, or none if the request is invalid.
+    pub(crate) fn page(listing: &Listing, page: &PageRequest) -> Self {
+        Self {
+            ranges: listing.first_read(page).into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the first entries of a range.
+    pub(crate) fn and_range(mut self, range: RangeRead) -> Self {
+        self.ranges.push(range);
+        self
+    }
+
+    /// Adds reads of ranges.
+    pub(crate) fn and_reads(mut self, reads: impl IntoIterator<Item = RangeRead>) -> Self {
+        self.ranges.extend(reads);
+        self
+    }
+
+    /// Adds the record of an idempotency key of the caller, for [`Caller::identify`].
+    pub(crate) fn and_idempotency(mut self, operation: &'static str, key: &IdempotencyKey) -> Self {
+        self.idempotency = Some((operation, key.as_str().to_owned()));
+        self
+    }
+
+    /// Adds keys.
+    pub(crate) fn and_keys(mut self, keys: impl IntoIterator<Item = Key>) -> Self {
+        self.keys.extend(keys);
+        self
+    }
+}
+
+/// Function from the organisation of the caller to the reads of an operation.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) type WantsOf<'w> = &'w (dyn Fn(OrgId) -> Wants + Sync);
+/// Function from the organisation of the caller to the reads of an operation.
+#[cfg(target_arch = "wasm32")]
+pub(crate) type WantsOf<'w> = &'w dyn Fn(OrgId) -> Wants;
+
+/// Function from what an operation read ahead to the reads that follow from it.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) type Following<'w> = &'w (dyn Fn(OrgId, &Transaction) -> Wants + Sync);
+/// Function from what an operation read ahead to the reads that follow from it.
+#[cfg(target_arch = "wasm32")]
+pub(crate) type Following<'w> = &'w dyn Fn(OrgId, &Transaction) -> Wants;

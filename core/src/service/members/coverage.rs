@@ -1,0 +1,173 @@
+//! Coverage: nobody grants, changes or takes away actions that they do not hold there.
+//!
+//! The caller that changes a role or a member holds all actions that it has before and after,
+//! wherever it counts: a role in a workspace there, a role in the organisation also in every
+//! workspace in which no other role replaces it. An inactive role is covered as if it were active:
+//! otherwise it would hide actions until somebody activates it.
+
+use std::collections::BTreeMap;
+
+use crate::access::{ActionSet, RoleRef};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
+use crate::service::kit::principal::Principal;
+use crate::service::kit::roles::{ResolvedRole, follow_role};
+use crate::store::{Key, Transaction};
+
+/// Roles of a member, after following the redirects of deleted roles.
+pub(crate) struct HeldRoles {
+    /// Role in the organisation.
+    pub(crate) organization: ResolvedRole,
+    /// Roles that replace it in workspaces.
+    pub(crate) workspaces: BTreeMap<WorkspaceId, ResolvedRole>,
+}
+
+impl HeldRoles {
+    /// Reads the roles of a member.
+    ///
+    /// The record of the member guards the range of its roles in workspaces.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a role that does not exist: it was read before a change of its
+    /// holder, which the check of the holder detects.
+    pub(crate) async fn of(
+        transaction: &mut Transaction,
+        org: OrgId,
+        member: &Member,
+    ) -> Result<Self, Error> {
+        let followed = follow_role(transaction, org, member.role).await?;
+        let organization = followed.ok_or(Error::Conflict)?;
+        let found = transaction
+            .scan_unchecked(&keys::workspace_roles(org, member.id))
+            .await?;
+        let places: Vec<Key> = found.into_iter().map(|found| found.key).collect();
+        let roles = transaction.read_many::<RoleRef>(&places).await?;
+        let mut workspaces = BTreeMap::new();
+        for (key, role) in places.iter().zip(roles) {
+            let workspace = keys::last_id(key).map(WorkspaceId);
+            let workspace =
+                workspace.ok_or_else(|| Error::internal(format!("{key} names no workspace")))?;
+            let role = role.ok_or(Error::Conflict)?;
+            let followed = follow_role(transaction, org, role).await?;
+            workspaces.insert(workspace, followed.ok_or(Error::Conflict)?);
+        }
+        Ok(Self {
+            organization,
+            workspaces,
+        })
+    }
+
+    fn includes(&self, role: RoleId) -> bool {
+        let held = self.workspaces.values().chain([&self.organization]);
+        held.into_iter()
+            .any(|held| held.reference() == RoleRef::Custom(role))
+    }
+}
+
+/// Places in which a role counts.
+#[derive(Clone, Copy)]
+pub(crate) enum Reach<'r> {
+    /// One workspace.
+    Workspace(WorkspaceId),
+    /// The organisation, and every workspace in which none of these roles replaces it.
+    Organization(&'r BTreeMap<WorkspaceId, ResolvedRole>),
+}
+
+/// Actions that a caller may grant and take away, by place.
+pub(crate) struct Coverage<'c> {
+    caller: &'c Principal,
+    held: HeldRoles,
+    /// Actions in the workspaces where the caller has another role than in the organisation.
+    ///
+    /// There are none for an owner, who may change its own roles.
+    restricted: BTreeMap<WorkspaceId, ActionSet>,
+}
+
+impl<'c> Coverage<'c> {
+    /// Reads what a caller covers.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn of(
+        transaction: &mut Transaction,
+        caller: &'c Principal,
+    ) -> Result<Self, Error> {
+        let held = HeldRoles::of(transaction, caller.org_id(), &caller.member).await?;
+        let there = held.workspaces.iter().filter(|_| !caller.is_owner());
+        let restricted = there.map(|(workspace, role)| {
+            let is_in_scope = caller.works_in(*workspace);
+            let actions = is_in_scope.then(|| caller.scoped(role.actions()));
+            (*workspace, actions.unwrap_or_default())
+        });
+        let restricted = restricted.collect();
+        Ok(Self {
+            caller,
+            held,
+            restricted,
+        })
+    }
+
+    pub(crate) fn org(&self) -> OrgId {
+        self.caller.org_id()
+    }
+
+    pub(crate) fn is_owner(&self) -> bool {
+        self.caller.is_owner()
+    }
+
+    /// Returns the actions that the caller holds in all of these places.
+    fn held_in(&self, reach: Reach<'_>) -> ActionSet {
+        let everywhere = self.caller.org_actions();
+        match reach {
+            Reach::Workspace(workspace) => {
+                let restricted = self.restricted.get(&workspace);
+                restricted.copied().unwrap_or(everywhere)
+            }
+            Reach::Organization(replaced) => self
+                .restricted
+                .iter()
+                .filter(|(workspace, _)| !replaced.contains_key(workspace))
+                .fold(everywhere, |held, (_, restricted)| held & *restricted),
+        }
+    }
+
+    /// Checks that the caller holds the actions in all of these places.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] naming the first action that it lacks.
+    pub(crate) fn require(&self, actions: ActionSet, reach: Reach<'_>) -> Result<(), Error> {
+        match (actions - self.held_in(reach)).iter().next() {
+            None => Ok(()),
+            Some(missing) => Err(Error::forbidden(format!(
+                "cannot grant, change or take away an action that the caller does not hold \
+                 wherever it would count: {missing}"
+            ))),
+        }
+    }
+
+    /// Checks that the caller may change a custom role from or to these actions.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] if it does not cover them wherever the role can be held, or holds the
+    /// role itself.
+    pub(crate) fn require_role(&self, role: &CustomRole, actions: ActionSet) -> Result<(), Error> {
+        if self.held.includes(role.id) {
+            self.require_other(self.caller.member_id())?;
+        }
+        let none = BTreeMap::new();
+        let reach = role.workspace_id.map(Reach::Workspace);
+        self.require(actions, reach.unwrap_or(Reach::Organization(&none)))
+    }
+
+    /// Checks that the roles of a member are not the caller's own, unless it is an owner.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] otherwise.
+    pub(crate) fn require_other(&self, member: MemberId) -> Result<(), Error> {
+        if member == self.caller.member_id() && !self.caller.is_owner() {
+            return Err(Error::forbidden("only owners can change their own role"));
+        }
+        Ok(())
+    }
+}

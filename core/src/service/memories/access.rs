@@ -1,0 +1,170 @@
+//! Checks of the access to memories that the caller found elsewhere.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::access::Credential;
+use crate::error::Error;
+use crate::keys;
+use crate::limits::ACCESS_CHECK_CONTENT_BYTES_MAX;
+use crate::model::{
+    AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryContent, MemoryId,
+    MemoryLabels, OrgId, WorkspaceId,
+};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::service::kit::act::{Act, Wants};
+use crate::service::memories::view::{Visibility, slugs_read};
+use crate::store::{Key, decode};
+
+/// Number of memories whose contents are read at once.
+const CONTENTS_PER_READ: usize = 100;
+
+/// # Access checks
+impl KnowledgeService {
+    /// Tells which memories the caller may read, by the rules of
+    /// [`KnowledgeService::list_memories`].
+    ///
+    /// It is for callers that search an index of their own: only what is readable here may be shown.
+    /// A memory that the caller may not know of looks like one that does not exist.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for no memory or too many; [`Error::Unauthenticated`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::AccessCheck;
+    ///
+    /// // The results of a search in an index of the application; one memory is restricted.
+    /// let check = AccessCheck::builder().memory_ids(memories).include_content(true).build();
+    /// let found = service.check_memory_access(&viewer, &check).await?.results;
+    /// assert_eq!([found[0].readable, found[1].readable], [true, false]);
+    /// assert!(found[0].content.is_some() && found[1].content.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn check_memory_access(
+        &self,
+        credential: &Credential,
+        check: &AccessCheck,
+    ) -> Result<AccessCheckResult, Error> {
+        self.checks().check(check)?;
+        self.act(
+            Operation::CheckMemoryAccess,
+            credential,
+            |caller| async move {
+                let labels_of = |org| {
+                    check
+                        .memory_ids
+                        .iter()
+                        .map(move |id| keys::memory(org, *id))
+                };
+                let wanted = |org| Wants::keys(labels_of(org)).and_range(slugs_read(org));
+                let mut caller = caller.identify(&wanted).await?;
+                if check.include_content {
+                    let first = contents_of(caller.org(), &check.memory_ids);
+                    caller.read_ahead(Wants::keys(first)).await?;
+                }
+                let mut act = caller.unauthorized().await?;
+                let keys: Vec<Key> = labels_of(act.org()).collect();
+                let entries = act.transaction.entries_unchecked(&keys).await?;
+                let mut found: BTreeMap<WorkspaceId, HashMap<MemoryId, MemoryLabels>> =
+                    BTreeMap::new();
+                for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
+                    if let Some(entry) = entry {
+                        let labels = decode::<MemoryLabels>(key, entry)?.value;
+                        let there = found.entry(labels.workspace_id).or_default();
+                        there.insert(*id, labels);
+                    }
+                }
+                let mut items = visible(&mut act, found).await?;
+                if check.include_content {
+                    add_contents(&mut act, &check.memory_ids, &mut items).await?;
+                }
+                let item =
+                    |id: &MemoryId| items.get(id).cloned().unwrap_or(MemoryAccess::none(*id));
+                let results = check.memory_ids.iter().map(item).collect();
+                act.done(AccessCheckResult { results })
+            },
+        )
+        .await
+    }
+}
+
+/// Returns the keys of the contents that are read first.
+fn contents_of(org: OrgId, memories: &[MemoryId]) -> Vec<Key> {
+    let first = memories.iter().take(CONTENTS_PER_READ);
+    first.map(|id| keys::content(org, *id)).collect()
+}
+
+/// Returns the items of the memories that the caller may know of, without their contents.
+async fn visible(
+    act: &mut Act<'_>,
+    found: BTreeMap<WorkspaceId, HashMap<MemoryId, MemoryLabels>>,
+) -> Result<HashMap<MemoryId, MemoryAccess>, Error> {
+    let workspaces: Vec<WorkspaceId> = found.keys().copied().collect();
+    let held = act.caller.actions_in(&mut act.transaction, &workspaces);
+    let held = held.await?;
+    let mut items = HashMap::new();
+    for (workspace, memories) in found {
+        // Outside the scope of the credential, nothing is held.
+        act.held = held[&workspace];
+        let reader = act.reader(memories.values()).await?;
+        for (id, labels) in memories {
+            let visibility = reader.visibility(&labels);
+            if visibility != Visibility::Nothing {
+                let item = MemoryAccess {
+                    readable: visibility == Visibility::Everything,
+                    labels: Some(AccessLabels::from(&labels)),
+                    ..MemoryAccess::none(id)
+                };
+                items.insert(id, item);
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// Adds the contents of the readable memories, in the order of the request, until they are too
+/// large.
+async fn add_contents(
+    act: &mut Act<'_>,
+    memories: &[MemoryId],
+    items: &mut HashMap<MemoryId, MemoryAccess>,
+) -> Result<(), Error> {
+    let org = act.org();
+    let mut bytes_left = ACCESS_CHECK_CONTENT_BYTES_MAX;
+    for batch in memories.chunks(CONTENTS_PER_READ) {
+        let is_readable = |id: &&MemoryId| items.get(id).is_some_and(|item| item.readable);
+        let batch: Vec<MemoryId> = batch.iter().filter(is_readable).copied().collect();
+        let keys: Vec<Key> = batch.iter().map(|id| keys::content(org, *id)).collect();
+        let entries = if bytes_left > 0 && !keys.is_empty() {
+            act.transaction.entries_unchecked(&keys).await?
+        } else {
+            vec![None; keys.len()]
+        };
+        for ((id, key), entry) in batch.iter().zip(&keys).zip(&entries) {
+            let Some(item) = items.get_mut(id) else {
+                continue;
+            };
+            let content = entry
+                .as_ref()
+                .map(|entry| decode::<MemoryContent>(key, entry));
+            let content = content.transpose()?.map(|found| found.value);
+            match content.filter(|found| found.content.len() <= bytes_left) {
+                Some(found) if item.content.is_none() => {
+                    bytes_left -= found.content.len();
+                    item.title = Some(found.title);
+                    item.content = Some(found.content);
+                }
+                Some(_) => {}
+                None => {
+                    bytes_left = 0;
+                    item.content_omitted = item.content.is_none();
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Writing of a validated batch, with its audit entries and events.
+
+use std::collections::HashMap;
+
+use serde::de::DeserializeOwned;
+
+use super::{IngestContext, IngestOutcome, IngestedMemory, NewMemory, by_source_key};
+use crate::access::Action;
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    AuditAction, EventData, IngestSummary, MemoryContent, MemoryId, MemoryLabels, ReviewStatus,
+};
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::audit_entry::AuditOutcome;
+use crate::service::kit::audit_runs::MemoryAudit;
+use crate::service::kit::outbox::Outbox;
+use crate::service::kit::principal::Denial;
+use crate::store::{Entry, Key, Transaction, decode};
+
+impl KnowledgeService {
+    /// Writes a validated batch with its audit entries and events.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] if a memory changes and the caller does not have `memory:update`; those
+    /// of the store.
+    pub(crate) async fn ingest_batch(
+        &self,
+        transaction: &mut Transaction,
+        context: IngestContext<'_>,
+        (operation, actor): (AuditedOperation, Actor),
+        memories: &[NewMemory],
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        let batch = Batch {
+            service: self,
+            operation,
+            actor,
+            context,
+        };
+        batch.write(transaction, memories).await
+    }
+}
+
+fn value<T: DeserializeOwned>(key: &Key, entry: &Option<Entry>) -> Result<Option<T>, Error> {
+    let found = entry.as_ref().map(|entry| decode(key, entry)).transpose()?;
+    Ok(found.map(|found| found.value))
+}
+
+/// A memory that is already stored.
+struct Known {
+    id: MemoryId,
+    labels: MemoryLabels,
+    content: MemoryContent,
+}
+
+/// A batch being ingested.
+struct Batch<'b> {
+    service: &'b KnowledgeService,
+    context: IngestContext<'b>,
+    operation: AuditedOperation,
+    actor: Actor,
+}
+
+impl Batch<'_> {
+    async fn write(
+        &self,
+        transaction: &mut Transaction,
+        memories: &[NewMemory],
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        let mut known = self.known(transaction, memories).await?;
+        let mut ingested = Vec::with_capacity(memories.len());
+        let mut audit = Vec::new();
+        for memory in memories {
+            let name = memory.source_key.as_deref();
+            let (id, entry, outcome) = match name.and_then(|name| known.remove(name)) {
+                Some(known) => self.update(transaction, known, memory)?,
+                None => self.create(transaction, memory),
+            };
+            audit.extend(entry);
+            ingested.push(IngestedMemory { id, outcome });
+        }
+        if audit.is_empty() {
+            return Ok(ingested);
+        }
+        self.announce(transaction, &ingested).await?;
+        let action = AuditAction::MemoryIngest;
+        self.operation
+            .record_memories(transaction, self.actor, action, None, audit);
+        Ok(ingested)
+    }
+
+    /// Finds the stored memories that have source keys of the batch, by key.
+    ///
+    /// It takes two reads, however large the batch is.
+    async fn known<'m>(
+        &self,
+        transaction: &mut Transaction,
+        memories: &'m [NewMemory],
+    ) -> Result<HashMap<&'m str, Known>, Error> {
+        let (org, workspace) = (self.context.caller.org_id(), self.context.workspace.id);
+        let names = memories
+            .iter()
+            .filter_map(|memory| memory.source_key.as_deref());
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let by_name = by_source_key(org, workspace, self.context.source, memories);
+        let by_name: Vec<_> = by_name.collect();
+        let ids = transaction.read_many::<MemoryId>(&by_name).await?;
+        let named = names.into_iter().zip(ids);
+        let named: Vec<(&str, MemoryId)> =
+            named.filter_map(|(name, id)| Some((name, id?))).collect();
+        let labels = named.iter().map(|(_, id)| keys::memory(org, *id));
+        let contents = named.iter().map(|(_, id)| keys::content(org, *id));
+        let records: Vec<Key> = labels.chain(contents).collect();
+        let found = transaction.entries(&records).await?;
+        let mut known = HashMap::with_capacity(named.len());
+        let (labels, contents) = records.split_at(named.len());
+        let (found_labels, found_contents) = found.split_at(named.len());
+        for (index, (name, id)) in named.into_iter().enumerate() {
+            let labels = value::<MemoryLabels>(&labels[index], &found_labels[index])?;
+            let content = value::<MemoryContent>(&contents[index], &found_contents[index])?;
+            let (Some(labels), Some(content)) = (labels, content) else {
+                return Err(Error::internal(format!(
+                    "the source key of memory {id} refers to a missing record"
+                )));
+            };
+            known.insert(
+                name,
+                Known {
+                    id,
+                    labels,
+                    content,
+                },
+            );
+        }
+        Ok(known)
+    }
+
+    fn create(
+        &self,
+        transaction: &mut Transaction,
+        memory: &NewMemory,
+    ) -> (MemoryId, Option<MemoryAudit>, IngestOutcome) {
+        let added = self
+            .context
+            .add(transaction, self.service.env(), self.operation.at, memory);
+        let entry = MemoryAudit {
+            memory_id: added.id,
+            outcome: AuditOutcome::Ok,
+            before: None,
+            after: Some(added.labels),
+        };
+        (added.id, Some(entry), IngestOutcome::Created)
+    }
+
+    fn update(
+        &self,
+        transaction: &mut Transaction,
+        Known {
+            id,
+            labels,
+            content,
+        }: Known,
+        memory: &NewMemory,
+    ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
+        let org = self.context.caller.org_id();
+        if content.title == memory.title && content.content == memory.content {
+            return Ok((id, None, IngestOutcome::Unchanged));
+        }
+        if !self.context.may_update {
+            return Err(Denial::MissingPermission(Action::MemoryUpdate).into());
+        }
+        let after = MemoryLabels {
+            review: ReviewStatus::Pending,
+            ..labels.clone()
+        };
+        if after != labels {
+            transaction.put(keys::memory(org, id), &after);
+            transaction.add(keys::pending_count(org, labels.workspace_id), 1);
+        }
+        let content = MemoryContent {
+            title: memory.title.clone(),
+            content: memory.content.clone(),
+            updated_at: self.operation.at,
+            ..content
+        };
+        transaction.put(keys::content(org, id), &content);
+        let entry = MemoryAudit {
+            memory_id: id,
+            outcome: AuditOutcome::Ok,
+            before: Some(labels),
+            after: Some(after),
+        };
+        Ok((id, Some(entry), IngestOutcome::Updated))
+    }
+
+    async fn announce(
+        &self,
+        transaction: &mut Transaction,
+        ingested: &[IngestedMemory],
+    ) -> Result<(), Error> {
+        let (env, org, at) = (
+            self.service.env(),
+            self.context.caller.org_id(),
+            self.operation.at,
+        );
+        let outbox = Outbox::begin(transaction, org, self.context.workspace.id, at).await?;
+        let of = |outcome| -> Vec<MemoryId> {
+            ingested
+                .iter()
+                .filter(|memory| memory.outcome == outcome)
+                .map(|memory| memory.id)
+                .collect()
+        };
+        let (created, updated) = (of(IngestOutcome::Created), of(IngestOutcome::Updated));
+        let operation = self.operation.id;
+        outbox.emit_memories(
+            transaction,
+            env,
+            EventData::ChunkCreated,
+            operation,
+            &created,
+        );
+        outbox.emit_memories(
+            transaction,
+            env,
+            EventData::MemoryUpdated,
+            operation,
+            &updated,
+        );
+        let data = EventData::IngestCompleted(IngestSummary {
+            created: created.len(),
+            operation_id: operation,
+            source_id: self.context.source,
+            updated: updated.len(),
+            workspace_id: self.context.workspace.id,
+        });
+        outbox.emit(transaction, env, data);
+        transaction.put(keys::last_ingest(org, self.context.workspace.id), &at);
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! Ingestion of batches of memories.
+//!
+//! This file has the requests, their checks, and what all ways of adding a memory share. `batch`
+//! writes a batch.
+
+mod batch;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::access::{Action, Credential};
+use crate::env::Env;
+use crate::error::{Error, ProblemCode};
+use crate::keys;
+use crate::limits::INGEST_MEMORIES_MAX;
+use crate::model::{
+    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, ReviewStatus,
+    SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
+};
+use crate::operation::Operation;
+use crate::request::request;
+use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parsed, SourceKey};
+use crate::request::{Checks, Path, Problems};
+use crate::service::KnowledgeService;
+use crate::service::kit::act::Wants;
+use crate::service::kit::principal::Principal;
+use crate::store::{Key, Transaction};
+
+request! {
+    /// A memory to ingest.
+    pub struct NewMemory {
+        /// Title, 1 to 128 characters.
+        title: String as Name,
+        /// Text, at most 32 KiB.
+        content: String as Content,
+        /// Key of the memory at its source, 1 to 512 characters. A known key updates that memory.
+        source_key: Option<String> as Option<SourceKey>,
+        /// Audience label; by default that of the workspace. An update keeps the current label.
+        audience_tag: Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
+        /// Sensitivity label; `internal` by default. An update keeps the current label.
+        sensitivity_label: Option<SensitivityLabel> as Option<Parsed<SensitivityLabel>>,
+    }
+}
+
+crate::model::names::string_enum! {
+    /// Outcome for one memory of a batch.
+    IngestOutcome {
+        /// The memory was added.
+        Created = "created",
+        /// The title or the text of the memory changed.
+        Updated = "updated",
+        /// The memory already had this title and text.
+        Unchanged = "unchanged",
+    }
+}
+
+request! {
+    /// Request to ingest a batch of memories.
+    pub struct IngestBatch {
+        /// Source of the memories.
+        source_id: SourceId as Id<SourceId>,
+        /// Memories, 1 to 100, no two with the same key.
+        memories: Vec<NewMemory> as Memories,
+    }
+}
+
+/// Result of an ingested batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct IngestResult {
+    /// One item for each memory, in the order of the batch.
+    pub memories: Vec<IngestedMemory>,
+}
+
+/// Result of one memory of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct IngestedMemory {
+    /// Identifier of the memory.
+    pub id: MemoryId,
+    /// Outcome for the memory.
+    pub outcome: IngestOutcome,
+}
+
+/// The memories of a batch.
+pub(crate) type Memories = List<Object<NewMemory>, Items<1, INGEST_MEMORIES_MAX>, DistinctKeys>;
+
+/// No two memories have the same key.
+pub(crate) enum DistinctKeys {}
+
+impl Check<NewMemory> for DistinctKeys {
+    fn check(memories: &[NewMemory], path: &Path<'_>, problems: &mut Problems) {
+        // A batch that is too long has to be cut anyway.
+        if memories.len() > INGEST_MEMORIES_MAX {
+            return;
+        }
+        let mut seen = HashMap::new();
+        for (index, memory) in memories.iter().enumerate() {
+            let key = memory.source_key.as_ref();
+            if let Some(first) = key.and_then(|key| seen.insert(key, index)) {
+                let item = Path::Item(path, index);
+                let message = format!("must not repeat the key of {}", Path::Item(path, first));
+                problems.push(
+                    &Path::Field(&item, "source_key"),
+                    ProblemCode::Duplicate,
+                    message,
+                );
+            }
+        }
+    }
+}
+
+/// Checks the memories of a batch.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] with all problems.
+pub(crate) fn check_batch(memories: &[NewMemory], checks: &Checks<'_>) -> Result<(), Error> {
+    let mut problems = Problems::default();
+    let path = Path::Field(Path::ROOT, "memories");
+    Memories::check_items(memories, &path, checks, &mut problems);
+    problems.into_result()
+}
+
+/// # Ingestion
+impl KnowledgeService {
+    /// Ingests up to 100 memories from a source, all or none.
+    ///
+    /// They wait for review. A known `source_key` updates the title and the text of that memory,
+    /// which then has to be reviewed again; its other labels are unchanged. A memory that already
+    /// has this title and text is not touched, so repeating a batch changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for invalid values or an unknown source;
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
+    /// [`Error::Forbidden`] without `memory:create` there, or without `memory:update` if a memory
+    /// changes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../../example.txt")]
+    /// use knowledge_core::service::IngestOutcome::{Created, Unchanged, Updated};
+    /// use knowledge_core::service::NewMemory;
+    ///
+    /// // A sync names each memory by its key at the source, so that it can be repeated.
+    /// let mut outcomes = Vec::new();
+    /// for text in ["Ask Ada.", "Ask Ada.", "Ask Grace."] {
+    ///     let page = NewMemory::builder().source_key("pages/42").title("On call").content(text);
+    ///     let result = service.ingest_memories(&owner, workspace, source, &[page.build()]).await?;
+    ///     outcomes.push(result[0].outcome);
+    /// }
+    /// assert_eq!(outcomes, [Created, Unchanged, Updated]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ingest_memories(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        source: SourceId,
+        memories: &[NewMemory],
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        check_batch(memories, &self.checks())?;
+        self.act(Operation::IngestMemories, credential, |caller| async move {
+            let wanted = |org| {
+                let keys = by_source_key(org, workspace, source, memories);
+                Wants::keys(keys).and_keys([
+                    keys::source(org, source),
+                    keys::endpoint_sequence(org, workspace),
+                ])
+            };
+            let known = |org, transaction: &Transaction| {
+                known_memories(
+                    transaction,
+                    org,
+                    by_source_key(org, workspace, source, memories),
+                )
+            };
+            let act = caller.in_workspace_then(workspace, &wanted, &known);
+            let mut act = act.await?;
+            let key = keys::source(act.org(), source);
+            if act.transaction.read::<Source>(&key).await?.is_none() {
+                let message = "must be a source of the organisation";
+                return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
+            }
+            let audit = act.audit(AuditAction::MemoryIngest);
+            let place = act.workspace().clone();
+            let context = IngestContext {
+                caller: &act.caller,
+                workspace: &place,
+                source,
+                may_update: act.held.contains(Action::MemoryUpdate),
+            };
+            let ingested = self
+                .ingest_batch(&mut act.transaction, context, audit, memories)
+                .await?;
+            act.done(ingested)
+        })
+        .await
+    }
+}
+
+/// Returns the keys under which memories of a batch are stored by source key.
+pub(crate) fn by_source_key(
+    org: OrgId,
+    workspace: WorkspaceId,
+    source: SourceId,
+    memories: &[NewMemory],
+) -> impl Iterator<Item = Key> {
+    let names = memories
+        .iter()
+        .filter_map(|memory| memory.source_key.as_ref());
+    names.map(move |name| keys::source_key(org, workspace, source, name))
+}
+
+/// Returns the reads of the stored memories with source keys that were read ahead.
+///
+/// An unreadable entry is left out: using it returns the error.
+pub(crate) fn known_memories(
+    transaction: &Transaction,
+    org: OrgId,
+    by_name: impl Iterator<Item = Key>,
+) -> Wants {
+    let ids = by_name.filter_map(|key| transaction.peek::<MemoryId>(&key).ok()?);
+    Wants::keys(ids.flat_map(|id| [keys::memory(org, id), keys::content(org, id)]))
+}
+
+/// Caller, workspace and source of new memories.
+pub(crate) struct IngestContext<'m> {
+    pub(crate) caller: &'m Principal,
+    pub(crate) workspace: &'m Workspace,
+    pub(crate) source: SourceId,
+    /// True if a known memory may be changed.
+    pub(crate) may_update: bool,
+}
+
+/// A memory that was added.
+pub(crate) struct Added {
+    pub(crate) id: MemoryId,
+    pub(crate) labels: MemoryLabels,
+    pub(crate) content: MemoryContent,
+}
+
+impl IngestContext<'_> {
+    /// Adds a memory with its index entries and updates the counters.
+    pub(crate) fn add(
+        &self,
+        transaction: &mut Transaction,
+        env: &Env,
+        at: Timestamp,
+        memory: &NewMemory,
+    ) -> Added {
+        let (org, workspace) = (self.caller.org_id(), self.workspace.id);
+        let id = MemoryId(env.uuid_at(at));
+        let audience = memory.audience_tag.as_ref();
+        let labels = MemoryLabels {
+            workspace_id: workspace,
+            source_id: self.source,
+            audience: audience.unwrap_or(&self.workspace.audience).clone(),
+            sensitivity: memory.sensitivity_label.unwrap_or_default(),
+            review: ReviewStatus::Pending,
+        };
+        let content = MemoryContent {
+            title: memory.title.clone(),
+            content: memory.content.clone(),
+            origin_source_id: self.source,
+            source_key: memory.source_key.clone(),
+            created_by: self.caller.member_id(),
+            created_at: at,
+            updated_at: at,
+        };
+        transaction.create(keys::memory(org, id), &labels);
+        transaction.create(keys::content(org, id), &content);
+        transaction.put(keys::workspace_memory(org, workspace, id), &());
+        if let Some(name) = &memory.source_key {
+            transaction.put(keys::source_key(org, workspace, self.source, name), &id);
+        }
+        transaction.add(keys::memory_count(org, workspace), 1);
+        transaction.add(keys::pending_count(org, workspace), 1);
+        Added {
+            id,
+            labels,
+            content,
+        }
+    }
+}

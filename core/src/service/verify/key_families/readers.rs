@@ -1,0 +1,85 @@
+//! Readers of the entries of each family, from the declarations of the families.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    Expectations, Parts, ReadFamily, agree, deliveries, memories, operations, tenants, value,
+    workspaces,
+};
+use crate::access::{CredentialRecord, RoleRef, SecretHash};
+use crate::keys::{self, Sha256, families};
+use crate::model::*;
+use crate::service::connectors::types::Connector;
+use crate::service::deliveries::{
+    DeliveryRef, EndpointState, FanOutCursor, RetainedEvent, StoredDelivery,
+};
+use crate::service::inbound::post::ProcessedMessage;
+use crate::service::kit::audit_pages::AuditPage;
+use crate::service::kit::idempotency::IdempotencyRecord;
+use crate::service::kit::sealing::SealedRecord;
+use crate::service::maintain::ScheduledTask;
+use crate::service::verify::Verifier;
+use crate::service::verify::expectation::Expectation;
+use crate::service::workspace::chats::{Chat, ChatMessage};
+use crate::service::workspace::mcp_key_types::McpKey;
+use crate::service::{Event, Schema};
+use crate::store::KeyEntry;
+
+/// Value of a counter.
+type Count = i64;
+
+/// Defines the reader of each family, and the table of them.
+macro_rules! define_readers {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:ident $parts:tt => $value:ty
+        $(, range $range:ident $leading:tt)*
+        $(, parser $parser:ident $last:tt)?
+        $(, with $other:ident $of:tt)*
+        $(, counted by $counter:ident $counted:tt)?
+        $(, checked by $module:ident::$check:ident $given:tt)?;
+    )+) => {
+        $(reader! {
+            $name $parts $value,
+            [$($other $of)*] [$($counter $counted)?] [$($module::$check $given)?]
+        })+
+
+        /// Readers in the order of [`keys::FAMILIES`].
+        pub(super) const READERS: &[ReadFamily] = &[$($name),+];
+    };
+}
+
+/// Defines the function that reads an entry and returns its expectations.
+macro_rules! reader {
+    (
+        $name:ident($($part:ident: $kind:ty $(as $form:ident)? $(= $($field:ident).+)?),*)
+        $value:ty,
+        [$($other:ident $of:tt)*]
+        [$($counter:ident $counted:tt)?]
+        [$($module:ident::$check:ident($($given:ident),*))?]
+    ) => {
+        #[allow(unused_mut, unused_variables, reason = "not every family uses all parts of its key")]
+        fn $name(verifier: &mut Verifier, entry: &KeyEntry, mut parts: Parts<'_>) -> Expectations {
+            $(let $part = parts.next::<written!($kind $(as $form)?)>()?;)*
+            let value: $value = value(entry)?;
+            $($(agree(&$part, &value.$($field).+)?;)?)*
+            $(verifier.count(keys::$counter $counted, 1);)?
+            let mut expectations = vec![$(Expectation::Exists(keys::$other $of)),*];
+            $(expectations.extend($module::$check(verifier, entry, value $(, $given)*)?);)?
+            Ok(expectations)
+        }
+    };
+}
+
+/// Returns the type that is written for a part.
+macro_rules! written {
+    ($kind:ty) => {
+        $kind
+    };
+    ($kind:ty as $form:ident) => {
+        $form
+    };
+}
+
+families!(define_readers);

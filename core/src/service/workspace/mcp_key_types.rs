@@ -1,0 +1,85 @@
+//! MCP keys: requests, responses and the stored record.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::access::Secret;
+use crate::limits::ROTATION_DEFAULT;
+use crate::model::{
+    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, Timestamp, WorkspaceId,
+};
+use crate::request::request;
+use crate::request::rules::{ClientName, Items, List, Name, Parsed, RotationSeconds};
+
+/// Maximum number of audience labels of a key.
+pub(crate) const AUDIENCE_MAX: usize = 32;
+
+request! {
+    /// A new MCP key.
+    pub struct NewMcpKey {
+        /// Name, 1 to 128 characters.
+        name: String as Name,
+        /// Kind of client that uses the key.
+        ///
+        /// A request may name any client; an unknown one is stored as `other`.
+        client: McpClient as ClientName,
+        /// Audience labels that the key covers, 1 to 32; each must cover the caller too.
+        audience: Vec<AudienceLabel> as List<Parsed<AudienceLabel>, Items<1, AUDIENCE_MAX>>,
+        /// Rotation period, at most 366 days; 90 days by default.
+        rotation ("rotationSeconds"): Duration as RotationSeconds = ROTATION_DEFAULT,
+    }
+}
+
+/// A new or rotated MCP key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct IssuedMcpKey {
+    /// Fields that later responses show too.
+    #[serde(flatten)]
+    pub summary: McpKeySummary,
+    /// The key itself, returned only in this response.
+    #[serde(serialize_with = "expose")]
+    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
+    pub secret: Secret,
+}
+
+fn expose<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose())
+}
+
+/// Stored record of an MCP key, apart from its credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct McpKey {
+    pub(crate) id: CredentialId,
+    pub(crate) name: String,
+    pub(crate) client: McpClient,
+    pub(crate) audience: Vec<AudienceLabel>,
+    pub(crate) created_by: MemberId,
+    pub(crate) created_at: Timestamp,
+    /// Member that the key acts as: the one that created it or last rotated it.
+    pub(crate) acts_as: MemberId,
+    /// Rotation period, in seconds.
+    pub(crate) rotation_seconds: u64,
+    pub(crate) rotates_at: Timestamp,
+    /// Time from which the key is treated as absent.
+    pub(crate) expires_at: Timestamp,
+}
+
+impl McpKey {
+    pub(crate) fn summary(
+        self,
+        workspace_id: WorkspaceId,
+        last_used_at: Option<Timestamp>,
+    ) -> McpKeySummary {
+        McpKeySummary {
+            id: self.id,
+            workspace_id,
+            name: self.name,
+            client: self.client,
+            audience: self.audience,
+            last_used_at,
+            rotates_at: Some(self.rotates_at),
+        }
+    }
+}
