@@ -1,14 +1,23 @@
 //! Tests of the OpenAPI document against the code that it describes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::Validator;
-use knowledge_core::api::{OPERATIONS, Origin, openapi};
+use knowledge_core::api::{
+    OPERATIONS, OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, Origin, openapi,
+};
 use knowledge_core::limits::Limits;
+use knowledge_core::model::{EventData, EventType};
+use knowledge_testing::requests::with;
 use serde_json::{Value, json};
 
 fn document() -> Value {
     openapi::document(&Limits::default())
+}
+
+/// Returns the documents of both interfaces.
+fn documents() -> [Value; 2] {
+    [document(), openapi::operator_document(&Limits::default())]
 }
 
 /// Collects every value in the document, each with its JSON pointer.
@@ -39,40 +48,48 @@ fn validator(document: &Value, schema: &Value) -> Validator {
 
 #[test]
 fn openapi_references_resolve() {
-    let document = document();
-    let mut found = Vec::new();
-    places(&document, "", &mut found);
-    let references = found.iter().filter(|(at, _)| at.ends_with("/$ref"));
-    for (at, target) in references {
-        let pointer = target.as_str().and_then(|target| target.strip_prefix('#'));
-        let pointer = pointer.unwrap_or_else(|| panic!("{at}: {target}"));
-        assert!(document.pointer(pointer).is_some(), "{at}: {target}");
+    for document in documents() {
+        let mut found = Vec::new();
+        places(&document, "", &mut found);
+        let references = found.iter().filter(|(at, _)| at.ends_with("/$ref"));
+        for (at, target) in references {
+            let pointer = target.as_str().and_then(|target| target.strip_prefix('#'));
+            let pointer = pointer.unwrap_or_else(|| panic!("{at}: {target}"));
+            assert!(document.pointer(pointer).is_some(), "{at}: {target}");
+        }
     }
 }
 
 #[test]
 fn openapi_components_are_valid_schemas_and_used() {
-    let document = document();
-    let text = document.to_string();
-    for (kind, components) in document["components"].as_object().unwrap() {
-        for (name, component) in components.as_object().unwrap() {
-            if kind == "schemas" {
-                validator(&document, component);
+    for document in documents() {
+        let text = document.to_string();
+        for (kind, components) in document["components"].as_object().unwrap() {
+            for (name, component) in components.as_object().unwrap() {
+                if kind == "schemas" {
+                    validator(&document, component);
+                }
+                let reference = format!("\"#/components/{kind}/{name}\"");
+                assert!(
+                    kind == "securitySchemes" || text.contains(&reference),
+                    "nobody uses {name}"
+                );
             }
-            let reference = format!("\"#/components/{kind}/{name}\"");
-            assert!(
-                kind == "securitySchemes" || text.contains(&reference),
-                "nobody uses {name}"
-            );
         }
     }
 }
 
 #[test]
 fn openapi_examples_match_their_schemas() {
-    let document = document();
+    let [public, operator] = documents().map(|document| check_examples(&document));
+    assert!(public > OPERATIONS.len(), "{public}");
+    assert!(operator > OPERATOR_OPERATIONS.len(), "{operator}");
+}
+
+/// Checks the examples of a document and returns their number.
+fn check_examples(document: &Value) -> usize {
     let mut found = Vec::new();
-    places(&document, "", &mut found);
+    places(document, "", &mut found);
     let mut checked = 0;
     for (at, holder) in found {
         let examples = holder["examples"].as_array().map_or(&[][..], Vec::as_slice);
@@ -81,7 +98,7 @@ fn openapi_examples_match_their_schemas() {
             None => (holder, examples.iter().collect()),
         };
         for example in examples {
-            let problems: Vec<_> = validator(&document, schema)
+            let problems: Vec<_> = validator(document, schema)
                 .iter_errors(example)
                 .map(|error| error.to_string())
                 .collect();
@@ -89,7 +106,7 @@ fn openapi_examples_match_their_schemas() {
             checked += 1;
         }
     }
-    assert!(checked > OPERATIONS.len(), "{checked}");
+    checked
 }
 
 #[test]
@@ -118,7 +135,7 @@ fn openapi_operations_match_route_table() {
                 "{status}"
             );
         }
-        for status in spec.refusals {
+        for status in spec.error_statuses {
             assert!(responses.contains_key(&status.to_string()), "{status}");
         }
         described += 1;
@@ -126,6 +143,44 @@ fn openapi_operations_match_route_table() {
     let all = document["paths"].as_object().unwrap().values();
     let all: usize = all.map(|methods| methods.as_object().unwrap().len()).sum();
     assert_eq!(all, described);
+}
+
+#[test]
+fn openapi_operator_operations_match_route_table() {
+    let [_, document] = documents();
+    for spec in OPERATOR_OPERATIONS {
+        let method = spec.method.as_str().to_ascii_lowercase();
+        let operation = &document["paths"][spec.path][&method];
+        assert_eq!(operation["operationId"], spec.operation.id());
+        assert_eq!(spec.operation.spec().operation, spec.operation);
+        let responses = operation["responses"].as_object().unwrap();
+        let documented = responses.keys().map(|status| status.parse().unwrap());
+        let documented: BTreeSet<u16> = documented.collect();
+        let statuses = [
+            spec.error_statuses,
+            OPERATOR_ERROR_STATUSES,
+            &[spec.success],
+        ];
+        assert_eq!(documented, statuses.concat().into_iter().collect());
+    }
+    let all = document["paths"].as_object().unwrap().values();
+    let all: usize = all.map(|methods| methods.as_object().unwrap().len()).sum();
+    assert_eq!(all, OPERATOR_OPERATIONS.len());
+}
+
+#[test]
+fn openapi_webhooks_match_event_types() {
+    let document = document();
+    let webhooks = document["webhooks"].as_object().unwrap();
+    assert_eq!(webhooks.len(), EventType::ALL.len());
+    for event_type in EventType::ALL {
+        let body = &webhooks[event_type.as_str()]["post"]["requestBody"];
+        let example = body["content"]["application/json"]["example"].clone();
+        let event: EventData = serde_json::from_value(example.clone()).unwrap();
+        assert_eq!(event.event_type(), *event_type);
+        let written = serde_json::to_value(&event).unwrap();
+        assert_eq!(written["data"], example["data"]);
+    }
 }
 
 #[test]
@@ -147,11 +202,10 @@ fn openapi_requests_are_closed_and_responses_complete() {
 
 #[test]
 fn openapi_limits_match_configuration() {
-    let limits = Limits {
-        bulk_memories_max: 7,
-        name_chars_max: 9,
-        ..Limits::default()
-    };
+    let limits = with(Limits::default(), |limits| {
+        limits.bulk_memories_max = 7;
+        limits.name_chars_max = 9;
+    });
     let document = openapi::document(&limits);
     let ids = &document["components"]["schemas"]["BulkUpdate"]["properties"]["memoryIds"];
     assert_eq!(ids["maxItems"], 7);
@@ -167,8 +221,9 @@ fn openapi_limits_match_configuration() {
 
 #[test]
 fn openapi_document_is_deterministic() {
-    let texts = [document(), document()].map(|document| document.to_string());
-    assert_eq!(texts[0], texts[1]);
+    let texts = [documents(), documents()];
+    let [first, second] = texts.map(|documents| documents.map(|document| document.to_string()));
+    assert_eq!(first, second);
 }
 
 #[test]
@@ -178,4 +233,9 @@ fn openapi_operation_ids_are_unique() {
         .iter()
         .for_each(|spec| *counts.entry(spec.operation.id()).or_insert(0) += 1);
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    let ids: BTreeSet<String> = OPERATOR_OPERATIONS
+        .iter()
+        .map(|spec| spec.operation.id())
+        .collect();
+    assert_eq!(ids.len(), OPERATOR_OPERATIONS.len());
 }

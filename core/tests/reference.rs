@@ -1,15 +1,14 @@
-//! The tables of the reference documentation match the code.
+//! The tables of the reference documentation and the JavaScript limits match the code.
 //!
 //! `UPDATE_REFERENCE=1 cargo test -p knowledge-core --test reference` updates them.
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
-use knowledge_core::access::{
-    Action, BaseRole, BuiltInRole, PermissionScope, REQUIRED_PERMISSIONS,
-};
-use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin};
-use knowledge_core::limits;
+use knowledge_core::access::{Action, BaseRole, BuiltInRole, PermissionScope};
+use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin, openapi};
+use knowledge_core::limits::{self, Limit, Limits};
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus,
     DeliveryFailureCode, EventType, McpClient, MemberKind, ReviewStatus, SPECIAL_RANGES,
@@ -22,6 +21,7 @@ use knowledge_core::store::{
     COMMIT_BYTES_MAX, COMMIT_MUTATIONS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX,
 };
 use knowledge_core::{Error, ProblemCode};
+use serde_json::Value;
 
 fn names<T: Copy + ToString>(values: &[T]) -> String {
     values
@@ -44,7 +44,11 @@ fn operations() -> String {
             Origin::Specified => "",
             Origin::Addition => "addition",
         };
-        let refusals: Vec<_> = spec.refusals.iter().map(ToString::to_string).collect();
+        let errors: Vec<_> = spec
+            .error_statuses
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let _ = writeln!(
             table,
             "| `{}` | `{} {}` | {} | {} | {} | {style} | {origin} |",
@@ -53,7 +57,7 @@ fn operations() -> String {
             spec.path,
             spec.authentication,
             spec.success,
-            refusals.join(", ")
+            errors.join(", ")
         );
     }
     table
@@ -86,7 +90,12 @@ fn built_in_roles() -> String {
 fn needs() -> String {
     let mut table =
         String::from("| operation | action | scope | condition |\n| --- | --- | --- | --- |\n");
-    for permission in REQUIRED_PERMISSIONS {
+    let permissions = OPERATIONS.iter().flat_map(|spec| {
+        spec.permissions
+            .iter()
+            .map(|permission| (spec.operation, permission))
+    });
+    for (operation, permission) in permissions {
         let scope = match permission.scope {
             PermissionScope::Organization => "the organisation",
             PermissionScope::Anywhere => "the organisation or any workspace",
@@ -101,7 +110,8 @@ fn needs() -> String {
         let _ = writeln!(
             table,
             "| `{}` | `{}` | {scope} | {when} |",
-            permission.operation, permission.action
+            operation.id(),
+            permission.action
         );
     }
     table
@@ -142,7 +152,7 @@ fn enumerations() -> String {
 }
 
 fn errors() -> String {
-    let after = std::time::Duration::from_secs(1);
+    let after = Duration::from_secs(1);
     let all = [
         Error::InvalidRequest { fields: Vec::new() },
         Error::IdempotencyKeyRequired,
@@ -177,93 +187,66 @@ fn errors() -> String {
 }
 
 fn limits() -> String {
-    let rows = [
-        (
-            "memories of one bulk update",
-            limits::BULK_MEMORIES_MAX.to_string(),
-        ),
-        (
-            "content of a memory",
-            format!("{} bytes", limits::CONTENT_BYTES_MAX),
-        ),
-        (
-            "memories of one ingest",
-            limits::INGEST_MEMORIES_MAX.to_string(),
-        ),
-        ("request body", format!("{} bytes", limits::BODY_BYTES_MAX)),
-        (
-            "name or title",
-            format!("{} characters", limits::NAME_CHARS_MAX),
-        ),
-        (
-            "description",
-            format!("{} characters", limits::DESCRIPTION_CHARS_MAX),
-        ),
-        (
-            "URL",
-            format!("{} characters", knowledge_core::model::URL_CHARS_MAX),
-        ),
-        (
-            "outbound webhooks of a workspace",
-            limits::WEBHOOKS_PER_WORKSPACE_MAX.to_string(),
-        ),
-        (
-            "inbound webhooks of a workspace",
-            limits::INBOUND_WEBHOOKS_PER_WORKSPACE_MAX.to_string(),
-        ),
-        (
-            "connectors of a workspace",
-            limits::CONNECTORS_PER_WORKSPACE_MAX.to_string(),
-        ),
-        (
-            "MCP keys of a workspace",
-            limits::MCP_KEYS_PER_WORKSPACE_MAX.to_string(),
-        ),
-        (
-            "custom roles of an organisation",
-            limits::CUSTOM_ROLES_PER_ORG_MAX.to_string(),
-        ),
-        (
-            "memories cited by a recall",
-            limits::RECALL_MEMORIES_MAX.to_string(),
-        ),
-        (
-            "subscriptions of a recall",
-            limits::SUBSCRIPTIONS_PER_RECALL_MAX.to_string(),
-        ),
-        (
-            "retention of results for replays",
-            format!("{} hours", limits::IDEMPOTENCY_RETENTION.as_secs() / 3_600),
-        ),
-        (
-            "retention of the audit log",
-            format!("{} days", limits::AUDIT_RETENTION.as_secs() / 86_400),
-        ),
-        (
-            "retention of events and deliveries",
-            format!("{} days", limits::DELIVERY_RETENTION.as_secs() / 86_400),
-        ),
-        (
-            "duration of a delivery attempt",
-            format!("{} seconds", DELIVERY_TIMEOUT.as_secs()),
-        ),
-        (
-            "response to a delivery",
-            format!("{RESPONSE_BYTES_MAX} bytes"),
-        ),
+    let seconds = |time: Duration| format!("{} seconds", time.as_secs());
+    let bytes = |size: usize| format!("{size} bytes");
+    let fixed = [
+        ("duration of a delivery attempt", seconds(DELIVERY_TIMEOUT)),
+        ("response to a delivery", bytes(RESPONSE_BYTES_MAX)),
         (
             "validity of a replaced signing secret",
             format!("{} hours", limits::SIGNING_SECRET_OVERLAP.as_secs() / 3_600),
         ),
-        ("key in a store", format!("{KEY_BYTES_MAX} bytes")),
-        ("value in a store", format!("{VALUE_BYTES_MAX} bytes")),
+        ("key in a store", bytes(KEY_BYTES_MAX)),
+        ("value in a store", bytes(VALUE_BYTES_MAX)),
         ("mutations of one commit", COMMIT_MUTATIONS_MAX.to_string()),
-        ("size of one commit", format!("{COMMIT_BYTES_MAX} bytes")),
+        ("size of one commit", bytes(COMMIT_BYTES_MAX)),
     ];
+    let all = limits::all();
+    let declared = all.iter().map(|limit| (limit.of, limit_value(limit)));
     let mut table = String::from("| limit | maximum |\n| --- | --- |\n");
-    rows.iter()
+    declared
+        .chain(fixed)
         .for_each(|(what, most)| table.push_str(&format!("| {what} | {most} |\n")));
     table
+}
+
+fn events() -> String {
+    let document = openapi::document(&Limits::default());
+    let mut table = String::from("| event | cause | `data` |\n| --- | --- | --- |\n");
+    for event_type in EventType::ALL {
+        let schema = |at: &Value| {
+            let target = at["$ref"].as_str().expect("a reference");
+            document.pointer(&target[1..]).expect("a schema").clone()
+        };
+        let delivery = &document["webhooks"][event_type.as_str()]["post"];
+        let body = schema(&delivery["requestBody"]["content"]["application/json"]["schema"]);
+        let cause = body["description"].as_str().expect("a description");
+        let data = schema(&body["properties"]["data"]);
+        let fields = data["required"].as_array().expect("fields");
+        let fields: Vec<_> = fields.iter().filter_map(Value::as_str).collect();
+        let (cause, fields) = (cause.replace("\n\n", " "), names(&fields));
+        let _ = writeln!(table, "| `{event_type}` | {cause} | {fields} |");
+    }
+    table
+}
+
+fn limit_value(limit: &Limit) -> String {
+    let hours = limit.default / 3_600_000;
+    match limit.unit {
+        "time" if hours <= 24 => format!("{hours} hours"),
+        "time" => format!("{} days", hours / 24),
+        unit @ ("bytes" | "characters") => format!("{} {unit}", limit.default),
+        _ => limit.default.to_string(),
+    }
+}
+
+/// Returns the properties of the TypeScript interface of the limits.
+fn limit_properties() -> String {
+    let all = limits::all();
+    let fields = all.iter().filter_map(|limit| limit.field);
+    fields
+        .map(|field| format!("  {}?: number;\n", field.property))
+        .collect()
 }
 
 fn special_ranges() -> String {
@@ -302,17 +285,15 @@ fn delivery_failures() -> String {
     table
 }
 
-/// Replaces the text between the markers of `name`.
-fn with_table(text: &str, name: &str, table: &str) -> String {
-    let begin = format!("<!-- table {name} -->\n");
-    let end = "<!-- end -->";
+/// Replaces the text between two markers.
+fn with_text(text: &str, begin: &str, end: &str, new: &str) -> String {
     let (before, rest) = text
-        .split_once(&begin)
-        .unwrap_or_else(|| panic!("the document has no table {name}"));
+        .split_once(begin)
+        .unwrap_or_else(|| panic!("the file does not contain {begin:?}"));
     let (_, after) = rest
         .split_once(end)
-        .unwrap_or_else(|| panic!("the table {name} has no end"));
-    format!("{before}{begin}{table}{end}{after}")
+        .unwrap_or_else(|| panic!("the file does not contain {end:?} after {begin:?}"));
+    format!("{before}{begin}{new}{end}{after}")
 }
 
 #[test]
@@ -325,6 +306,7 @@ fn reference_tables_match_code() {
             ("needs", needs()),
             ("enumerations", enumerations()),
             ("errors", errors()),
+            ("events", events()),
             ("limits", limits()),
         ],
     );
@@ -337,17 +319,47 @@ fn reference_tables_match_code() {
     );
 }
 
+#[test]
+fn javascript_limits_match_code() {
+    assert_contains("wasm/js/index.d.ts", |text| {
+        let begin = "export interface Limits {\n";
+        with_text(text, begin, "}\n", &limit_properties())
+    });
+    for limit in limits::all() {
+        let Some(field) = limit.field else { continue };
+        let unit = if limit.unit == "time" { "Seconds" } else { "" };
+        assert_eq!(field.property, camel_case(field.name) + unit);
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |text, word| {
+        let (initial, rest) = word.split_at(1);
+        text + &initial.to_uppercase() + rest
+    })
+}
+
 /// Asserts that a file contains these tables, or updates it on request.
+fn assert_written(file: &str, tables: &[(&str, String)]) {
+    assert_contains(file, |text| {
+        tables.iter().fold(text.to_owned(), |text, (name, table)| {
+            let begin = format!("<!-- table {name} -->\n");
+            with_text(&text, &begin, "<!-- end -->", table)
+        })
+    });
+}
+
+/// Asserts that a file is up to date, or updates it on request.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the environment tells this test to update the tables"
+    reason = "the environment tells this test to update the file"
 )]
-fn assert_written(file: &str, tables: &[(&str, String)]) {
+fn assert_contains(file: &str, update: impl FnOnce(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
     let written = std::fs::read_to_string(&path).unwrap();
-    let expected = tables.iter().fold(written.clone(), |text, (name, table)| {
-        with_table(&text, name, table)
-    });
+    let expected = update(&written);
     if std::env::var_os("UPDATE_REFERENCE").is_some() {
         std::fs::write(&path, &expected).unwrap();
     } else {

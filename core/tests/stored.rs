@@ -227,13 +227,16 @@ async fn schema_1_store_yields_same_responses_after_upgrade() {
         member: answers.member,
     };
     let key = answers.idempotency_key.parse().unwrap();
-    let request = BulkUpdate {
-        memory_ids: answers.request.memory_ids.clone(),
-        change: answers.request.change.clone(),
-    };
+    let request = BulkUpdate::builder()
+        .memory_ids(answers.request.memory_ids.clone())
+        .change(answers.request.change.clone())
+        .build();
     let mut expected = answers.result;
     expected["replayed"] = json!(true);
-    let replay = service.bulk_update(&owner, &key, &request).await.unwrap();
+    let replay = service
+        .bulk_update_memories(&owner, &key, &request)
+        .await
+        .unwrap();
     assert_eq!(json!(replay), expected);
 
     let mut audit = Vec::new();
@@ -250,12 +253,12 @@ async fn schema_1_store_yields_same_responses_after_upgrade() {
     assert_eq!(json!(audit), json!(answers.audit));
     for expected in &answers.audit {
         let id = serde_json::from_value(expected["id"].clone()).unwrap();
-        let found = service.audit_entry(&owner, id).await.unwrap();
+        let found = service.get_audit_entry(&owner, id).await.unwrap();
         assert_eq!(json!(found), *expected);
     }
     for expected in &answers.memories {
         let id = serde_json::from_value(expected["id"].clone()).unwrap();
-        let found = service.memory(&owner, id).await.unwrap();
+        let found = service.get_memory(&owner, id).await.unwrap();
         assert_eq!(json!(found.value), *expected);
     }
 }

@@ -7,6 +7,9 @@ use knowledge_core::access::{ActionSet, BaseRole, BuiltInRole};
 use knowledge_core::model::{NewCustomRole, RoleActions};
 use knowledge_core::store::{Commit, Key, Store, TransactionError, transact};
 use knowledge_store::faults::FaultRates;
+use knowledge_testing::simulation::operations::{
+    assign_role, create_custom_role, delete_custom_role, end_workspace_role, maintain,
+};
 use knowledge_testing::simulation::{SimulatedTime, check_operations};
 use knowledge_testing::strategies::{
     Actor, CastMember, CredentialUse, EntityRef, Op, RoleEntityRef,
@@ -30,18 +33,17 @@ fn person(member: CastMember) -> EntityRef {
 
 fn role(slug: &str, allow: &[&str]) -> Op {
     let allow = allow.iter().map(|name| name.parse().unwrap());
-    let new = NewCustomRole {
-        name: slug.to_owned(),
-        slug: slug.to_owned(),
-        base_role: BaseRole::Viewer,
-        description: String::new(),
-        workspace_id: None,
-        actions: RoleActions {
+    let new = NewCustomRole::builder()
+        .name(slug.to_owned())
+        .slug(slug.to_owned())
+        .base_role(BaseRole::Viewer)
+        .description(String::new())
+        .actions(RoleActions {
             allow: allow.collect(),
             deny: ActionSet::EMPTY,
-        },
-    };
-    Op::CreateRole(OLGA, new, None)
+        })
+        .build();
+    create_custom_role(OLGA, new, None)
 }
 
 async fn check(ops: &[Op]) {
@@ -58,15 +60,15 @@ async fn deleted_role_cannot_be_assigned_to_its_former_holders() {
     let deleted_role = RoleEntityRef::Custom(EntityRef::Unknown(0));
     let clara = person(CastMember::Clara);
     check(&[
-        Op::AssignRole(OLGA, clara, first_role, Some(EntityRef::Own(0))),
-        Op::DeleteRole(
+        assign_role(OLGA, clara, first_role, Some(EntityRef::Own(0))),
+        delete_custom_role(
             OLGA,
             EntityRef::Own(0),
             Some(RoleEntityRef::BuiltIn(BuiltInRole::Viewer)),
         ),
-        Op::AssignRole(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
-        Op::Maintain,
-        Op::AssignRole(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
+        assign_role(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
+        maintain(),
+        assign_role(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
     ])
     .await;
 }
@@ -80,10 +82,10 @@ async fn unassigning_workspace_role_requires_right_to_grant_org_role() {
     let (adam, clara) = (person(CastMember::Adam), person(CastMember::Clara));
     check(&[
         role("doormen", &["member:manage"]),
-        Op::AssignRole(OLGA, clara, RoleEntityRef::Custom(EntityRef::Own(1)), None),
-        Op::AssignRole(OLGA, adam, viewer, Some(EntityRef::Own(0))),
-        Op::UnassignRole(CLARA, adam, EntityRef::Own(0)),
-        Op::UnassignRole(OLGA, adam, EntityRef::Own(0)),
+        assign_role(OLGA, clara, RoleEntityRef::Custom(EntityRef::Own(1)), None),
+        assign_role(OLGA, adam, viewer, Some(EntityRef::Own(0))),
+        end_workspace_role(CLARA, adam, EntityRef::Own(0)),
+        end_workspace_role(OLGA, adam, EntityRef::Own(0)),
     ])
     .await;
 }

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use knowledge_core::access::{
-    Action, ActionSet, BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef,
-};
-use knowledge_core::model::{MemberKind, NewCustomRole, Organization, RoleActions, RoleId};
-use knowledge_core::service::{DeleteRole, KnowledgeService, NewMember};
+use knowledge_core::access::{Action, ActionSet, BuiltInRole, Credential, CredentialKind, RoleRef};
+use knowledge_core::model::{NewCustomRole, Organization, RoleActions, RoleId};
+use knowledge_core::service::{DeleteRole, KnowledgeService};
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
+use knowledge_testing::requests::{new_member, new_organization, new_role, with};
+use knowledge_testing::seed::Seed;
 use knowledge_testing::simulation::{SimulatedTime, simulated_options};
 
 use crate::copy;
@@ -19,28 +19,13 @@ use crate::copy;
 /// Three batches of holders, the last one partly filled.
 const HOLDERS: usize = 1_100;
 
-fn member(handle: String, role: RoleRef) -> NewMember {
-    NewMember {
-        kind: MemberKind::User,
-        name: handle.clone(),
-        handle,
-        role,
-        teams: Vec::new(),
-    }
-}
-
 fn role(slug: &str, allow: &[Action]) -> NewCustomRole {
-    NewCustomRole {
-        name: slug.to_owned(),
-        slug: slug.to_owned(),
-        base_role: BaseRole::Viewer,
-        description: String::new(),
-        workspace_id: None,
-        actions: RoleActions {
+    with(new_role(slug), |new| {
+        new.actions = RoleActions {
             allow: ActionSet::of(allow),
             deny: ActionSet::EMPTY,
-        },
-    }
+        };
+    })
 }
 
 async fn open(store: Arc<dyn Store>, seed: u64) -> KnowledgeService {
@@ -56,38 +41,26 @@ async fn open(store: Arc<dyn Store>, seed: u64) -> KnowledgeService {
 async fn deleted() -> (Arc<dyn Store>, Organization, RoleId) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let service = open(Arc::clone(&store), 1).await;
-    let operator = service.provisioning();
-    let owner = member("olga".to_owned(), RoleRef::BuiltIn(BuiltInRole::Owner));
-    let (org, olga) = operator
-        .create_organization("acme", "acme", &owner)
-        .await
-        .unwrap();
-    let olga = Credential::Trusted {
-        org: org.id,
-        member: olga.id,
-    };
-    let make = async |slug, allow| {
-        let role = role(slug, allow);
-        let made = service.create_custom_role(&olga, "acme", &role).await;
-        made.unwrap().id
-    };
+    let new = new_organization("acme", "olga");
+    let seed = Seed::new(&service, &new).await.unwrap();
+    let make = async |slug, allow| seed.role(&role(slug, allow)).await.unwrap().id;
     let first = make("first", &[Action::AuditRead]).await;
     let second = make("second", &[Action::MemoryCreate]).await;
     let third = make("third", &[Action::MemoryDelete]).await;
     for number in 0..HOLDERS {
         // Some hold the second role from the beginning.
         let role = if number % 10 == 0 { second } else { first };
-        let new = member(format!("m{number}"), RoleRef::Custom(role));
-        operator.create_member(org.id, &new).await.unwrap();
+        let new = new_member(&format!("m{number}"), RoleRef::Custom(role));
+        seed.member(&new).await.unwrap();
     }
     for (from, to) in [(first, second), (second, third)] {
-        let request = DeleteRole {
-            reassign_to: Some(RoleRef::Custom(to)),
-        };
-        let deleted = service.delete_custom_role(&olga, "acme", from, &request);
+        let request = DeleteRole::builder()
+            .reassign_to(RoleRef::Custom(to))
+            .build();
+        let deleted = service.delete_custom_role(&seed.owner, "acme", from, &request);
         deleted.await.unwrap();
     }
-    (store, org, third)
+    (store, seed.org, third)
 }
 
 /// Asserts that all holders have the permissions of the third role, and that the counts agree.

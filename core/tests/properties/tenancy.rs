@@ -11,9 +11,9 @@ use knowledge_core::model::OrgId;
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{Key, Store};
 use knowledge_store::faults::FaultRates;
-use knowledge_testing::model::Call;
 use knowledge_testing::simulation::{
-    Config, Divergence, Simulation, Step, World, check_cases, contents, execute, simulated_options,
+    Call, Config, Divergence, Simulation, Step, World, check_cases, contents, execute,
+    simulated_options,
 };
 use knowledge_testing::strategies::{Op, operation, operations};
 use proptest::collection::vec;
@@ -27,14 +27,9 @@ fn nobodys(id: Uuid) -> Uuid {
     Uuid::from_u128(!id.as_u128())
 }
 
-/// Returns true if the caller is of the second organisation, and `None` if there is no caller.
+/// Returns true if the call is made in the second organisation, and `None` for maintenance.
 fn caller(call: &Call, world: &World) -> Option<bool> {
-    let text = format!("{call:?}");
-    match call {
-        Call::Revoke(org, _) => Some(world.identifiers(true)[0] == org.0),
-        Call::Maintain => None,
-        _ => Some(text.contains("(globex/")),
-    }
+    Some(call.org()?.0 == world.identifiers(true)[0])
 }
 
 /// Returns all entries that concern an organisation.

@@ -2,7 +2,7 @@
 
 use knowledge_core::Error;
 use knowledge_core::model::{
-    AddressPolicy, EventType, NewCitationSubscription, NewWebhook, RefusedUrl, WebhookUpdate,
+    AddressPolicy, EventType, NewCitationSubscription, NewWebhook, RejectedUrl, WebhookUpdate,
     WebhookUrl,
 };
 
@@ -14,10 +14,10 @@ fn url(text: &str) -> WebhookUrl {
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn refusal(policy: &AddressPolicy, text: &str) -> String {
+fn problem_of(policy: &AddressPolicy, text: &str) -> String {
     match policy.check_url(&url(text)) {
         Ok(()) => "permitted".to_owned(),
-        Err(RefusedUrl::Address(address)) => address.to_string(),
+        Err(RejectedUrl::Address(address)) => address.to_string(),
         Err(refused) => format!("{refused:?}"),
     }
 }
@@ -103,14 +103,14 @@ fn url_host_is_classified_in_every_notation() {
         ("example.com..", "Host"),
     ] {
         let text = format!("https://{host}:8443/hook");
-        assert_eq!(refusal(&policy, &text), expected, "{host}");
+        assert_eq!(problem_of(&policy, &text), expected, "{host}");
     }
     let long_label = format!("https://{}.com/", "a".repeat(64));
-    assert_eq!(refusal(&policy, &long_label), "Host");
+    assert_eq!(problem_of(&policy, &long_label), "Host");
     let long_name = format!("https://{}com/", "abc.".repeat(63));
-    assert_eq!(refusal(&policy, &long_name), "Host");
-    assert_eq!(refusal(&policy, "https://example.com:0/"), "Port");
-    assert_eq!(refusal(&policy, "http://example.com/"), "NotHttps");
+    assert_eq!(problem_of(&policy, &long_name), "Host");
+    assert_eq!(problem_of(&policy, "https://example.com:0/"), "Port");
+    assert_eq!(problem_of(&policy, "http://example.com/"), "NotHttps");
     // A URL cannot name a network interface.
     for text in ["https://[fe80::1%25eth0]/", "https://[fe80::1%eth0]/"] {
         assert!(text.parse::<WebhookUrl>().is_err(), "{text}");
@@ -132,29 +132,35 @@ fn allowed_ranges_apply_in_every_notation_and_to_nothing_else() {
         "localhost",
         "a.localhost.",
     ] {
-        assert_eq!(refusal(&loopback, &format!("https://{host}/")), "permitted");
+        assert_eq!(
+            problem_of(&loopback, &format!("https://{host}/")),
+            "permitted"
+        );
     }
     for host in ["10.0.0.1", "[::1]", "[::127.0.0.1]", "[fd00::1]"] {
-        assert_ne!(refusal(&loopback, &format!("https://{host}/")), "permitted");
+        assert_ne!(
+            problem_of(&loopback, &format!("https://{host}/")),
+            "permitted"
+        );
     }
     // The IPv4-mapped form denotes the same range.
     let mapped = allowing(&["::ffff:10.0.0.0/104"]);
-    assert_eq!(refusal(&mapped, "https://10.9.8.7/"), "permitted");
+    assert_eq!(problem_of(&mapped, "https://10.9.8.7/"), "permitted");
     assert_eq!(
-        refusal(&mapped, "https://192.168.0.1/"),
+        problem_of(&mapped, "https://192.168.0.1/"),
         "private (RFC 1918)"
     );
-    assert_ne!(refusal(&mapped, "https://127.0.0.1/"), "permitted");
+    assert_ne!(problem_of(&mapped, "https://127.0.0.1/"), "permitted");
     // A range of all IPv6 addresses includes no IPv4 address.
     let v6 = allowing(&["::/0"]);
-    assert_eq!(refusal(&v6, "https://[fe80::1]/"), "permitted");
-    assert_eq!(refusal(&v6, "https://[::1]/"), "permitted");
+    assert_eq!(problem_of(&v6, "https://[fe80::1]/"), "permitted");
+    assert_eq!(problem_of(&v6, "https://[::1]/"), "permitted");
     assert_eq!(
-        refusal(&v6, "https://[::ffff:127.0.0.1]/"),
+        problem_of(&v6, "https://[::ffff:127.0.0.1]/"),
         "loopback (RFC 1122)"
     );
-    assert_eq!(refusal(&v6, "https://127.0.0.1/"), "loopback (RFC 1122)");
-    assert_eq!(refusal(&v6, "http://[::1]/"), "NotHttps");
+    assert_eq!(problem_of(&v6, "https://127.0.0.1/"), "loopback (RFC 1122)");
+    assert_eq!(problem_of(&v6, "http://[::1]/"), "NotHttps");
 }
 
 #[tokio::test]
@@ -162,20 +168,17 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
     let world = World::new().await;
     let refused = url("https://[::ffff:169.254.169.254]/latest/meta-data");
     let create = |url: &WebhookUrl| {
-        let new = NewWebhook {
-            event_type: EventType::ChunkCreated,
-            url: url.clone(),
-        };
+        let new = NewWebhook::builder()
+            .event_type(EventType::ChunkCreated)
+            .url(url.clone())
+            .build();
         let service = world.service.clone();
         let (owner, workspace) = (world.owner.clone(), world.workspace.id);
         async move { service.create_webhook(&owner, workspace, &new).await }
     };
     assert_eq!(problem(create(&refused).await), "url invalid_value");
     let webhook = create(&url("https://example.com/")).await.unwrap();
-    let update = WebhookUpdate {
-        url: Some(refused.clone()),
-        ..WebhookUpdate::default()
-    };
+    let update = WebhookUpdate::builder().url(refused.clone()).build();
     let updated = world
         .service
         .update_webhook(&world.owner, world.workspace.id, webhook.id, &update, None)
@@ -193,10 +196,10 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         .create_recall(&world.owner, world.workspace.id, &new)
         .await
         .unwrap();
-    let subscription = NewCitationSubscription {
-        recall_id: recall.id,
-        webhook_url: refused.clone(),
-    };
+    let subscription = NewCitationSubscription::builder()
+        .recall_id(recall.id)
+        .webhook_url(refused.clone())
+        .build();
     let subscribed = world
         .service
         .create_citation_subscription(&world.owner, &subscription)
@@ -206,10 +209,10 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         options.webhook_addresses.allow = vec!["169.254.0.0/16".parse().unwrap()];
     })
     .await;
-    let new = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: refused,
-    };
+    let new = NewWebhook::builder()
+        .event_type(EventType::ChunkCreated)
+        .url(refused)
+        .build();
     let made = world
         .service
         .create_webhook(&world.owner, world.workspace.id, &new)

@@ -1,14 +1,19 @@
 //! Tests of the operator's interface.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use knowledge_core::access::{BaseRole, CredentialKind, Secret};
-use knowledge_core::api::{AdminApi, Api};
+use knowledge_core::api::{AdminApi, Api, OPERATOR_OPERATIONS, openapi};
+use knowledge_core::limits::Limits;
+use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 
 use crate::audit::entries;
-use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom, new_mcp_key};
+use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 /// Sends a request and returns the status and the body of the response.
 pub(crate) async fn ask(world: &World, method: Method, path: &str, body: Value) -> (u16, Value) {
@@ -22,6 +27,7 @@ pub(crate) async fn ask(world: &World, method: Method, path: &str, body: Value) 
         .header("content-type", "application/json")
         .body(body)
         .unwrap();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let answer = AdminApi::new(world.service.clone()).handle(request).await;
     assert!(answer.headers().contains_key("request-id"));
     let body = answer.body();
@@ -30,7 +36,38 @@ pub(crate) async fn ask(world: &World, method: Method, path: &str, body: Value) 
     } else {
         serde_json::from_slice(body).unwrap()
     };
+    check_described(&method, &path, answer.status(), &body);
     (answer.status().as_u16(), body)
+}
+
+/// Panics if the OpenAPI document does not describe the body of a response.
+fn check_described(method: &Method, path: &str, status: StatusCode, body: &Value) {
+    static DOCUMENT: LazyLock<Value> =
+        LazyLock::new(|| openapi::operator_document(&Limits::default()));
+    let matches = |template: &str| {
+        let (parts, names) = (path.split('/'), template.split('/'));
+        let mut pairs = parts.clone().zip(names.clone());
+        parts.count() == names.count()
+            && pairs.all(|(part, name)| part == name || name.starts_with('{'))
+    };
+    let mut rows = OPERATOR_OPERATIONS.iter();
+    let Some(spec) = rows.find(|spec| spec.method == *method && matches(spec.path)) else {
+        return assert!(status.is_client_error(), "{method} {path}: {status}");
+    };
+    let method = method.as_str().to_ascii_lowercase();
+    let mut response = &DOCUMENT["paths"][spec.path][method]["responses"][status.as_str()];
+    if let Some(reference) = response["$ref"].as_str() {
+        response = DOCUMENT.pointer(&reference[1..]).unwrap();
+    }
+    let mut schema = response["content"]["application/json"]["schema"].clone();
+    if schema.is_null() {
+        assert!(response.is_object() && body.is_null(), "{path}: {status}");
+        return;
+    }
+    schema["components"] = DOCUMENT["components"].clone();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let problem = validator.validate(body).err();
+    assert!(problem.is_none(), "{path}: {status}: {problem:?}");
 }
 
 pub(crate) async fn get(world: &World, path: &str) -> Value {
@@ -175,15 +212,10 @@ async fn handle_or_slug_like_an_identifier_does_not_shadow_it() {
 #[tokio::test]
 async fn custom_role_with_built_in_name_is_distinguished() {
     let world = World::new().await;
-    let new = knowledge_core::model::NewCustomRole {
-        slug: "admin".to_owned(),
-        ..crate::make::new_role("x")
-    };
-    let made = world
-        .service
-        .create_custom_role(&world.owner, "acme", &new)
-        .await
-        .unwrap();
+    let new = with(crate::make::new_role("x"), |new| {
+        new.slug = "admin".to_owned();
+    });
+    let made = Seed::role(&world, &new).await.unwrap();
     let member = world.member(custom(made.id)).await;
     let shown = get(&world, &format!("/orgs/acme/members/{member}")).await;
     assert_eq!(shown["role"], json!(made.id));
@@ -344,12 +376,7 @@ async fn public_api_has_no_admin_routes() {
 #[tokio::test]
 async fn revoked_mcp_key_releases_its_quota() {
     let world = World::new().await;
-    let key = new_mcp_key("workspace:research");
-    let made = world
-        .service
-        .create_mcp_key(&world.owner, world.workspace.id, &key)
-        .await
-        .unwrap();
+    let made = world.mcp_key_for("workspace:research").await;
     let path = format!("/orgs/acme/credentials/{}", made.summary.id);
     let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 200);

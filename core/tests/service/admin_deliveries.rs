@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use http::Method;
-use knowledge_core::model::{EventType, NewWebhook, WebhookId, WebhookUpdate, WorkspaceId};
+use knowledge_core::model::{EventType, WebhookId, WebhookUpdate, WorkspaceId};
 use knowledge_core::service::AuditAction;
+use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -14,12 +15,9 @@ use crate::dispatching::answer;
 use crate::world::World;
 
 async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
-    let new = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: "https://example.com/".parse().unwrap(),
-    };
-    let made = world.service.create_webhook(&world.owner, workspace, &new);
-    made.await.unwrap().id
+    let url = "https://example.com/";
+    let created = Seed::webhook(world, workspace, EventType::ChunkCreated, url);
+    created.await.unwrap().id
 }
 
 /// Attempts the one due delivery; the receiver responds with this status.
@@ -136,10 +134,7 @@ async fn admin_api_rejects_unknown_and_inactive_endpoints() {
     let webhook = new_webhook(&world, world.workspace.id).await;
     let ping = format!("/orgs/acme/endpoints/{webhook}/ping");
     let (_, made) = ask(&world, Method::POST, &ping, Value::Null).await;
-    let off = WebhookUpdate {
-        is_active: Some(false),
-        ..Default::default()
-    };
+    let off = WebhookUpdate::builder().is_active(false).build();
     let workspace = world.workspace.id;
     let switched = world
         .service

@@ -18,7 +18,13 @@ pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
     let mut entries = Vec::new();
     for key in contents.keys().filter(|key| range.contains(key)) {
         let id = AuditLogId(keys::last_id(key).unwrap());
-        entries.push(world.service.audit_entry(&world.owner, id).await.unwrap());
+        entries.push(
+            world
+                .service
+                .get_audit_entry(&world.owner, id)
+                .await
+                .unwrap(),
+        );
     }
     entries
 }
@@ -55,7 +61,7 @@ async fn audit_entry_names_actor_and_credential() {
     let caller = Credential::from(issued.secret);
     let ingested = world
         .service
-        .ingest(&caller, world.workspace.id, world.source, &batch)
+        .ingest_memories(&caller, world.workspace.id, world.source, &batch)
         .await;
     let entries = entries(&world).await;
     let of = |action| entries.iter().find(|entry| entry.action == action).unwrap();
@@ -91,7 +97,7 @@ async fn audit_log_requires_its_action() {
         (world.caller(ADMIN).await, true),
         (world.caller(MEMBER).await, false),
     ] {
-        let entry = world.service.audit_entry(&caller, id).await;
+        let entry = world.service.get_audit_entry(&caller, id).await;
         assert_eq!(entry.is_ok(), expected);
     }
 }
@@ -101,14 +107,14 @@ async fn audit_entry_with_adjacent_identifier_is_not_found() {
     let world = World::new().await;
     for entry in entries(&world).await {
         for beside in [entry.id.plus(1), entry.id.plus(u128::MAX)] {
-            let found = world.service.audit_entry(&world.owner, beside).await;
+            let found = world.service.get_audit_entry(&world.owner, beside).await;
             assert_eq!(code(found), "not_found");
         }
     }
     for id in [uuid::Uuid::nil(), uuid::Uuid::max()] {
         let found = world
             .service
-            .audit_entry(&world.owner, AuditLogId(id))
+            .get_audit_entry(&world.owner, AuditLogId(id))
             .await;
         assert_eq!(code(found), "not_found");
     }

@@ -7,12 +7,13 @@ use knowledge_core::internals::keys;
 use knowledge_core::limits::PAGE_RECORDS_MAX;
 use knowledge_core::model::{AuditLogId, ReviewStatus};
 use knowledge_core::service::{
-    AuditAction, AuditEntry, AuditFilter, Cursor, NewSource, Page, PageRequest, ResourceKind,
+    AuditAction, AuditEntry, AuditFilter, Cursor, Page, PageRequest, ResourceKind,
 };
 
 use crate::events::everything;
 use crate::make::{DAY, HOUR, MEMBER, MINUTE, code, new_role, problem, review};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 async fn page(
     world: &World,
@@ -21,7 +22,10 @@ async fn page(
     cursor: Option<Cursor>,
 ) -> Page<AuditEntry> {
     let limit = Some(limit);
-    let request = PageRequest { limit, cursor };
+    let request = PageRequest::builder()
+        .maybe_limit(limit)
+        .maybe_cursor(cursor)
+        .build();
     let found = world
         .service
         .list_audit_entries(&world.owner, filter, &request)
@@ -42,10 +46,7 @@ async fn list(world: &World, filter: &AuditFilter, limit: usize) -> Vec<AuditEnt
 }
 
 fn of_action(action: AuditAction) -> AuditFilter {
-    AuditFilter {
-        action: Some(action),
-        ..AuditFilter::default()
-    }
+    AuditFilter::builder().action(action).build()
 }
 
 /// Makes a bulk call over several pages, between single changes.
@@ -65,7 +66,7 @@ async fn audit_log_pages_of_any_size_list_all_entries_newest_first() {
     let ids: Vec<AuditLogId> = all.iter().map(|entry| entry.id).collect();
     assert!(ids.is_sorted_by(|a, b| a > b), "newest first, each once");
     for entry in &all {
-        let found = world.service.audit_entry(&world.owner, entry.id).await;
+        let found = world.service.get_audit_entry(&world.owner, entry.id).await;
         assert_eq!(found.unwrap(), *entry);
     }
     let entries = all.len();
@@ -97,15 +98,11 @@ async fn audit_log_filters_by_actor_action_and_resource() {
         }
     };
     let owner = Some(world.owner_id);
-    let of_owner = AuditFilter {
-        actor_id: owner,
-        ..AuditFilter::default()
-    };
+    let of_owner = AuditFilter::builder().maybe_actor_id(owner).build();
     expect(of_owner.clone(), &|entry| entry.actor_id == owner).await;
-    let rejected = AuditFilter {
-        action: Some(AuditAction::MemoryBulkUpdate),
-        ..of_owner
-    };
+    let rejected = with(of_owner, |new| {
+        new.action = Some(AuditAction::MemoryBulkUpdate);
+    });
     expect(rejected, &|entry| {
         entry.action == AuditAction::MemoryBulkUpdate
     })
@@ -113,10 +110,9 @@ async fn audit_log_filters_by_actor_action_and_resource() {
     for action in AuditAction::ALL {
         expect(of_action(*action), &|entry| entry.action == *action).await;
     }
-    let of_kind = AuditFilter {
-        resource_kind: Some(ResourceKind::Role),
-        ..AuditFilter::default()
-    };
+    let of_kind = AuditFilter::builder()
+        .resource_kind(ResourceKind::Role)
+        .build();
     expect(of_kind.clone(), &|entry| {
         entry.resource.kind == ResourceKind::Role
     })
@@ -126,24 +122,19 @@ async fn audit_log_filters_by_actor_action_and_resource() {
         .find(|entry| entry.action == AuditAction::MemoryBulkUpdate)
         .unwrap()
         .resource;
-    let of_memory = AuditFilter {
-        resource_kind: Some(memory.kind),
-        resource_id: Some(memory.id),
-        ..AuditFilter::default()
-    };
+    let of_memory = AuditFilter::builder()
+        .resource_kind(memory.kind)
+        .resource_id(memory.id)
+        .build();
     expect(of_memory.clone(), &|entry| entry.resource == memory).await;
     assert!(list(&world, &of_memory, 1).await.len() >= 2, "of {count}");
 
-    let stranger = AuditFilter {
-        actor_id: Some(knowledge_core::model::MemberId(uuid::Uuid::nil())),
-        ..AuditFilter::default()
-    };
+    let stranger = AuditFilter::builder()
+        .actor_id(knowledge_core::model::MemberId(uuid::Uuid::nil()))
+        .build();
     assert_eq!(list(&world, &stranger, 10).await, []);
     let request = PageRequest::default();
-    let without_kind = AuditFilter {
-        resource_kind: None,
-        ..of_memory
-    };
+    let without_kind = with(of_memory, |new| new.resource_kind = None);
     let listed = world
         .service
         .list_audit_entries(&world.owner, &without_kind, &request)
@@ -164,13 +155,12 @@ async fn audit_log_filters_by_time() {
         world.time.pass(20 * HOUR);
     }
     let between = async |since, until, actor_id| {
-        let filter = AuditFilter {
-            action: Some(AuditAction::RoleCreate),
-            since,
-            until,
-            actor_id,
-            ..AuditFilter::default()
-        };
+        let filter = AuditFilter::builder()
+            .action(AuditAction::RoleCreate)
+            .maybe_since(since)
+            .maybe_until(until)
+            .maybe_actor_id(actor_id)
+            .build();
         let found = list(&world, &filter, 2).await;
         let mut ids: Vec<_> = found.iter().map(|entry| entry.resource.id).collect();
         ids.reverse();
@@ -186,11 +176,10 @@ async fn audit_log_filters_by_time() {
         assert_eq!(between(at(4), at(1), actor).await, roles[..0]);
     }
     // A start in the past does not read the entries before it.
-    let filter = AuditFilter {
-        actor_id: Some(world.owner_id),
-        since: at(5),
-        ..AuditFilter::default()
-    };
+    let filter = AuditFilter::builder()
+        .actor_id(world.owner_id)
+        .maybe_since(at(5))
+        .build();
     world.probe.take_reads();
     page(&world, &filter, 50, None).await;
     let reads = world.probe.take_reads();
@@ -249,15 +238,7 @@ async fn audit_entries_are_purged_after_retention() {
     a_long_operation(&world).await;
     let old = list(&world, &AuditFilter::default(), 200).await;
     world.time.pass(2 * DAY);
-    let new = NewSource {
-        name: "Drive".to_owned(),
-        kind: "drive".to_owned(),
-    };
-    world
-        .service
-        .create_source(&world.owner, &new)
-        .await
-        .unwrap();
+    world.source("Drive", "drive").await.unwrap();
     world.maintain().await;
     let all = list(&world, &AuditFilter::default(), 200).await;
     assert_eq!(all.len(), old.len() + 1);
@@ -266,13 +247,10 @@ async fn audit_entries_are_purged_after_retention() {
     let kept = list(&world, &AuditFilter::default(), 200).await;
     assert_eq!(kept, all[..1]);
     for actor_id in [Some(world.owner_id), None] {
-        let filter = AuditFilter {
-            actor_id,
-            ..AuditFilter::default()
-        };
+        let filter = AuditFilter::builder().maybe_actor_id(actor_id).build();
         assert_eq!(list(&world, &filter, 200).await, all[..1]);
     }
-    let gone = world.service.audit_entry(&world.owner, old[0].id).await;
+    let gone = world.service.get_audit_entry(&world.owner, old[0].id).await;
     assert_eq!(code(gone), "not_found");
 
     let stored = async || {

@@ -5,12 +5,12 @@ use knowledge_core::internals::keys;
 use knowledge_core::model::{
     BulkItemErrorCode, EventType, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
 };
-use knowledge_core::service::{AuditAction, AuditOutcome, NewSource};
+use knowledge_core::service::{AuditAction, AuditOutcome};
 use knowledge_core::store::COMMIT_MUTATIONS_MAX;
 use uuid::Uuid;
 
 use crate::make::{actions, problem, review, sensitivity};
-use crate::world::World;
+use crate::world::{World, data};
 
 fn unknown(number: u128) -> MemoryId {
     MemoryId(Uuid::from_u128(number))
@@ -52,17 +52,13 @@ async fn bulk_update_sets_each_attribute_and_nothing_else() {
     let world = World::new().await;
     let ids = world.memories(2).await;
     let before = world.labels(ids[1]).await;
-    let files = NewSource {
-        name: "Files".to_owned(),
-        kind: "drive".to_owned(),
-    };
-    let source = world.service.create_source(&world.owner, &files).await;
-    let change = MemoryChange {
-        audience_tag: Some("team:core".parse().unwrap()),
-        sensitivity_label: Some(SensitivityLabel::Restricted),
-        source_id: Some(source.unwrap().id),
-        review_status: Some(ReviewStatus::Approved),
-    };
+    let files = world.source("Files", "drive").await;
+    let change = MemoryChange::builder()
+        .audience_tag("team:core".parse().unwrap())
+        .sensitivity_label(SensitivityLabel::Restricted)
+        .source_id(files.unwrap())
+        .review_status(ReviewStatus::Approved)
+        .build();
     let contents = world.contents().await;
     world
         .bulk(&world.owner, &ids[..1], change.clone())
@@ -111,10 +107,9 @@ async fn bulk_update_with_unknown_source_is_rejected_as_a_whole() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     let contents = world.contents().await;
-    let change = MemoryChange {
-        source_id: Some(SourceId(Uuid::from_u128(9))),
-        ..MemoryChange::default()
-    };
+    let change = MemoryChange::builder()
+        .source_id(SourceId(Uuid::from_u128(9)))
+        .build();
     let refused = world.bulk(&world.owner, &ids, change).await;
     assert_eq!(problem(refused), "sourceId not_found");
     assert_eq!(
@@ -126,7 +121,7 @@ async fn bulk_update_with_unknown_source_is_rejected_as_a_whole() {
 
 #[tokio::test]
 async fn bulk_update_does_not_write_unchanged_memories() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let ids = world.memories(2).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     world
@@ -159,7 +154,7 @@ async fn bulk_update_does_not_write_unchanged_memories() {
         .await
         .pop()
         .unwrap();
-    assert_eq!(announced.data["memory_ids"], serde_json::json!([ids[1]]));
+    assert_eq!(data(&announced)["memory_ids"], serde_json::json!([ids[1]]));
 }
 
 #[tokio::test]
@@ -182,7 +177,7 @@ async fn bulk_update_maintains_review_backlog() {
 
 #[tokio::test]
 async fn bulk_update_spans_workspaces() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let sales = world.workspace("sales").await;
     world.webhook_in(sales, EventType::MemoryUpdated).await;
     let mut ids = world.memories(2).await;
@@ -204,7 +199,7 @@ async fn bulk_update_spans_workspaces() {
             .iter()
             .find(|event| event.workspace_id == workspace)
     };
-    let listed = |workspace| of(workspace).unwrap().data["memory_ids"].clone();
+    let listed = |workspace| data(of(workspace).unwrap())["memory_ids"].take();
     assert_eq!(announced.len(), 2, "one event a workspace");
     assert_eq!(listed(world.workspace.id), serde_json::json!(ids[..2]));
     assert_eq!(listed(sales), serde_json::json!(ids[2..]));
@@ -212,14 +207,14 @@ async fn bulk_update_spans_workspaces() {
 
 #[tokio::test]
 async fn bulk_update_writes_one_event_for_many_memories() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let ids = world.memories(901).await;
     let change = sensitivity(SensitivityLabel::Public);
     world.bulk(&world.owner, &ids, change).await.unwrap();
     let announced = world.events_of(EventType::MemoryUpdated).await;
     let listed: Vec<Vec<MemoryId>> = announced
         .iter()
-        .map(|event| serde_json::from_value(event.data["memory_ids"].clone()).unwrap())
+        .map(|event| serde_json::from_value(data(event)["memory_ids"].take()).unwrap())
         .collect();
     assert_eq!(listed, [ids]);
 }
@@ -237,7 +232,7 @@ async fn bulk_update_writes_consecutive_audit_entries() {
         assert_eq!(item.audit_log_id, first.plus(index as u128));
         let entry = world
             .service
-            .audit_entry(&world.owner, item.audit_log_id)
+            .get_audit_entry(&world.owner, item.audit_log_id)
             .await
             .unwrap();
         assert_eq!(entry.id, item.audit_log_id);
@@ -257,7 +252,7 @@ async fn bulk_update_writes_consecutive_audit_entries() {
     }
     let behind = world
         .service
-        .audit_entry(&world.owner, first.plus(1_000))
+        .get_audit_entry(&world.owner, first.plus(1_000))
         .await;
     assert_eq!(behind.unwrap_err().code(), "not_found");
 }
@@ -271,12 +266,12 @@ async fn largest_bulk_update_fits_into_one_commit() {
         ids.extend(world.memories_in(workspace, 1).await);
     }
     let longest = "x".repeat(64);
-    let change = MemoryChange {
-        audience_tag: Some(format!("workspace:{longest}").parse().unwrap()),
-        sensitivity_label: Some(SensitivityLabel::Confidential),
-        source_id: Some(world.source),
-        review_status: Some(ReviewStatus::Approved),
-    };
+    let change = MemoryChange::builder()
+        .audience_tag(format!("workspace:{longest}").parse().unwrap())
+        .sensitivity_label(SensitivityLabel::Confidential)
+        .source_id(world.source)
+        .review_status(ReviewStatus::Approved)
+        .build();
     // A role in each workspace causes the most checks.
     let member = world.member(crate::make::VIEWER).await;
     let role = world

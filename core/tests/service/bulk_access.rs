@@ -9,6 +9,7 @@ use knowledge_core::service::Denial;
 
 use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, review, sensitivity};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 /// Returns the reason of each rejected item, and an empty string for the others.
 fn reasons(result: &BulkResult) -> Vec<&str> {
@@ -26,10 +27,9 @@ fn reasons(result: &BulkResult) -> Vec<&str> {
 }
 
 fn relabel() -> MemoryChange {
-    MemoryChange {
-        audience_tag: Some("team:core".parse().unwrap()),
-        ..MemoryChange::default()
-    }
+    MemoryChange::builder()
+        .audience_tag("team:core".parse().unwrap())
+        .build()
 }
 
 #[tokio::test]
@@ -53,10 +53,9 @@ async fn bulk_update_requires_action_of_each_attribute() {
     let updater = world.caller_who_may(updates).await;
     let reviewer = world.caller_who_may(reviews).await;
     let both = world.caller_who_may(updates | reviews).await;
-    let change = MemoryChange {
-        review_status: Some(ReviewStatus::Approved),
-        ..relabel()
-    };
+    let change = with(relabel(), |new| {
+        new.review_status = Some(ReviewStatus::Approved);
+    });
     for (caller, change, expected) in [
         (&updater, relabel(), true),
         (&updater, review(ReviewStatus::Rejected), false),
@@ -95,7 +94,7 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
     );
     let entry = world
         .service
-        .audit_entry(&world.owner, result.results[2].audit_log_id);
+        .get_audit_entry(&world.owner, result.results[2].audit_log_id);
     let entry = entry.await.unwrap();
     let denied = AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify));
     assert_eq!(entry.outcome, denied, "a refused attempt is audited too");
@@ -116,10 +115,9 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
 async fn bulk_update_does_not_require_right_to_read() {
     let world = World::new().await;
     let ids = world.memories(1).await;
-    let hidden = MemoryChange {
-        audience_tag: Some("user:nobody".parse().unwrap()),
-        ..sensitivity(SensitivityLabel::Restricted)
-    };
+    let hidden = with(sensitivity(SensitivityLabel::Restricted), |new| {
+        new.audience_tag = Some("user:nobody".parse().unwrap());
+    });
     world.bulk(&world.owner, &ids, hidden).await.unwrap();
     let member = world.caller(MEMBER).await;
     let result = world.bulk(&member, &ids, relabel()).await.unwrap();
@@ -203,25 +201,16 @@ async fn bulk_update_is_limited_to_token_scope() {
 async fn bulk_update_reports_memory_of_another_org_as_not_found() {
     let world = World::new().await;
     let ids = world.memories(1).await;
-    let provisioning = world.service.provisioning();
-    let stranger = crate::make::new_member("eve", crate::make::OWNER);
-    let (org, owner) = provisioning
-        .create_organization("Evil", "evil", &stranger)
-        .await
-        .unwrap();
-    let eve = Credential::Trusted {
-        org: org.id,
-        member: owner.id,
-    };
+    let eve = world.stranger("evil").await.owner;
     let result = world.bulk(&eve, &ids, relabel()).await.unwrap();
     let error = result.results[0].error.as_ref().unwrap();
     assert_eq!(error.code, BulkItemErrorCode::NotFound);
     let entry = world
         .service
-        .audit_entry(&eve, result.results[0].audit_log_id);
+        .get_audit_entry(&eve, result.results[0].audit_log_id);
     assert_eq!(entry.await.unwrap().outcome, AuditOutcome::NotFound);
     let theirs = world
         .service
-        .audit_entry(&world.owner, result.results[0].audit_log_id);
+        .get_audit_entry(&world.owner, result.results[0].audit_log_id);
     assert_eq!(code(theirs.await), "not_found");
 }

@@ -51,10 +51,9 @@ async fn idempotency_key_is_bound_to_one_request() {
 async fn rejected_request_stores_no_idempotency_key() {
     let world = World::new().await;
     let ids = world.memories(1).await;
-    let unknown = knowledge_core::model::MemoryChange {
-        source_id: Some(knowledge_core::model::SourceId(uuid::Uuid::nil())),
-        ..Default::default()
-    };
+    let unknown = knowledge_core::model::MemoryChange::builder()
+        .source_id(knowledge_core::model::SourceId(uuid::Uuid::nil()))
+        .build();
     world
         .bulk_with_key(&world.owner, "k", &ids, unknown)
         .await
@@ -188,7 +187,7 @@ async fn crash_at_commit_leaves_all_or_nothing() {
         LostNotApplied,
         LostAppliedLater,
     ] {
-        let world = World::heard().await;
+        let world = World::with_endpoint().await;
         let ids = world.memories(3).await;
         let before = world.contents().await;
         let faulty = world
@@ -197,14 +196,14 @@ async fn crash_at_commit_leaves_all_or_nothing() {
         let approve = |world: &World| {
             let approved = review(ReviewStatus::Approved);
             let (owner, ids) = (world.owner.clone(), ids.clone());
-            let request = knowledge_core::model::BulkUpdate {
-                memory_ids: ids,
-                change: approved,
-            };
+            let request = knowledge_core::model::BulkUpdate::builder()
+                .memory_ids(ids)
+                .change(approved)
+                .build();
             let service = world.service.clone();
             async move {
                 service
-                    .bulk_update(&owner, &"k".parse().unwrap(), &request)
+                    .bulk_update_memories(&owner, &"k".parse().unwrap(), &request)
                     .await
             }
         };
@@ -245,7 +244,7 @@ async fn store_closed_at_commit_has_no_partial_update() {
 /// The store conflicts and leaves outcomes unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_calls_with_one_key_change_data_once() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let ids = world.memories(20).await;
     let rates = FaultRates {
         conflict: 0.05,

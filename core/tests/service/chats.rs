@@ -139,9 +139,11 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
         written.push(message.unwrap());
         world.time.pass(MINUTE);
     }
-    let request = |limit: usize, cursor| PageRequest {
-        limit: Some(limit),
-        cursor,
+    let request = |limit: usize, cursor| {
+        PageRequest::builder()
+            .limit(limit)
+            .maybe_cursor(cursor)
+            .build()
     };
     let listed = world
         .service
@@ -153,7 +155,10 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     let all = [listed.data, rest.await.unwrap().data].concat();
     chats.reverse();
     assert_eq!(all.iter().map(|chat| chat.id).collect::<Vec<_>>(), chats);
-    let read = world.service.chat(&world.owner, workspace, chats[2]).await;
+    let read = world
+        .service
+        .get_chat(&world.owner, workspace, chats[2])
+        .await;
     assert_eq!(read.unwrap(), all[2]);
     assert_eq!(all[2].last_message_at, written[4].created_at);
 
@@ -179,7 +184,7 @@ async fn chat_is_found_only_in_its_own_workspace() {
     let world = World::new().await;
     let (chat, sales) = (new_chat(&world).await, world.workspace("sales").await);
     let page = PageRequest::default();
-    let read = world.service.chat(&world.owner, sales, chat).await;
+    let read = world.service.get_chat(&world.owner, sales, chat).await;
     assert_eq!(code(read), "not_found");
     let listed = world
         .service
@@ -188,6 +193,9 @@ async fn chat_is_found_only_in_its_own_workspace() {
     assert_eq!(code(listed), "not_found");
     // A viewer may read a chat, as its snippet is on the dashboard.
     let viewer = world.caller(VIEWER).await;
-    let read = world.service.chat(&viewer, world.workspace.id, chat).await;
+    let read = world
+        .service
+        .get_chat(&viewer, world.workspace.id, chat)
+        .await;
     assert_eq!(read.unwrap().id, chat);
 }

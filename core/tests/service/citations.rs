@@ -6,18 +6,8 @@ use knowledge_core::model::{CitationSubscription, NewCitationSubscription, Recal
 use knowledge_core::service::PageRequest;
 use uuid::Uuid;
 
-use crate::make::{DAY, MEMBER, OWNER, VIEWER, code, new_member, new_recall, problem};
+use crate::make::{DAY, MEMBER, VIEWER, code, problem};
 use crate::world::World;
-
-async fn recall(world: &World) -> RecallId {
-    let ids = world.memories(1).await;
-    let new = new_recall(&ids);
-    let recall = world
-        .service
-        .create_recall(&world.owner, world.workspace.id, &new)
-        .await;
-    recall.unwrap().id
-}
 
 async fn subscribe(
     world: &World,
@@ -25,10 +15,10 @@ async fn subscribe(
     recall_id: RecallId,
     url: &str,
 ) -> Result<CitationSubscription, knowledge_core::Error> {
-    let request = NewCitationSubscription {
-        recall_id,
-        webhook_url: url.parse().unwrap(),
-    };
+    let request = NewCitationSubscription::builder()
+        .recall_id(recall_id)
+        .webhook_url(url.parse().unwrap())
+        .build();
     world
         .service
         .create_citation_subscription(caller, &request)
@@ -40,7 +30,7 @@ const URL: &str = "https://example.com/citations";
 #[tokio::test]
 async fn subscription_has_its_own_secret() {
     let world = World::new().await;
-    let recall = recall(&world).await;
+    let recall = world.recall().await;
     let first = subscribe(&world, &world.owner, recall, URL).await.unwrap();
     assert_eq!(
         (first.org_id, first.workspace_id),
@@ -63,12 +53,12 @@ async fn subscription_has_its_own_secret() {
 #[tokio::test]
 async fn subscription_to_http_url_requires_operator_permission() {
     let world = World::new().await;
-    let recall_id = recall(&world).await;
+    let recall_id = world.recall().await;
     let plain = "http://example.com/";
     let refused = subscribe(&world, &world.owner, recall_id, plain).await;
     assert_eq!(problem(refused), "webhook_url invalid_value");
     let world = World::with(|options| options.webhook_addresses.allow_http = true).await;
-    let recall_id = recall(&world).await;
+    let recall_id = world.recall().await;
     subscribe(&world, &world.owner, recall_id, plain)
         .await
         .unwrap();
@@ -82,21 +72,13 @@ async fn subscription_requires_existing_recall_and_permission() {
         code(subscribe(&world, &world.owner, unknown, URL).await),
         "not_found"
     );
-    let recall = recall(&world).await;
+    let recall = world.recall().await;
     let viewer = world.caller(VIEWER).await;
     assert_eq!(
         code(subscribe(&world, &viewer, recall, URL).await),
         "forbidden"
     );
-    let provisioning = world.service.provisioning();
-    let (org, eve) = provisioning
-        .create_organization("Evil", "evil", &new_member("eve", OWNER))
-        .await
-        .unwrap();
-    let eve = Credential::Trusted {
-        org: org.id,
-        member: eve.id,
-    };
+    let eve = world.stranger("evil").await.owner;
     assert_eq!(
         code(subscribe(&world, &eve, recall, URL).await),
         "not_found"
@@ -106,7 +88,7 @@ async fn subscription_requires_existing_recall_and_permission() {
 #[tokio::test]
 async fn subscriptions_per_recall_are_limited() {
     let world = World::with(|options| options.limits.subscriptions_per_recall_max = 1).await;
-    let recall = recall(&world).await;
+    let recall = world.recall().await;
     subscribe(&world, &world.owner, recall, URL).await.unwrap();
     let second = subscribe(&world, &world.owner, recall, URL).await;
     assert_eq!(problem(second), "recall_id limit_reached");
@@ -115,7 +97,7 @@ async fn subscriptions_per_recall_are_limited() {
 #[tokio::test]
 async fn subscriptions_are_listed_read_and_ended_without_secrets() {
     let world = World::new().await;
-    let (recall, other) = (recall(&world).await, recall(&world).await);
+    let (recall, other) = (world.recall().await, world.recall().await);
     let mut made = Vec::new();
     for _ in 0..3 {
         let subscription = subscribe(&world, &world.owner, recall, URL).await.unwrap();
@@ -134,7 +116,7 @@ async fn subscriptions_are_listed_read_and_ended_without_secrets() {
     };
     assert_eq!(list().await, made);
     let id = made[1].id;
-    let found = service.citation_subscription(&world.owner, id).await;
+    let found = service.get_citation_subscription(&world.owner, id).await;
     assert_eq!(found.unwrap(), made[1]);
 
     let before = world
@@ -149,7 +131,7 @@ async fn subscriptions_are_listed_read_and_ended_without_secrets() {
     assert_eq!(list().await, [made[0].clone(), made[2].clone()]);
     let again = service.delete_citation_subscription(&world.owner, id).await;
     assert_eq!(code(again), "not_found");
-    let gone = service.citation_subscription(&world.owner, id).await;
+    let gone = service.get_citation_subscription(&world.owner, id).await;
     assert_eq!(code(gone), "not_found");
     let unknown = RecallId(Uuid::nil());
     let listed = service.list_citation_subscriptions(&world.owner, unknown, &page);
@@ -160,7 +142,7 @@ async fn subscriptions_are_listed_read_and_ended_without_secrets() {
 #[tokio::test]
 async fn subscription_of_another_member_requires_webhook_manage() {
     let world = World::new().await;
-    let recall = recall(&world).await;
+    let recall = world.recall().await;
     let (subscriber, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
     let made = subscribe(&world, &subscriber, recall, URL).await.unwrap();
     let rotate = async |caller: &Credential| {
@@ -180,7 +162,10 @@ async fn subscription_of_another_member_requires_webhook_manage() {
     assert_eq!(rotate(&other).await.unwrap_err().to_string(), lacks);
     assert_eq!(end(&other).await.unwrap_err().to_string(), lacks);
     assert_eq!(world.contents().await, before);
-    let read = world.service.citation_subscription(&other, made.id).await;
+    let read = world
+        .service
+        .get_citation_subscription(&other, made.id)
+        .await;
     assert_eq!(read.unwrap().subscriber_user_id, made.subscriber_user_id);
     rotate(&subscriber).await.unwrap();
     rotate(&world.owner).await.unwrap();
@@ -195,7 +180,7 @@ async fn subscription_of_another_member_requires_webhook_manage() {
 #[tokio::test]
 async fn rotated_subscription_secret_is_shown_once_and_old_one_kept() {
     let world = World::new().await;
-    let recall = recall(&world).await;
+    let recall = world.recall().await;
     let made = subscribe(&world, &world.owner, recall, URL).await.unwrap();
     let rotated = world
         .service
@@ -206,7 +191,9 @@ async fn rotated_subscription_secret_is_shown_once_and_old_one_kept() {
     assert_ne!(Some(&rotated.signing_secret), made.signing_secret.as_ref());
     let until = world.time.now().plus(DAY);
     assert_eq!(rotated.previous_secret_expires_at, until);
-    let found = world.service.citation_subscription(&world.owner, made.id);
+    let found = world
+        .service
+        .get_citation_subscription(&world.owner, made.id);
     assert_eq!(found.await.unwrap().signing_secret, None);
     // The store contains neither secret in plain text.
     let secrets = [made.signing_secret.unwrap(), rotated.signing_secret];

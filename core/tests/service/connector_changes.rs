@@ -6,16 +6,8 @@ use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, EventT
 use knowledge_core::service::{AuditAction, ConnectorDetails, ConnectorUpdate, PageRequest};
 
 use crate::audit::{entries, entry_of};
-use crate::make::{HOUR, MEMBER, MINUTE, SUCCESS, code, failure, new_connector, problem};
-use crate::world::World;
-
-async fn connector(world: &World) -> ConnectorId {
-    let new = new_connector(HOUR);
-    let made = world
-        .service
-        .create_connector(&world.owner, world.workspace.id, &new);
-    made.await.unwrap().id
-}
+use crate::make::{HOUR, MEMBER, MINUTE, SUCCESS, code, failure, problem};
+use crate::world::{World, data};
 
 async fn update(
     world: &World,
@@ -32,7 +24,7 @@ async fn update(
 #[tokio::test]
 async fn connector_list_shows_health() {
     let world = World::new().await;
-    let (first, second) = (connector(&world).await, connector(&world).await);
+    let (first, second) = (world.connector(HOUR).await, world.connector(HOUR).await);
     let workspace = world.workspace.id;
     let failed = failure("no answer");
     let reported = world
@@ -58,40 +50,43 @@ async fn connector_list_shows_health() {
             (ConnectorStatus::Pending, 0)
         };
         assert_eq!((found.status, found.error_count_24h), (status, errors));
-        let read = world.service.connector(&world.owner, workspace, id).await;
+        let read = world
+            .service
+            .get_connector(&world.owner, workspace, id)
+            .await;
         assert_eq!(read.unwrap(), found);
     }
     // A connector of another workspace is not listed.
     let sales = world.workspace("sales").await;
     let elsewhere = world.service.list_connectors(&world.owner, sales, &page);
     assert_eq!(elsewhere.await.unwrap().data, []);
-    let elsewhere = world.service.connector(&world.owner, sales, first).await;
+    let elsewhere = world
+        .service
+        .get_connector(&world.owner, sales, first)
+        .await;
     assert_eq!(code(elsewhere), "not_found");
 }
 
 #[tokio::test]
 async fn connector_update_changes_only_named_fields() {
     let world = World::new().await;
-    let id = connector(&world).await;
+    let id = world.connector(HOUR).await;
     let before = update(&world, id, ConnectorUpdate::default())
         .await
         .unwrap();
-    let everything = ConnectorUpdate {
-        account_label: Some("other@acme".to_owned()),
-        scope: Some(ConnectorScope::Organization),
-        sync_interval: Some(5 * MINUTE),
-        is_paused: Some(true),
-    };
+    let everything = ConnectorUpdate::builder()
+        .account_label("other@acme")
+        .scope(ConnectorScope::Organization)
+        .sync_interval(5 * MINUTE)
+        .is_paused(true)
+        .build();
     let after = update(&world, id, everything).await.unwrap();
     assert_eq!(after.connector.account_label, "other@acme");
     assert_eq!(after.connector.scope, ConnectorScope::Organization);
     assert_eq!(after.connector.sync_interval_seconds, 300);
     assert_eq!(after.status, ConnectorStatus::Paused);
     assert_eq!(after.connector.kind, before.connector.kind);
-    let label = ConnectorUpdate {
-        account_label: Some("third".to_owned()),
-        ..ConnectorUpdate::default()
-    };
+    let label = ConnectorUpdate::builder().account_label("third").build();
     let last = update(&world, id, label).await.unwrap();
     assert_eq!(last.connector.scope, ConnectorScope::Organization);
     assert!(last.connector.is_paused);
@@ -110,34 +105,30 @@ async fn connector_update_changes_only_named_fields() {
 
 #[tokio::test]
 async fn connector_with_shorter_interval_becomes_stale() {
-    let world = World::heard().await;
-    let (id, workspace) = (connector(&world).await, world.workspace.id);
+    let world = World::with_endpoint().await;
+    let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
     let reported = world
         .service
         .report_sync(&world.owner, workspace, id, &SUCCESS);
     reported.await.unwrap();
     world.time.pass(30 * MINUTE);
-    let shorter = ConnectorUpdate {
-        sync_interval: Some(MINUTE),
-        ..ConnectorUpdate::default()
-    };
+    let shorter = ConnectorUpdate::builder().sync_interval(MINUTE).build();
     assert_eq!(
         update(&world, id, shorter).await.unwrap().status,
         ConnectorStatus::Stale
     );
     let announced = world.events_of(EventType::ConnectorStatusChanged).await;
-    assert!(announced.iter().any(|event| event.data["to"] == "stale"));
+    assert!(announced.iter().any(|event| data(event)["to"] == "stale"));
 }
 
 #[tokio::test]
 async fn connector_update_reports_all_problems_at_once() {
     let world = World::new().await;
-    let id = connector(&world).await;
-    let bad = ConnectorUpdate {
-        account_label: Some(String::new()),
-        sync_interval: Some(MINUTE / 2),
-        ..ConnectorUpdate::default()
-    };
+    let id = world.connector(HOUR).await;
+    let bad = ConnectorUpdate::builder()
+        .account_label(String::new())
+        .sync_interval(MINUTE / 2)
+        .build();
     assert_eq!(
         problem(update(&world, id, bad).await),
         "account_label too_small, sync_interval_seconds invalid_value"
@@ -147,7 +138,7 @@ async fn connector_update_reports_all_problems_at_once() {
 #[tokio::test]
 async fn deleted_connector_is_gone_and_releases_its_quota() {
     let world = World::with(|options| options.limits.connectors_per_workspace_max = 1).await;
-    let (id, workspace) = (connector(&world).await, world.workspace.id);
+    let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
     let delete = async || {
         world
             .service
@@ -169,13 +160,13 @@ async fn deleted_connector_is_gone_and_releases_its_quota() {
     world.time.pass(3 * HOUR);
     world.maintain().await;
     assert!(world.service.verify().await.unwrap().differences.is_empty());
-    connector(&world).await;
+    world.connector(HOUR).await;
 }
 
 #[tokio::test]
 async fn connectors_are_not_managed_by_members() {
     let world = World::new().await;
-    let (id, workspace) = (connector(&world).await, world.workspace.id);
+    let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
     let member = world.caller(MEMBER).await;
     let none = ConnectorUpdate::default();
     let updated = world
@@ -188,7 +179,7 @@ async fn connectors_are_not_managed_by_members() {
     assert!(
         world
             .service
-            .connector(&member, workspace, id)
+            .get_connector(&member, workspace, id)
             .await
             .is_ok()
     );

@@ -1,21 +1,13 @@
 //! Tests of the statuses of connectors, and of the times at which these change.
 
 use knowledge_core::model::{ConnectorHealth, ConnectorId, ConnectorStatus, EventType};
-use knowledge_core::service::{NewConnector, SyncOutcome, SyncReport};
-use std::time::Duration;
+use knowledge_core::service::{ConnectorUpdate, SyncOutcome, SyncReport};
 
 use crate::make::{
     DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, VIEWER, code, failure, new_connector, problem,
 };
-use crate::world::World;
-
-async fn connector(world: &World, interval: Duration) -> ConnectorId {
-    let new = new_connector(interval);
-    let made = world
-        .service
-        .create_connector(&world.owner, world.workspace.id, &new);
-    made.await.unwrap().id
-}
+use crate::world::{World, data};
+use knowledge_testing::requests::with;
 
 async fn report(world: &World, connector: ConnectorId, report: SyncReport) {
     let workspace = world.workspace.id;
@@ -34,13 +26,10 @@ async fn status(world: &World) -> ConnectorStatus {
 }
 
 fn refused() -> SyncReport {
-    SyncReport {
-        outcome: SyncOutcome::Failure {
-            error: "the password is wrong".to_owned(),
-            is_authentication: true,
-        },
-        next_sync_at: None,
-    }
+    SyncReport::new(SyncOutcome::Failure {
+        error: "the password is wrong".to_owned(),
+        is_authentication: true,
+    })
 }
 
 /// Returns the announced statuses, in order.
@@ -50,14 +39,14 @@ async fn announced(world: &World) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
     events
         .iter()
-        .map(|event| (text(&event.data["from"]), text(&event.data["to"])))
+        .map(|event| (text(&data(event)["from"]), text(&data(event)["to"])))
         .collect()
 }
 
 #[tokio::test]
 async fn connector_shows_values_it_was_created_with() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     let health = health(&world).await;
     assert_eq!(health.service_account_id, id);
     assert_eq!(
@@ -79,9 +68,9 @@ async fn connector_shows_values_it_was_created_with() {
 #[tokio::test]
 async fn connector_report_appears_on_dashboard() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     let first = world.time.now();
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     let after = health(&world).await;
     assert_eq!(after.status, ConnectorStatus::Healthy);
     assert_eq!(
@@ -96,10 +85,7 @@ async fn connector_report_appears_on_dashboard() {
 
     world.time.pass(MINUTE);
     let planned = world.time.now().plus(5 * MINUTE);
-    let failed = SyncReport {
-        next_sync_at: Some(planned),
-        ..failure(&"é".repeat(600))
-    };
+    let failed = failure(&"é".repeat(600)).with_next_sync_at(planned);
     report(&world, id, failed).await;
     let after = health(&world).await;
     assert_eq!(after.status, ConnectorStatus::Degraded);
@@ -113,15 +99,15 @@ async fn connector_report_appears_on_dashboard() {
     );
     assert_eq!(after.error_count_24h, 1);
     world.time.pass(MINUTE);
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     assert_eq!(health(&world).await.last_error, None);
 }
 
 #[tokio::test]
 async fn connector_fails_after_three_failures_until_a_success() {
     let world = World::new().await;
-    let id = connector(&world, DAY).await;
-    report(&world, id, SUCCESS).await;
+    let id = world.connector(DAY).await;
+    report(&world, id, SUCCESS.clone()).await;
     for expected in [
         ConnectorStatus::Degraded,
         ConnectorStatus::Degraded,
@@ -136,14 +122,14 @@ async fn connector_fails_after_three_failures_until_a_success() {
         ConnectorStatus::Failing,
         "before stale"
     );
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     assert_eq!(status(&world).await, ConnectorStatus::Healthy);
 }
 
 #[tokio::test]
 async fn connector_needs_authentication_until_next_other_report() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     for _ in 0..4 {
         report(&world, id, refused()).await;
         assert_eq!(
@@ -155,18 +141,22 @@ async fn connector_needs_authentication_until_next_other_report() {
     report(&world, id, failure("no answer")).await;
     assert_eq!(status(&world).await, ConnectorStatus::Failing);
     report(&world, id, refused()).await;
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     assert_eq!(status(&world).await, ConnectorStatus::Degraded);
 }
 
 #[tokio::test]
 async fn paused_connector_stays_paused_despite_reports() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     report(&world, id, refused()).await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-    let pause = |paused| service.pause_connector(owner, workspace, id, paused);
-    assert!(pause(true).await.unwrap().is_paused);
+    let pause = async |is_paused| {
+        let update = ConnectorUpdate::paused(is_paused);
+        let after = service.update_connector(owner, workspace, id, &update);
+        after.await
+    };
+    assert!(pause(true).await.unwrap().connector.is_paused);
     assert_eq!(status(&world).await, ConnectorStatus::Paused);
     let contents = world.contents().await;
     pause(true).await.unwrap();
@@ -176,21 +166,21 @@ async fn paused_connector_stays_paused_despite_reports() {
         "pausing again changes nothing"
     );
     world.time.pass(MINUTE);
-    assert!(!pause(false).await.unwrap().is_paused);
+    assert!(!pause(false).await.unwrap().connector.is_paused);
     assert_eq!(status(&world).await, ConnectorStatus::AuthRequired);
 }
 
 #[tokio::test]
 async fn connector_is_stale_after_exactly_two_intervals() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     world.time.pass(10 * HOUR);
     assert_eq!(
         status(&world).await,
         ConnectorStatus::Pending,
         "before stale"
     );
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     world.time.pass(2 * HOUR - MILLISECOND);
     assert_eq!(status(&world).await, ConnectorStatus::Healthy);
     world.time.pass(MILLISECOND);
@@ -198,14 +188,14 @@ async fn connector_is_stale_after_exactly_two_intervals() {
     // A failure leaves it stale.
     report(&world, id, failure("no answer")).await;
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     assert_eq!(status(&world).await, ConnectorStatus::Degraded);
 }
 
 #[tokio::test]
 async fn connector_errors_leave_the_window_hour_by_hour() {
     let world = World::new().await;
-    let id = connector(&world, 20 * DAY).await;
+    let id = world.connector(20 * DAY).await;
     let begin = world.time.now();
     for hour in 0..30 {
         world.time.set(begin.plus(hour * HOUR));
@@ -232,18 +222,18 @@ async fn connector_errors_leave_the_window_hour_by_hour() {
 
 #[tokio::test]
 async fn connector_status_is_announced_only_when_it_changes() {
-    let world = World::heard().await;
-    let id = connector(&world, HOUR).await;
+    let world = World::with_endpoint().await;
+    let id = world.connector(HOUR).await;
     assert_eq!(announced(&world).await, []);
     let mut expected = Vec::new();
     for (sent, change) in [
-        (SUCCESS, Some(("pending", "healthy"))),
-        (SUCCESS, None),
+        (SUCCESS.clone(), Some(("pending", "healthy"))),
+        (SUCCESS.clone(), None),
         (failure("no answer"), Some(("healthy", "degraded"))),
         (failure("no answer"), None),
         (failure("no answer"), Some(("degraded", "failing"))),
         (refused(), Some(("failing", "auth_required"))),
-        (SUCCESS, Some(("auth_required", "degraded"))),
+        (SUCCESS.clone(), Some(("auth_required", "degraded"))),
     ] {
         world.time.pass(MINUTE);
         report(&world, id, sent).await;
@@ -254,9 +244,9 @@ async fn connector_status_is_announced_only_when_it_changes() {
 
 #[tokio::test]
 async fn connector_status_changed_by_time_is_announced_by_maintenance() {
-    let world = World::heard().await;
-    let id = connector(&world, HOUR).await;
-    report(&world, id, SUCCESS).await;
+    let world = World::with_endpoint().await;
+    let id = world.connector(HOUR).await;
+    report(&world, id, SUCCESS.clone()).await;
     world.time.pass(2 * HOUR - MILLISECOND);
     world.maintain().await;
     assert_eq!(announced(&world).await.len(), 1);
@@ -273,10 +263,10 @@ async fn connector_status_changed_by_time_is_announced_by_maintenance() {
 #[tokio::test]
 async fn superseded_connector_tasks_end() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     let begin = world.time.now();
     for _ in 0..5 {
-        report(&world, id, SUCCESS).await;
+        report(&world, id, SUCCESS.clone()).await;
         world.time.pass(MINUTE);
     }
     assert_eq!(world.planned().await, 5);
@@ -294,10 +284,10 @@ async fn superseded_connector_tasks_end() {
 
 #[tokio::test]
 async fn connector_error_that_expires_is_announced_by_maintenance() {
-    let world = World::heard().await;
-    let id = connector(&world, 10 * DAY).await;
+    let world = World::with_endpoint().await;
+    let id = world.connector(10 * DAY).await;
     report(&world, id, failure("no answer")).await;
-    report(&world, id, SUCCESS).await;
+    report(&world, id, SUCCESS.clone()).await;
     for _ in 0..30 {
         world.time.pass(HOUR);
         world.maintain().await;
@@ -309,11 +299,10 @@ async fn connector_error_that_expires_is_announced_by_maintenance() {
 #[tokio::test]
 async fn connector_rejects_invalid_values() {
     let world = World::new().await;
-    let bad = NewConnector {
-        kind: String::new(),
-        account_label: "x".repeat(129),
-        ..new_connector(MINUTE - MILLISECOND)
-    };
+    let bad = with(new_connector(MINUTE - MILLISECOND), |new| {
+        new.kind = String::new();
+        new.account_label = "x".repeat(129);
+    });
     let made = world
         .service
         .create_connector(&world.owner, world.workspace.id, &bad)
@@ -333,8 +322,8 @@ async fn connector_rejects_invalid_values() {
 #[tokio::test]
 async fn connectors_per_workspace_are_limited() {
     let world = World::with(|options| options.limits.connectors_per_workspace_max = 2).await;
-    connector(&world, HOUR).await;
-    connector(&world, HOUR).await;
+    world.connector(HOUR).await;
+    world.connector(HOUR).await;
     let new = new_connector(HOUR);
     let third = world
         .service
@@ -352,7 +341,7 @@ async fn connectors_per_workspace_are_limited() {
 #[tokio::test]
 async fn connectors_are_reported_by_members_and_managed_by_admins() {
     let world = World::new().await;
-    let id = connector(&world, HOUR).await;
+    let id = world.connector(HOUR).await;
     let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);
     let workspace = world.workspace.id;
     let service = &world.service;
@@ -365,7 +354,11 @@ async fn connectors_are_reported_by_members_and_managed_by_admins() {
         "forbidden"
     );
     assert_eq!(
-        code(service.pause_connector(&member, workspace, id, true).await),
+        code(
+            service
+                .update_connector(&member, workspace, id, &ConnectorUpdate::paused(true))
+                .await
+        ),
         "forbidden"
     );
     let made = service

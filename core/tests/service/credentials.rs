@@ -128,10 +128,9 @@ async fn role_restriction_prevents_concurrent_change() {
     let caller = world.caller(crate::make::custom(role.id)).await;
     let other = world.served_with(Default::default()).await;
     world.probe.before_commit(async move {
-        let update = knowledge_core::model::CustomRoleUpdate {
-            base_role: Some(knowledge_core::access::BaseRole::Viewer),
-            ..Default::default()
-        };
+        let update = knowledge_core::model::CustomRoleUpdate::builder()
+            .base_role(knowledge_core::access::BaseRole::Viewer)
+            .build();
         let service = &other.service;
         service
             .update_custom_role(&other.owner, crate::make::ACME, role.id, &update, None)
@@ -226,22 +225,22 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     assert_eq!(code(chat(&world, &caller).await), "forbidden");
     let dashboard = world
         .service
-        .dashboard_summary(&caller, world.workspace.id)
+        .get_dashboard_summary(&caller, world.workspace.id)
         .await;
     assert_eq!(code(dashboard), "forbidden");
     // Nor is it accepted for the whole organisation, and the error says why.
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let refused = world
         .service
-        .audit_entry(&caller, unknown)
+        .get_audit_entry(&caller, unknown)
         .await
         .unwrap_err();
     assert_eq!(refused.code(), "forbidden");
     assert_eq!(refused.to_string(), "outside the scope of this credential");
-    let files = knowledge_core::service::NewSource {
-        name: "Files".to_owned(),
-        kind: "drive".to_owned(),
-    };
+    let files = knowledge_core::service::NewSource::builder()
+        .name("Files")
+        .kind("drive")
+        .build();
     assert_eq!(
         code(world.service.create_source(&caller, &files).await),
         "forbidden"
@@ -259,7 +258,7 @@ async fn token_scoped_to_actions_has_only_actions_of_its_member() {
     let caller = Credential::from(world.token(member, scope).await.secret);
     world
         .service
-        .dashboard_summary(&caller, world.workspace.id)
+        .get_dashboard_summary(&caller, world.workspace.id)
         .await
         .unwrap();
     assert_eq!(code(chat(&world, &caller).await), "forbidden");
@@ -279,10 +278,10 @@ async fn token_scoped_to_audience_sees_nothing_else() {
             ..TokenScope::default()
         };
         let caller = Credential::from(world.token(world.owner_id, scope).await.secret);
-        let new = NewRecall {
-            query: "Where?".to_owned(),
-            memory_ids: ids.clone(),
-        };
+        let new = NewRecall::builder()
+            .query("Where?")
+            .memory_ids(ids.clone())
+            .build();
         world
             .service
             .create_recall(&caller, world.workspace.id, &new)
@@ -297,13 +296,13 @@ async fn token_scoped_to_audience_sees_nothing_else() {
 async fn token_requires_name_lifetime_and_member() {
     let world = World::new().await;
     let issue = async |member, name: &str, lifetime, kind, scope| {
-        let new = NewToken {
-            member,
-            kind,
-            name: name.to_owned(),
-            scope,
-            lifetime,
-        };
+        let new = NewToken::builder()
+            .member(member)
+            .kind(kind)
+            .name(name.to_owned())
+            .scope(scope)
+            .lifetime(lifetime)
+            .build();
         world.service.provisioning().issue(world.org.id, &new).await
     };
     let (owner, bearer) = (world.owner_id, CredentialKind::Bearer);
@@ -352,17 +351,17 @@ async fn token_scope_is_limited_to_storable_size() {
     let world = World::new().await;
     let issue = async |workspaces: usize, labels: usize| {
         let label = |number| format!("team:{number:0>64}").parse().unwrap();
-        let new = NewToken {
-            member: world.owner_id,
-            kind: CredentialKind::Bearer,
-            name: "a".to_owned(),
-            scope: TokenScope {
+        let new = NewToken::builder()
+            .member(world.owner_id)
+            .kind(CredentialKind::Bearer)
+            .name("a")
+            .scope(TokenScope {
                 workspaces: Some(vec![world.workspace.id; workspaces]),
                 actions: None,
                 audience: Some((0..labels).map(label).collect()),
-            },
-            lifetime: DAY,
-        };
+            })
+            .lifetime(DAY)
+            .build();
         world.service.provisioning().issue(world.org.id, &new).await
     };
     issue(100, 100).await.unwrap();

@@ -2,18 +2,17 @@
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    BulkUpdate, ChecklistTier, ConnectorStatus, DashboardSummary, MemberKind, NewWebhook,
-    ReviewStatus,
+    BulkUpdate, ChecklistTier, ConnectorStatus, DashboardSummary, MemberKind, ReviewStatus,
 };
-use knowledge_core::service::{NewMember, SNIPPET_CHARS_MAX, SyncReport};
+use knowledge_core::service::{ConnectorUpdate, SNIPPET_CHARS_MAX, SyncReport};
 use knowledge_core::store::StoreExt;
 
 use crate::make::{
-    DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, code, failure, new_connector, new_mcp_key,
-    new_member, review,
+    DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, code, failure, new_member, review,
 };
 use crate::probe::Reads;
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 fn completed(dashboard: &DashboardSummary) -> Vec<&str> {
     let checklist = &dashboard.first_value_checklist;
@@ -75,50 +74,31 @@ async fn dashboard_of_new_workspace_shows_checklist() {
 #[tokio::test]
 async fn dashboard_steps_are_completed_by_state() {
     let world = World::new().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let (service, owner) = (&world.service, &world.owner);
     // A service account is not a teammate.
-    let bot = NewMember {
-        kind: MemberKind::ServiceAccount,
-        ..new_member("bot", MEMBER)
-    };
-    service
-        .provisioning()
-        .create_member(world.org.id, &bot)
-        .await
-        .unwrap();
+    let bot = with(new_member("bot", MEMBER), |new| {
+        new.kind = MemberKind::ServiceAccount;
+    });
+    world.add(&bot).await;
     assert_eq!(completed(&world.dashboard().await), [""; 0]);
 
-    service
-        .create_connector(owner, workspace, &new_connector(HOUR))
-        .await
-        .unwrap();
+    world.connector(HOUR).await;
     assert_eq!(completed(&world.dashboard().await), ["connect_source"]);
     let ids = world.memories(2).await;
     let mut expected = vec!["connect_source", "ingest_first_memory"];
     assert_eq!(completed(&world.dashboard().await), expected);
-    service
-        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
-        .await
-        .unwrap();
+    world.mcp_key_for("org:acme").await;
     expected.push("create_mcp_key");
     assert_eq!(completed(&world.dashboard().await), expected);
     world.member(MEMBER).await;
     expected.push("invite_teammate");
     assert_eq!(completed(&world.dashboard().await), expected);
-    service
-        .create_chat(owner, workspace, "Where?")
-        .await
-        .unwrap();
+    world.add_chat("Where?").await;
     expected.push("ask_first_question");
     assert_eq!(completed(&world.dashboard().await), expected);
-    let hook = NewWebhook {
-        event_type: knowledge_core::model::EventType::ChunkCreated,
-        url: "https://example.com/".parse().unwrap(),
-    };
-    service
-        .create_webhook(owner, workspace, &hook)
-        .await
-        .unwrap();
+    world
+        .webhook(knowledge_core::model::EventType::ChunkCreated)
+        .await;
     expected.push("add_webhook");
     assert_eq!(completed(&world.dashboard().await), expected);
     world
@@ -137,22 +117,25 @@ async fn dashboard_steps_are_completed_by_state() {
 
     // Another workspace has its own steps; the teammates are the same.
     let sales = world.workspace("sales").await;
-    let other = service.dashboard_summary(owner, sales).await.unwrap().value;
+    let other = service
+        .get_dashboard_summary(owner, sales)
+        .await
+        .unwrap()
+        .value;
     assert_eq!(completed(&other), ["invite_teammate"]);
 }
 
 #[tokio::test]
 async fn dashboard_last_ingest_is_last_non_empty_one() {
     let world = World::new().await;
-    let named = knowledge_core::service::NewMemory {
-        source_key: Some("page/1".to_owned()),
-        ..crate::make::new_memory("Page")
-    };
+    let named = with(crate::make::new_memory("Page"), |new| {
+        new.source_key = Some("page/1".to_owned());
+    });
     let ingest = || {
         let batch = std::slice::from_ref(&named);
         world
             .service
-            .ingest(&world.owner, world.workspace.id, world.source, batch)
+            .ingest_memories(&world.owner, world.workspace.id, world.source, batch)
     };
     let at = world.time.now();
     ingest().await.unwrap();
@@ -169,7 +152,7 @@ async fn dashboard_shows_ten_chats_with_newest_messages() {
     for number in 0..12 {
         world.time.pass(MINUTE);
         let title = format!("Chat {number}");
-        chats.push(service.create_chat(owner, workspace, &title).await.unwrap());
+        chats.push(world.add_chat(&title).await);
     }
     let titles = |dashboard: &DashboardSummary| -> Vec<String> {
         dashboard
@@ -187,7 +170,7 @@ async fn dashboard_shows_ten_chats_with_newest_messages() {
     world.time.pass(MINUTE);
     let text = "ü".repeat(SNIPPET_CHARS_MAX + 40);
     service
-        .post_chat_message(owner, workspace, chats[0].id, &text)
+        .post_chat_message(owner, workspace, chats[0], &text)
         .await
         .unwrap();
     let dashboard = world.dashboard().await;
@@ -196,7 +179,7 @@ async fn dashboard_shows_ten_chats_with_newest_messages() {
     moved.insert(0, "Chat 0".to_owned());
     assert_eq!(titles(&dashboard), moved);
     let first = &dashboard.recent_chats[0];
-    assert_eq!(first.session_id, chats[0].id);
+    assert_eq!(first.session_id, chats[0]);
     assert_eq!(first.last_message_at, world.time.now());
     assert_eq!(first.snippet, "ü".repeat(160), "cut between two characters");
     assert_eq!(dashboard.recent_chats[1].snippet, "");
@@ -211,25 +194,15 @@ async fn fill(world: &World, count: usize) {
     assert_eq!(usize::try_from(stored).unwrap(), count);
 }
 
-/// Number of store reads of one dashboard.
-const READS: u64 = 6;
+/// Number of store reads of one dashboard, for a caller without a stored credential.
+const READS: u64 = 1;
 
 async fn reads_of_a_dashboard(memories: usize) -> (Reads, knowledge_store::faults::CallCounts) {
     let world = World::new().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-    service
-        .create_connector(owner, workspace, &new_connector(HOUR))
-        .await
-        .unwrap();
-    service
-        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
-        .await
-        .unwrap();
+    world.connector(HOUR).await;
+    world.mcp_key_for("org:acme").await;
     for _ in 0..20 {
-        service
-            .create_chat(owner, workspace, "Where?")
-            .await
-            .unwrap();
+        world.add_chat("Where?").await;
     }
     fill(&world, memories).await;
     let served = world
@@ -254,7 +227,7 @@ async fn dashboard_cost_is_independent_of_memory_count() {
     assert_eq!(few.count(), many.count());
     assert_eq!(few_counts, many_counts);
     assert!(many.count() < 40, "{} keys", many.count());
-    // Credential, member and workspace, the final check of these, and the dashboard in one read.
+    // The caller and the dashboard in one read.
     assert_eq!(many_counts.reads, READS);
     for family in ["memory", "content", "workspace_memory", "source_key"] {
         assert!(!many.touch(family), "{family}");
@@ -272,11 +245,14 @@ async fn dashboard_is_consistent_snapshot() {
     let chats = keys::recent_chats(world.org.id, workspace);
     world.probe.before_scan(chats, async move {
         let key = "between".parse().unwrap();
-        let update = BulkUpdate {
-            memory_ids: memories,
-            change: review(ReviewStatus::Approved),
-        };
-        service.bulk_update(&owner, &key, &update).await.unwrap();
+        let update = BulkUpdate::builder()
+            .memory_ids(memories)
+            .change(review(ReviewStatus::Approved))
+            .build();
+        service
+            .bulk_update_memories(&owner, &key, &update)
+            .await
+            .unwrap();
         service
             .create_chat(&owner, workspace, "Where?")
             .await
@@ -292,7 +268,7 @@ async fn dashboard_is_consistent_snapshot() {
 async fn tagged(world: &World) -> (DashboardSummary, String) {
     let summary = world
         .service
-        .dashboard_summary(&world.owner, world.workspace.id);
+        .get_dashboard_summary(&world.owner, world.workspace.id);
     let summary = summary.await.unwrap();
     assert!(summary.etag.starts_with("W/\"") && summary.etag.ends_with('"'));
     (summary.value, summary.etag)
@@ -310,18 +286,15 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
         assert_eq!(tagged(&world).await, after, "asked again");
         *before.borrow_mut() = after;
     };
-    let connector = service
-        .create_connector(owner, workspace, &new_connector(HOUR))
-        .await
-        .unwrap();
+    let connector = world.connector(HOUR).await;
     expect_change("a connector").await;
     service
-        .report_sync(owner, workspace, connector.id, &SUCCESS)
+        .report_sync(owner, workspace, connector, &SUCCESS)
         .await
         .unwrap();
     expect_change("a report").await;
     service
-        .pause_connector(owner, workspace, connector.id, true)
+        .update_connector(owner, workspace, connector, &ConnectorUpdate::paused(true))
         .await
         .unwrap();
     expect_change("a pause").await;
@@ -332,23 +305,17 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
         .await
         .unwrap();
     expect_change("a review").await;
-    let key = service
-        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
-        .await
-        .unwrap();
+    let key = world.mcp_key_for("org:acme").await;
     expect_change("an MCP key").await;
     service
         .note_mcp_key_use(&key.secret.into(), workspace)
         .await
         .unwrap();
     expect_change("a use of a key").await;
-    let chat = service
-        .create_chat(owner, workspace, "Where?")
-        .await
-        .unwrap();
+    let chat = world.add_chat("Where?").await;
     expect_change("a chat").await;
     service
-        .post_chat_message(owner, workspace, chat.id, "There.")
+        .post_chat_message(owner, workspace, chat, "There.")
         .await
         .unwrap();
     expect_change("a message").await;
@@ -365,19 +332,16 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
 async fn dashboard_etag_changes_with_passing_time_as_content_does() {
     let world = World::new().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-    let connector = service
-        .create_connector(owner, workspace, &new_connector(DAY))
-        .await
-        .unwrap();
+    let connector = world.connector(DAY).await;
     let report = |report: SyncReport| async move {
         service
-            .report_sync(owner, workspace, connector.id, &report)
+            .report_sync(owner, workspace, connector, &report)
             .await
             .unwrap();
     };
     report(failure("no answer")).await;
     world.time.pass(30 * MINUTE);
-    report(SUCCESS).await;
+    report(SUCCESS.clone()).await;
     let begin = world.time.now();
     let status = |dashboard: &DashboardSummary| {
         let health = &dashboard.connector_health[0];
@@ -410,19 +374,10 @@ async fn dashboard_etag_changes_with_passing_time_as_content_does() {
 #[tokio::test]
 async fn dashboard_of_another_org_is_not_found() {
     let world = World::new().await;
-    let stranger = new_member("eve", crate::make::OWNER);
-    let provisioning = world.service.provisioning();
-    let (org, eve) = provisioning
-        .create_organization("Evil", "evil", &stranger)
-        .await
-        .unwrap();
-    let eve = knowledge_core::access::Credential::Trusted {
-        org: org.id,
-        member: eve.id,
-    };
+    let eve = world.stranger("evil").await.owner;
     let theirs = world
         .service
-        .dashboard_summary(&eve, world.workspace.id)
+        .get_dashboard_summary(&eve, world.workspace.id)
         .await;
     assert_eq!(code(theirs), "not_found");
 }

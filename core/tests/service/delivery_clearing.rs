@@ -1,4 +1,4 @@
-//! Tests of the purge of deliveries, with damaged entries and interrupted commits.
+//! Tests of the purge of deliveries, with corrupt entries and interrupted commits.
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{DeliveryStatus, EndpointId, EventType, Webhook};
@@ -46,7 +46,7 @@ async fn late_redelivery_is_purged_once_completed() {
     let retention = world.service.limits().delivery_retention;
     let to = webhook(&world).await;
     world.memories(1).await;
-    world.expand().await;
+    world.fan_out().await;
     let claimed = world.claim_one().await;
     world.finish(&claimed, &answer(204)).await;
     world.time.pass(retention - MILLISECOND);
@@ -73,7 +73,7 @@ async fn late_redelivery_is_purged_once_completed() {
 }
 
 /// Corrupts a delivery of an endpoint with this status.
-async fn damage(world: &World, of: &Webhook, status: &str) {
+async fn corrupt(world: &World, of: &Webhook, status: &str) {
     let endpoint = EndpointId::from(of.id);
     let is_of = |key: &Key, value: &[u8]| {
         // Another delivery may already be corrupt.
@@ -83,7 +83,7 @@ async fn damage(world: &World, of: &Webhook, status: &str) {
     };
     let mut stored = world.contents().await.into_iter();
     let found = stored.find(|(key, value)| is_of(key, value));
-    let (key, _) = found.expect("a delivery to damage");
+    let (key, _) = found.expect("a delivery to overwrite");
     world.overwrite(key, "{".to_owned()).await;
 }
 
@@ -95,10 +95,10 @@ async fn corrupt_deliveries_are_deleted_with_their_endpoint() {
     for claimed in world.claim().await.deliveries {
         world.finish(&claimed, &answer(410)).await;
     }
-    damage(&world, &deleted, "dead").await;
+    corrupt(&world, &deleted, "dead").await;
     let other = webhook(&world).await;
     world.announce(&other, 230).await;
-    damage(&world, &other, "pending").await;
+    corrupt(&world, &other, "pending").await;
     for webhook in [&deleted, &other] {
         delete(&world, webhook).await;
     }
@@ -110,11 +110,11 @@ async fn corrupt_deliveries_are_deleted_with_their_endpoint() {
 #[tokio::test]
 async fn corrupt_deliveries_are_purged_with_their_event() {
     let world = World::new().await;
-    let damaged = world.webhook(EventType::ChunkCreated).await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
     world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
-    world.expand().await;
-    damage(&world, &damaged, "pending").await;
+    world.fan_out().await;
+    corrupt(&world, &webhook, "pending").await;
     let claimed = world.claim_one().await;
     world.finish(&claimed, &answer(204)).await;
     assert_eq!(world.undelivered().await, 1);

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use knowledge_core::model::{EventType, NewWebhook, SensitivityLabel};
+use knowledge_core::model::{EventType, SensitivityLabel};
 use knowledge_core::service::Endpoint;
 use serde_json::Value;
 
-use crate::inbound_posts::Sender;
-use crate::make::{HOUR, SUCCESS, new_connector, new_memory, problem, sensitivity};
+use crate::inbound_sender::Sender;
+use crate::make::{HOUR, SUCCESS, new_memory, problem, sensitivity};
 use crate::world::World;
 
 const DOCS: &str = include_str!("../../../docs/webhooks.md");
@@ -45,45 +45,35 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// Triggers each announced event with a webhook for its type; returns the sent bodies, by type.
-async fn sent(world: &World) -> BTreeMap<String, Vec<Value>> {
+/// Triggers events of each type, with a webhook for each.
+pub(crate) async fn trigger_events(world: &World) {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let mut pinged = None;
     for event_type in EventType::ALL {
-        let new = NewWebhook {
-            event_type: *event_type,
-            url: "https://example.com/hook".parse().unwrap(),
-        };
-        let made = service.create_webhook(owner, workspace, &new).await;
-        pinged = Some(made.unwrap().id);
+        pinged = Some(world.webhook(*event_type).await.id);
     }
     let endpoint = Endpoint::Webhook(workspace, pinged.unwrap());
     service.ping(owner, endpoint).await.unwrap();
     let batch = [new_memory("Note")];
-    let ingested = service.ingest(owner, workspace, world.source, &batch);
+    let ingested = service.ingest_memories(owner, workspace, world.source, &batch);
     ingested.await.unwrap();
     let cited = world.memories(1).await;
-    let recall = knowledge_core::service::NewRecall {
-        query: "What?".to_owned(),
-        memory_ids: cited.clone(),
-    };
-    service
-        .create_recall(owner, workspace, &recall)
-        .await
-        .unwrap();
+    world.recall_of(&cited).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     world.bulk(owner, &cited, change).await.unwrap();
     service.delete_memory(owner, cited[0]).await.unwrap();
-    let hourly = new_connector(HOUR);
-    let connector = service.create_connector(owner, workspace, &hourly);
-    let connector = connector.await.unwrap().id;
+    let connector = world.connector(HOUR).await;
     let reported = service.report_sync(owner, workspace, connector, &SUCCESS);
     reported.await.unwrap();
     let sender = Sender::registered_by(world, owner).await;
     let refused = sender.post(world, "msg_1", &[new_memory("")]).await;
     assert_eq!(problem(refused), "memories[0].title too_small");
+    world.fan_out().await;
+}
 
-    world.expand().await;
+/// Returns the bodies that are sent for events of each type, by type.
+async fn sent(world: &World) -> BTreeMap<String, Vec<Value>> {
+    trigger_events(world).await;
     let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for claimed in world.claim().await.deliveries {
         let body: Value = serde_json::from_slice(&claimed.request.body).unwrap();

@@ -62,10 +62,10 @@ async fn completed_deliveries_are_purged_after_retention() {
     let told = world.webhook(EventType::ChunkCreated).await;
     let gone = world.webhook(EventType::MemoryUpdated).await;
     let ids = world.memories(2).await;
-    world.expand().await;
+    world.fan_out().await;
     world.deliver(204).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    world.expand().await;
+    world.fan_out().await;
     world.deliver(410).await;
     world.assert_whole().await;
     let kept = world.left().await;
@@ -98,7 +98,7 @@ async fn pending_deliveries_are_not_purged() {
     let world = world().await;
     world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
-    world.expand().await;
+    world.fan_out().await;
     let kept = world.left().await;
     world.time.pass(RETENTION);
     world.maintain().await;
@@ -155,14 +155,14 @@ async fn deleted_endpoint_does_not_affect_other_endpoints() {
     let stays = world.webhook(EventType::ChunkCreated).await;
     let deleted = world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
-    world.expand().await;
+    world.fan_out().await;
     let workspace = world.workspace.id;
     let done = world
         .service
         .delete_webhook(&world.owner, workspace, deleted.id);
     done.await.unwrap();
     world.maintain().await;
-    assert_eq!(world.heard_by(stays.id).await.len(), 1);
+    assert_eq!(world.queued_events(stays.id).await.len(), 1);
     assert_eq!(world.undelivered().await, 1);
     world.assert_whole().await;
     world.deliver(204).await;
@@ -181,7 +181,7 @@ async fn deliveries_to_removed_member_are_discarded() {
     let subscriber = world.trusted(member);
     world.subscribe(&subscriber, recall).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    world.expand().await;
+    world.fan_out().await;
     assert_eq!(world.undelivered().await, 1);
     let removed = world.service.remove_member(&world.owner, ACME, member);
     removed.await.unwrap();
@@ -189,6 +189,6 @@ async fn deliveries_to_removed_member_are_discarded() {
     assert_eq!(world.claim().await.deliveries, []);
     assert_eq!(world.undelivered().await, 0);
     world.relabel(&ids, SensitivityLabel::Internal).await;
-    assert_eq!(world.expand().await.deliveries, 0);
+    assert_eq!(world.fan_out().await.deliveries, 0);
     world.assert_whole().await;
 }

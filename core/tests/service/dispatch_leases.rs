@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, NewCitationSubscription,
-    Webhook, WebhookUpdate,
+    DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
     AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT, Endpoint,
@@ -32,17 +31,11 @@ async fn renew(world: &World, leases: &[&ClaimedDelivery]) -> usize {
 }
 
 fn off() -> WebhookUpdate {
-    WebhookUpdate {
-        is_active: Some(false),
-        ..WebhookUpdate::default()
-    }
+    WebhookUpdate::builder().is_active(false).build()
 }
 
 fn moved(url: &str) -> WebhookUpdate {
-    WebhookUpdate {
-        url: Some(url.parse().unwrap()),
-        ..WebhookUpdate::default()
-    }
+    WebhookUpdate::builder().url(url.parse().unwrap()).build()
 }
 
 #[tokio::test]
@@ -242,7 +235,7 @@ async fn response_of_old_url_does_not_disable_the_new_one() {
         panic!("{finished:?}");
     };
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let shown = world.service.webhook(&world.owner, workspace, id).await;
+    let shown = world.service.get_webhook(&world.owner, workspace, id).await;
     assert!(shown.unwrap().value.is_active);
     world.time.set(at);
     let again = world.claim_one().await;
@@ -411,15 +404,8 @@ async fn lease_from_before_backward_clock_jump_is_lapsed() {
 async fn subscriber_without_permission_receives_nothing() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
-    let request = NewCitationSubscription {
-        recall_id: world.recall().await,
-        webhook_url: "https://example.com/".parse().unwrap(),
-    };
-    let subscription = world
-        .service
-        .create_citation_subscription(&world.trusted(member), &request)
-        .await
-        .unwrap();
+    let recall = world.recall().await;
+    let subscription = world.subscribe(&world.trusted(member), recall).await;
     let endpoint = Endpoint::Subscription(subscription.id);
     let ping = world.service.ping(&world.owner, endpoint).await.unwrap();
     let secret = subscription.signing_secret.unwrap();
@@ -433,7 +419,7 @@ async fn subscriber_without_permission_receives_nothing() {
     removed.await.unwrap();
     let nothing = world.claim().await;
     assert_eq!((nothing.deliveries, nothing.dead_lettered), (Vec::new(), 1));
-    let shown = world.service.delivery(&world.owner, endpoint, ping.id);
+    let shown = world.service.get_delivery(&world.owner, endpoint, ping.id);
     let shown = shown.await.unwrap();
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();

@@ -221,7 +221,10 @@ impl Run {
         for webhook in &self.webhooks {
             for id in &self.made {
                 let endpoint = crate::dispatching::endpoint(webhook);
-                let read = stage.service.delivery(&stage.owner, endpoint, *id).await;
+                let read = stage
+                    .service
+                    .get_delivery(&stage.owner, endpoint, *id)
+                    .await;
                 if let Ok(read) = read
                     && read.status == DeliveryStatus::Delivered
                 {

@@ -5,10 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use knowledge_core::model::{
-    DeliveryId, DeliveryStatus, EventType, NewCitationSubscription, NewWebhook, SensitivityLabel,
-    Webhook, WebhookUrl,
-};
+use knowledge_core::model::{DeliveryId, DeliveryStatus, EventType, SensitivityLabel, WebhookUrl};
 use knowledge_core::service::{
     Attempt, DeliveryRequest, DeliverySender, DispatchLimits, DispatchReport, Endpoint, PageRequest,
 };
@@ -17,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::dispatching::{answer, endpoint, signed_with};
-use crate::make::{MILLISECOND, code, new_recall, sensitivity};
+use crate::make::{MILLISECOND, code, sensitivity};
 use crate::world::{Time, World};
 
 /// A receiver that stores each request, and responds as planned.
@@ -52,21 +49,6 @@ impl DeliverySender for Receiver {
     }
 }
 
-async fn webhook(world: &World, event_type: EventType) -> Webhook {
-    webhook_at(world, event_type, "https://example.com/hook").await
-}
-
-async fn webhook_at(world: &World, event_type: EventType, url: &str) -> Webhook {
-    let new = NewWebhook {
-        event_type,
-        url: url.parse().unwrap(),
-    };
-    let made = world
-        .service
-        .create_webhook(&world.owner, world.workspace.id, &new);
-    made.await.unwrap()
-}
-
 async fn dispatch(world: &World, receiver: &Receiver) -> DispatchReport {
     dispatch_within(world, receiver, DispatchLimits::default()).await
 }
@@ -83,7 +65,7 @@ async fn dispatch_within(
 #[tokio::test]
 async fn dispatch_delivers_change_to_matching_endpoints() {
     let world = World::new().await;
-    let created = webhook(&world, EventType::ChunkCreated).await;
+    let created = world.webhook(EventType::ChunkCreated).await;
     let receiver = Receiver::new(&world, 200);
     let memories = world.memories(2).await;
     let done = dispatch(&world, &receiver).await;
@@ -107,18 +89,9 @@ async fn dispatch_delivers_change_to_matching_endpoints() {
 async fn dispatch_delivers_change_of_cited_memory_to_subscriber() {
     let world = World::new().await;
     let memories = world.memories(3).await;
-    let new = new_recall(&memories);
-    let (owner, workspace) = (&world.owner, world.workspace.id);
-    let recall = world.service.create_recall(owner, workspace, &new).await;
-    let request = NewCitationSubscription {
-        recall_id: recall.unwrap().id,
-        webhook_url: "https://example.com/citations".parse().unwrap(),
-    };
-    let subscription = world
-        .service
-        .create_citation_subscription(owner, &request)
-        .await
-        .unwrap();
+    let owner = &world.owner;
+    let recall = world.recall_of(&memories).await;
+    let subscription = world.subscribe(owner, recall).await;
     let change = sensitivity(SensitivityLabel::Public);
     world.bulk(owner, &memories[..2], change).await.unwrap();
     let receiver = Receiver::new(&world, 204);
@@ -144,7 +117,7 @@ async fn dispatch_delivers_change_of_cited_memory_to_subscriber() {
 #[tokio::test]
 async fn dispatch_rounds_continue_until_nothing_is_due() {
     let world = World::new().await;
-    let webhook = webhook(&world, EventType::ChunkCreated).await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
     for _ in 0..30 {
         world.memories(1).await;
     }
@@ -172,7 +145,7 @@ async fn dispatch_rounds_continue_until_nothing_is_due() {
 #[tokio::test]
 async fn failed_delivery_is_retried_by_schedule() {
     let world = World::new().await;
-    webhook(&world, EventType::ChunkCreated).await;
+    world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
     let failing = Receiver::new(&world, 503);
     let mut attempts = 0;
@@ -223,13 +196,13 @@ impl DeliverySender for Hesitant {
 #[tokio::test]
 async fn slow_endpoint_does_not_delay_others() {
     let world = World::new().await;
-    let slow = webhook(&world, EventType::ChunkCreated).await;
+    let slow = world.webhook(EventType::ChunkCreated).await;
     world.announce(&slow, 1).await;
     world.time.pass(MILLISECOND);
     // More endpoints than there are deliveries in flight.
     let others = 80;
     for _ in 0..10 {
-        let other = webhook(&world, EventType::ChunkCreated).await;
+        let other = world.webhook(EventType::ChunkCreated).await;
         world.announce(&other, others / 10).await;
     }
     let sender = Hesitant {
@@ -246,7 +219,7 @@ async fn slow_endpoint_does_not_delay_others() {
 #[tokio::test]
 async fn dispatch_round_with_fault_loses_nothing() {
     let world = World::new().await;
-    webhook(&world, EventType::ChunkCreated).await;
+    world.webhook(EventType::ChunkCreated).await;
     world.memories(3).await;
     for number in 1.. {
         let plan = FaultPlan::none().at_commit(number, CommitFault::LostNotApplied);
@@ -326,16 +299,13 @@ impl DeliverySender for Crowded {
 #[tokio::test]
 async fn silent_endpoint_leaves_connections_to_others() {
     let world = World::new().await;
-    let silent = webhook_at(
-        &world,
-        EventType::ChunkCreated,
-        "https://silent.example/hook",
-    )
-    .await;
+    let silent = world
+        .webhook_to(EventType::ChunkCreated, "https://silent.example/hook")
+        .await;
     world.announce(&silent, 8).await;
     world.time.pass(MILLISECOND);
     let others = 10;
-    let other = webhook(&world, EventType::ChunkCreated).await;
+    let other = world.webhook(EventType::ChunkCreated).await;
     world.announce(&other, others).await;
     let limits = DispatchLimits {
         at_once_max: 6,
@@ -358,7 +328,7 @@ async fn silent_endpoint_leaves_connections_to_others() {
 async fn dispatch_round_respects_limit_of_attempts() {
     let world = World::new().await;
     for _ in 0..5 {
-        let webhook = webhook(&world, EventType::ChunkCreated).await;
+        let webhook = world.webhook(EventType::ChunkCreated).await;
         world.announce(&webhook, 5).await;
     }
     let limits = DispatchLimits {

@@ -42,7 +42,7 @@ async fn wait_after(world: &World, attempt: &Attempt) -> Duration {
 
 async fn read(world: &World, webhook: &Webhook) -> Webhook {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let read = world.service.webhook(&world.owner, workspace, id).await;
+    let read = world.service.get_webhook(&world.owner, workspace, id).await;
     read.unwrap().value
 }
 
@@ -209,10 +209,7 @@ async fn gone_response_disables_endpoint_at_once() {
     world.assert_whole().await;
 
     // Once enabled again, it receives later events, and the dead letters on request.
-    let on = WebhookUpdate {
-        is_active: Some(true),
-        ..WebhookUpdate::default()
-    };
+    let on = WebhookUpdate::builder().is_active(true).build();
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
@@ -272,10 +269,7 @@ async fn drop_waiting(world: &World, webhook: &Webhook) {
     let key = keys::endpoint(world.org.id, webhook.id.into());
     let before: serde_json::Value = world.read(&key).await.unwrap();
     for is_active in [false, true] {
-        let update = WebhookUpdate {
-            is_active: Some(is_active),
-            ..WebhookUpdate::default()
-        };
+        let update = WebhookUpdate::builder().is_active(is_active).build();
         let (workspace, id) = (webhook.workspace_id, webhook.id);
         let updated = world
             .service

@@ -2,38 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use knowledge_core::access::Credential;
-use knowledge_core::model::{EventType, NewWebhook};
+use knowledge_core::model::EventType;
 use knowledge_core::service::{ClaimedDelivery, Endpoint, InFlight};
 
 use crate::dispatching::{ROOM, answer, endpoint, under_way, webhook};
-use crate::make::{MILLISECOND, OWNER, new_member, new_workspace};
+use crate::make::{MILLISECOND, new_workspace};
 use crate::world::World;
 
 /// Creates webhooks of another organisation, and pings them.
 async fn foreign(world: &World, count: usize) {
-    let provisioning = world.service.provisioning();
-    let (org, owner) = provisioning
-        .create_organization("Other", "other", &new_member("eve", OWNER))
-        .await
-        .unwrap();
-    let workspace = provisioning
-        .create_workspace(org.id, &new_workspace("theirs"))
-        .await
-        .unwrap();
-    let (member, workspace) = (owner.id, workspace.id);
-    let owner = Credential::Trusted {
-        org: org.id,
-        member,
-    };
-    let new = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: "https://example.org/theirs".parse().unwrap(),
-    };
+    let other = world.stranger("other").await;
+    let workspace = other.workspace(&new_workspace("theirs")).await.unwrap().id;
     for _ in 0..count {
-        let made = world.service.create_webhook(&owner, workspace, &new).await;
-        let to = Endpoint::Webhook(workspace, made.unwrap().id);
-        world.service.ping(&owner, to).await.unwrap();
+        let url = "https://example.org/theirs";
+        let webhook = other.webhook(workspace, EventType::ChunkCreated, url).await;
+        let to = Endpoint::Webhook(workspace, webhook.unwrap().id);
+        world.service.ping(&other.owner, to).await.unwrap();
     }
 }
 

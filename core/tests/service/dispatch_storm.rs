@@ -39,7 +39,7 @@ enum Act {
     Redeliver(usize, usize),
     RedeliverDead(usize),
     Ingest,
-    Expand,
+    FanOut,
     Maintain,
 }
 
@@ -60,7 +60,7 @@ impl Act {
             24 => Self::Redeliver(dice.roll(WEBHOOKS), dice.roll(100)),
             25 => Self::RedeliverDead(dice.roll(WEBHOOKS)),
             26 => Self::Ingest,
-            27 | 28 => Self::Expand,
+            27 | 28 => Self::FanOut,
             _ => Self::Maintain,
         }
     }
@@ -118,17 +118,13 @@ impl Common {
                 self.held[2].lock().unwrap().extend(lost);
             }
             Act::Switch(index, is_active) => {
-                let update = WebhookUpdate {
-                    is_active: Some(is_active),
-                    ..WebhookUpdate::default()
-                };
+                let update = WebhookUpdate::builder().is_active(is_active).build();
                 self.update(&service, index, update).await?;
             }
             Act::Move(index) => {
-                let update = WebhookUpdate {
-                    url: Some("https://example.org/moved".parse().unwrap()),
-                    ..WebhookUpdate::default()
-                };
+                let update = WebhookUpdate::builder()
+                    .url("https://example.org/moved".parse().unwrap())
+                    .build();
                 self.update(&service, index, update).await?;
             }
             Act::Rotate(index) => {
@@ -159,10 +155,10 @@ impl Common {
             Act::Ingest => {
                 let memory = [new_memory("A memory")];
                 service
-                    .ingest(owner, workspace, self.source, &memory)
+                    .ingest_memories(owner, workspace, self.source, &memory)
                     .await?;
             }
-            Act::Expand => {
+            Act::FanOut => {
                 service.fan_out(now).await?;
             }
             Act::Maintain => {
@@ -200,17 +196,17 @@ impl Common {
     }
 
     async fn new_webhook(&self, service: &KnowledgeService) -> Result<Webhook, Error> {
-        let new = NewWebhook {
-            event_type: EventType::ChunkCreated,
-            url: "https://example.com/hook".parse().unwrap(),
-        };
+        let new = NewWebhook::builder()
+            .event_type(EventType::ChunkCreated)
+            .url("https://example.com/hook".parse().unwrap())
+            .build();
         service
             .create_webhook(&self.owner, self.workspace, &new)
             .await
     }
 }
 
-/// Asserts that only expected errors occur, none of them for damage.
+/// Asserts that only expected errors occur, none of them for corrupt data.
 fn assert_expected(act: Act, done: Result<(), Error>) {
     match done {
         Ok(()) | Err(Error::Conflict | Error::EndpointInactive | Error::NotFound { .. }) => {}
@@ -295,7 +291,7 @@ impl Storm {
     /// Completes all queued deliveries; the dispatchers that held any have crashed.
     async fn end(self) {
         let stage = &self.stage;
-        stage.expand().await;
+        stage.fan_out().await;
         for _ in 0..1_000 {
             let claimed = stage.claim().await;
             for one in &claimed.deliveries {

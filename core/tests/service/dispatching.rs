@@ -5,7 +5,7 @@ use std::time::Duration;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, DeliveryStatus, DisabledReason,
-    EndpointId, EventId, EventType, NewWebhook, Webhook,
+    EndpointId, EventId, EventType, Webhook,
 };
 use knowledge_core::service::{
     Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DeliveryRequest, DeliveryResponse,
@@ -23,14 +23,7 @@ pub(crate) const ROOM: usize = 256;
 
 /// Creates a webhook of the workspace, and returns it with its secret.
 pub(crate) async fn webhook(world: &World) -> Webhook {
-    let new = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: "https://example.com/hook".parse().unwrap(),
-    };
-    let made = world
-        .service
-        .create_webhook(&world.owner, world.workspace.id, &new);
-    made.await.unwrap()
+    world.webhook(EventType::ChunkCreated).await
 }
 
 /// Returns the webhook as an endpoint.
@@ -129,7 +122,10 @@ impl World {
     }
 
     pub(crate) async fn delivery(&self, to: &Webhook, id: DeliveryId) -> Delivery {
-        let read = self.service.delivery(&self.owner, endpoint(to), id).await;
+        let read = self
+            .service
+            .get_delivery(&self.owner, endpoint(to), id)
+            .await;
         read.unwrap()
     }
 

@@ -5,21 +5,20 @@ use std::collections::BTreeMap;
 use knowledge_core::access::{BaseRole, Credential};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    EventType, InboundWebhookUpdate, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, ReviewStatus, SensitivityLabel, WebhookUpdate,
+    EventType, InboundWebhookUpdate, MemoryUpdate, ReviewStatus, SensitivityLabel, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, MemberUpdate, NewMemory, SyncOutcome,
-    SyncReport,
+    ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, SyncOutcome, SyncReport,
 };
 use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    ACME, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_connector,
-    new_mcp_key, new_memory, new_recall, review, sensitivity,
+    ACME, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_memory, review,
+    sensitivity,
 };
-use crate::world::World;
+use crate::world::{World, data};
+use knowledge_testing::requests::with;
 
 /// A word in the content of each memory and message, and nowhere else.
 const CONTENT: &str = "xylophone";
@@ -27,22 +26,15 @@ const CONTENT: &str = "xylophone";
 /// Changes and removes the workspace resources of [`everything`]; returns their secrets.
 async fn changes_in_the_workspace(world: &World) -> Vec<String> {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-    let new = new_connector(HOUR);
-    let connector = service.create_connector(owner, workspace, &new).await;
-    let connector = connector.unwrap().id;
-    let update = ConnectorUpdate {
-        account_label: Some("other@acme".to_owned()),
-        ..ConnectorUpdate::default()
-    };
+    let connector = world.connector(HOUR).await;
+    let update = ConnectorUpdate::builder()
+        .account_label("other@acme")
+        .build();
     let updated = service.update_connector(owner, workspace, connector, &update);
     updated.await.unwrap();
     let deleted = service.delete_connector(owner, workspace, connector);
     deleted.await.unwrap();
-    let new = new_mcp_key("org:acme");
-    let key = service
-        .create_mcp_key(owner, workspace, &new)
-        .await
-        .unwrap();
+    let key = world.mcp_key_for("org:acme").await;
     let rotated = service.rotate_mcp_key(owner, workspace, key.summary.id, None);
     let rotated = rotated.await.unwrap();
     let revoked = service.revoke_mcp_key(owner, workspace, key.summary.id);
@@ -51,32 +43,17 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
         .map(|secret| secret.expose().to_owned())
         .to_vec();
 
-    let webhook = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: "https://example.com/other".parse().unwrap(),
-    };
-    let webhook = service.create_webhook(owner, workspace, &webhook).await;
-    let id = webhook.unwrap().id;
-    let update = WebhookUpdate {
-        is_active: Some(false),
-        ..WebhookUpdate::default()
-    };
+    let id = world.webhook(EventType::ChunkCreated).await.id;
+    let update = WebhookUpdate::builder().is_active(false).build();
     let updated = service.update_webhook(owner, workspace, id, &update, None);
     updated.await.unwrap();
     let rotated = service.rotate_webhook_secret(owner, workspace, id).await;
     secrets.push(rotated.unwrap().signing_secret);
     service.delete_webhook(owner, workspace, id).await.unwrap();
 
-    let inbound = NewInboundWebhook {
-        name: "Tickets".to_owned(),
-    };
-    let inbound = service
-        .create_inbound_webhook(owner, workspace, &inbound)
-        .await;
+    let inbound = world.inbound_webhook(workspace, "Tickets").await;
     let id = inbound.unwrap().id;
-    let update = InboundWebhookUpdate {
-        name: Some("Requests".to_owned()),
-    };
+    let update = InboundWebhookUpdate::builder().name("Requests").build();
     let updated = service.update_inbound_webhook(owner, workspace, id, &update, None);
     updated.await.unwrap();
     let rotated = service.rotate_inbound_webhook_secret(owner, workspace, id);
@@ -85,10 +62,7 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
     deleted.await.unwrap();
 
     let member = world.member(MEMBER).await;
-    let update = MemberUpdate {
-        name: Some("Other".to_owned()),
-        ..MemberUpdate::default()
-    };
+    let update = MemberUpdate::builder().name("Other").build();
     let updated = service.update_member(owner, ACME, member, &update, None);
     updated.await.unwrap();
     secrets
@@ -110,18 +84,16 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         session.secret.expose().to_owned(),
     ];
 
-    let memory = NewMemory {
-        content: CONTENT.to_owned(),
-        source_key: Some("page/1".to_owned()),
-        ..new_memory("Note")
-    };
-    let again = NewMemory {
-        content: format!("{CONTENT} again"),
-        ..memory.clone()
-    };
+    let memory = with(new_memory("Note"), |new| {
+        new.content = CONTENT.to_owned();
+        new.source_key = Some("page/1".to_owned());
+    });
+    let again = with(memory.clone(), |new| {
+        new.content = format!("{CONTENT} again");
+    });
     for batch in [[memory], [again]] {
         service
-            .ingest(owner, workspace, world.source, &batch)
+            .ingest_memories(owner, workspace, world.source, &batch)
             .await
             .unwrap();
     }
@@ -132,34 +104,10 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .unwrap();
 
     one_by_one(world).await;
-    let recall = service
-        .create_recall(owner, workspace, &new_recall(&ids))
-        .await
-        .unwrap();
-    let url = "https://example.com/hook";
-    let to_recall = NewCitationSubscription {
-        recall_id: recall.id,
-        webhook_url: url.parse().unwrap(),
-    };
-    let subscription = service
-        .create_citation_subscription(owner, &to_recall)
-        .await
-        .unwrap();
-    let webhook = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: url.parse().unwrap(),
-    };
-    let webhook = service
-        .create_webhook(owner, workspace, &webhook)
-        .await
-        .unwrap();
-    let inbound = NewInboundWebhook {
-        name: "Forms".to_owned(),
-    };
-    let inbound = service
-        .create_inbound_webhook(owner, workspace, &inbound)
-        .await
-        .unwrap();
+    let recall = world.recall_of(&ids).await;
+    let subscription = world.subscribe(owner, recall).await;
+    let webhook = world.webhook(EventType::ChunkCreated).await;
+    let inbound = world.inbound_webhook(workspace, "Forms").await.unwrap();
     let rotated = service
         .rotate_citation_subscription_secret(owner, subscription.id)
         .await
@@ -171,10 +119,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     ] {
         world.deliver_everything(endpoint).await;
     }
-    let last = service
-        .create_citation_subscription(owner, &to_recall)
-        .await
-        .unwrap();
+    let last = world.subscribe(owner, recall).await;
     service
         .delete_citation_subscription(owner, last.id)
         .await
@@ -187,34 +132,25 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     ] {
         secrets.push(secret.unwrap());
     }
-    let key = service
-        .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
-        .await
-        .unwrap();
+    let key = world.mcp_key_for("org:acme").await;
     secrets.push(key.secret.expose().to_owned());
     service
         .note_mcp_key_use(&key.secret.into(), workspace)
         .await
         .unwrap();
 
-    let connector = service
-        .create_connector(owner, workspace, &new_connector(HOUR))
+    let connector = world.connector(HOUR).await;
+    service
+        .report_sync(owner, workspace, connector, &failure("no answer"))
         .await
         .unwrap();
     service
-        .report_sync(owner, workspace, connector.id, &failure("no answer"))
+        .update_connector(owner, workspace, connector, &ConnectorUpdate::paused(true))
         .await
         .unwrap();
+    let chat = world.add_chat("Plans").await;
     service
-        .pause_connector(owner, workspace, connector.id, true)
-        .await
-        .unwrap();
-    let chat = service
-        .create_chat(owner, workspace, "Plans")
-        .await
-        .unwrap();
-    service
-        .post_chat_message(owner, workspace, chat.id, CONTENT)
+        .post_chat_message(owner, workspace, chat, CONTENT)
         .await
         .unwrap();
 
@@ -224,17 +160,14 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .role(BaseRole::Viewer, actions(&[]), actions(&[]))
         .await;
     world.assign(member, custom(role.id)).await.unwrap();
-    let off = knowledge_core::model::CustomRoleUpdate {
-        is_active: Some(false),
-        ..Default::default()
-    };
+    let off = knowledge_core::model::CustomRoleUpdate::builder()
+        .is_active(false)
+        .build();
     service
         .update_custom_role(owner, ACME, role.id, &off, None)
         .await
         .unwrap();
-    let to = DeleteRole {
-        reassign_to: Some(VIEWER),
-    };
+    let to = DeleteRole::builder().reassign_to(VIEWER).build();
     service
         .delete_custom_role(owner, ACME, role.id, &to)
         .await
@@ -247,17 +180,15 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
 /// Adds, changes and deletes a memory.
 async fn one_by_one(world: &World) {
     let (service, owner) = (&world.service, &world.owner);
-    let new = CreateMemory {
-        content: CONTENT.to_owned(),
-        source_key: Some("page/2".to_owned()),
-        ..create_memory("Page", world.source)
-    };
+    let new = with(create_memory("Page", world.source), |new| {
+        new.content = CONTENT.to_owned();
+        new.source_key = Some("page/2".to_owned());
+    });
     let made = service.create_memory(owner, world.workspace.id, &new).await;
     let id = made.unwrap().value.summary.id;
-    let update = MemoryUpdate {
-        content: Some(format!("{CONTENT} again")),
-        ..MemoryUpdate::default()
-    };
+    let update = MemoryUpdate::builder()
+        .content(format!("{CONTENT} again"))
+        .build();
     let updated = service.update_memory(owner, id, &update, None).await;
     updated.unwrap();
     service.delete_memory(owner, id).await.unwrap();
@@ -272,7 +203,7 @@ fn events_in(commit: &Commit) -> Vec<EventType> {
         .filter_map(|mutation| match mutation {
             Mutation::Put { key, value } if range.contains(key) => {
                 let event: knowledge_core::service::Event = serde_json::from_slice(value).unwrap();
-                Some(event.event_type)
+                Some(event.event_type())
             }
             _ => None,
         })
@@ -299,17 +230,18 @@ async fn operation_writes_its_events_in_its_own_commit() {
     use EventType::{
         ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
     };
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-    let named = |content: &str| NewMemory {
-        content: content.to_owned(),
-        source_key: Some("page/1".to_owned()),
-        ..new_memory("Note")
+    let named = |content: &str| {
+        with(new_memory("Note"), |new| {
+            new.content = content.to_owned();
+            new.source_key = Some("page/1".to_owned());
+        })
     };
     let ingest = async |content: &str| {
         let batch = [named(content)];
         service
-            .ingest(owner, workspace, world.source, &batch)
+            .ingest_memories(owner, workspace, world.source, &batch)
             .await
             .unwrap();
     };
@@ -329,10 +261,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
     let new = create_memory("Page", world.source);
     let added = async || drop(service.create_memory(owner, workspace, &new).await.unwrap());
     assert_eq!(announced(&world, added).await, [ChunkCreated]);
-    let renamed = MemoryUpdate {
-        title: Some("Renamed".to_owned()),
-        ..MemoryUpdate::default()
-    };
+    let renamed = MemoryUpdate::builder().title("Renamed").build();
     for expected in [vec![MemoryUpdated], vec![]] {
         let before = world.events().await.len();
         let updated = service.update_memory(owner, ids[0], &renamed, None).await;
@@ -342,14 +271,8 @@ async fn operation_writes_its_events_in_its_own_commit() {
     }
     let deleted = async || service.delete_memory(owner, ids[0]).await.unwrap();
     assert_eq!(announced(&world, deleted).await, [ChunkDeleted]);
-    let connector = service
-        .create_connector(owner, workspace, &new_connector(HOUR))
-        .await
-        .unwrap();
-    let success = SyncReport {
-        outcome: SyncOutcome::Success,
-        next_sync_at: None,
-    };
+    let connector = world.connector(HOUR).await;
+    let success = SyncReport::new(SyncOutcome::Success);
     for (report, expected) in [
         (success.clone(), vec![ConnectorStatusChanged]),
         (success, vec![]),
@@ -357,7 +280,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
     ] {
         let act = async || {
             service
-                .report_sync(owner, workspace, connector.id, &report)
+                .report_sync(owner, workspace, connector, &report)
                 .await
                 .unwrap();
         };
@@ -365,7 +288,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
     }
     let pause = async || {
         service
-            .pause_connector(owner, workspace, connector.id, true)
+            .update_connector(owner, workspace, connector, &ConnectorUpdate::paused(true))
             .await
             .unwrap();
     };
@@ -393,11 +316,11 @@ async fn outbox_is_not_written_without_endpoints() {
 
 #[tokio::test]
 async fn internal_changes_are_not_announced() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     everything(&world).await;
     let mut counts: BTreeMap<EventType, usize> = BTreeMap::new();
     for event in world.events().await {
-        *counts.entry(event.event_type).or_default() += 1;
+        *counts.entry(event.event_type()).or_default() += 1;
     }
     use EventType::{
         ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
@@ -414,7 +337,7 @@ async fn internal_changes_are_not_announced() {
 
 #[tokio::test]
 async fn rejected_or_failed_change_announces_nothing() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let ids = world.memories(1).await;
     let viewer = world.caller(VIEWER).await;
     let before = world.events().await;
@@ -426,7 +349,7 @@ async fn rejected_or_failed_change_announces_nothing() {
     let workspace = world.workspace.id;
     let refused = world
         .service
-        .ingest(&viewer, workspace, world.source, &batch)
+        .ingest_memories(&viewer, workspace, world.source, &batch)
         .await;
     refused.unwrap_err();
     // A rejected item, and none that changes.
@@ -446,7 +369,7 @@ async fn rejected_or_failed_change_announces_nothing() {
             .await;
         let failed = faulty
             .service
-            .ingest(&world.owner, workspace, world.source, &batch)
+            .ingest_memories(&world.owner, workspace, world.source, &batch)
             .await;
         failed.unwrap_err();
     }
@@ -455,7 +378,7 @@ async fn rejected_or_failed_change_announces_nothing() {
 
 #[tokio::test]
 async fn event_carries_only_identifiers() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     everything(&world).await;
     for event in world.events().await {
         assert_eq!(
@@ -463,7 +386,7 @@ async fn event_carries_only_identifiers() {
             (world.org.id, world.workspace.id)
         );
         assert_eq!(
-            event.data["workspace_id"],
+            data(&event)["workspace_id"],
             serde_json::json!(world.workspace.id)
         );
         let text = serde_json::to_string(&event).unwrap();

@@ -7,9 +7,7 @@ use crate::make::{MEMBER, code, problem};
 use crate::world::World;
 
 async fn create(world: &World, name: &str) -> Result<InboundWebhook, knowledge_core::Error> {
-    let new = NewInboundWebhook {
-        name: name.to_owned(),
-    };
+    let new = NewInboundWebhook::builder().name(name.to_owned()).build();
     world
         .service
         .create_inbound_webhook(&world.owner, world.workspace.id, &new)
@@ -74,9 +72,7 @@ async fn inbound_webhooks_per_workspace_are_limited() {
 #[tokio::test]
 async fn inbound_webhook_requires_its_action_and_a_workspace() {
     let world = World::new().await;
-    let new = NewInboundWebhook {
-        name: "Forms".to_owned(),
-    };
+    let new = NewInboundWebhook::builder().name("Forms").build();
     let member = world.caller(MEMBER).await;
     let made = world
         .service

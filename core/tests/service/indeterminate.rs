@@ -12,7 +12,7 @@ use knowledge_core::service::{ConnectorUpdate, DeleteRole, Endpoint, MemberUpdat
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::dispatching::answer;
-use crate::inbound_posts::Sender;
+use crate::inbound_sender::Sender;
 use crate::make::{
     ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
     new_member, new_memory, new_recall, new_role, new_workspace, review,
@@ -37,7 +37,7 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let world = World::heard().await;
+        let world = World::with_endpoint().await;
         let memories = world.memories(2).await;
         let role = world
             .role(BaseRole::Viewer, actions(&[]), actions(&[]))
@@ -45,23 +45,10 @@ impl Stage {
             .id;
         let member = world.member(RoleRef::Custom(role)).await;
         let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-        let chat = service
-            .create_chat(owner, workspace, "Plans")
-            .await
-            .unwrap()
-            .id;
-        let connector = service
-            .create_connector(owner, workspace, &new_connector(HOUR))
-            .await;
-        let mcp_key = service
-            .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
-            .await;
-        let webhook = NewWebhook {
-            event_type: EventType::ChunkCreated,
-            url: "https://example.com/".parse().unwrap(),
-        };
-        let webhook = service.create_webhook(owner, workspace, &webhook).await;
-        let webhook = webhook.unwrap().id;
+        let chat = world.add_chat("Plans").await;
+        let connector = world.connector(HOUR).await;
+        let mcp_key = world.mcp_key_for("org:acme").await;
+        let webhook = world.webhook(EventType::ChunkCreated).await.id;
         let endpoint = Endpoint::Webhook(workspace, webhook);
         let ping = service.ping(owner, endpoint).await.unwrap();
         let claimed = world.claim_one().await;
@@ -72,7 +59,7 @@ impl Stage {
             .await
             .unwrap();
         Self {
-            mcp_key: mcp_key.unwrap().summary.id,
+            mcp_key: mcp_key.summary.id,
             webhook,
             delivery: ping.id,
             sender,
@@ -80,7 +67,7 @@ impl Stage {
             member,
             role,
             chat,
-            connector: connector.unwrap().id,
+            connector,
             subscription: world.subscription().await,
             world,
         }
@@ -91,14 +78,14 @@ impl Stage {
         let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
         let provisioning = service.provisioning();
         match operation {
-            "bulk_update" => {
+            "bulk_update_memories" => {
                 let approved = review(ReviewStatus::Approved);
                 world.bulk(owner, &self.memories, approved).await.map(drop)
             }
-            "ingest" => {
+            "ingest_memories" => {
                 let batch = [new_memory("Note")];
                 service
-                    .ingest(owner, workspace, world.source, &batch)
+                    .ingest_memories(owner, workspace, world.source, &batch)
                     .await
                     .map(drop)
             }
@@ -110,10 +97,7 @@ impl Stage {
                     .map(drop)
             }
             "update_memory" => {
-                let update = MemoryUpdate {
-                    title: Some("Renamed".to_owned()),
-                    ..MemoryUpdate::default()
-                };
+                let update = MemoryUpdate::builder().title("Renamed").build();
                 service
                     .update_memory(owner, self.memories[0], &update, None)
                     .await
@@ -137,38 +121,33 @@ impl Stage {
                     .map(drop)
             }
             "update_custom_role" => {
-                let update = knowledge_core::model::CustomRoleUpdate {
-                    slug: Some("other".to_owned()),
-                    ..Default::default()
-                };
+                let update = knowledge_core::model::CustomRoleUpdate::builder()
+                    .slug("other")
+                    .build();
                 service
                     .update_custom_role(owner, ACME, self.role, &update, None)
                     .await
                     .map(drop)
             }
             "delete_custom_role" => {
-                let request = DeleteRole {
-                    reassign_to: Some(VIEWER),
-                };
+                let request = DeleteRole::builder().reassign_to(VIEWER).build();
                 service
                     .delete_custom_role(owner, ACME, self.role, &request)
                     .await
             }
             "assign_role" => world.assign(self.member, MEMBER).await,
             "create_webhook" => {
-                let request = NewWebhook {
-                    event_type: EventType::ChunkCreated,
-                    url: "https://example.com/".parse().unwrap(),
-                };
+                let request = NewWebhook::builder()
+                    .event_type(EventType::ChunkCreated)
+                    .url("https://example.com/".parse().unwrap())
+                    .build();
                 service
                     .create_webhook(owner, workspace, &request)
                     .await
                     .map(drop)
             }
             "create_inbound_webhook" => {
-                let request = NewInboundWebhook {
-                    name: "Forms".to_owned(),
-                };
+                let request = NewInboundWebhook::builder().name("Forms").build();
                 service
                     .create_inbound_webhook(owner, workspace, &request)
                     .await
@@ -200,15 +179,13 @@ impl Stage {
                     .await
                     .map(drop)
             }
-            "pause_connector" => service
-                .pause_connector(owner, workspace, self.connector, true)
-                .await
-                .map(drop),
+            "update_connector to pause" => {
+                let update = ConnectorUpdate::paused(true);
+                let paused = service.update_connector(owner, workspace, self.connector, &update);
+                paused.await.map(drop)
+            }
             "update_connector" => {
-                let update = ConnectorUpdate {
-                    account_label: Some("other".to_owned()),
-                    ..ConnectorUpdate::default()
-                };
+                let update = ConnectorUpdate::builder().account_label("other").build();
                 let updated = service.update_connector(owner, workspace, self.connector, &update);
                 updated.await.map(drop)
             }
@@ -223,10 +200,7 @@ impl Stage {
                 .map(drop),
             "revoke_mcp_key" => service.revoke_mcp_key(owner, workspace, self.mcp_key).await,
             "update_webhook" => {
-                let update = WebhookUpdate {
-                    is_active: Some(false),
-                    ..WebhookUpdate::default()
-                };
+                let update = WebhookUpdate::builder().is_active(false).build();
                 let updated = service.update_webhook(owner, workspace, self.webhook, &update, None);
                 updated.await.map(drop)
             }
@@ -236,9 +210,7 @@ impl Stage {
                 rotated.await.map(drop)
             }
             "update_inbound_webhook" => {
-                let update = InboundWebhookUpdate {
-                    name: Some("Other".to_owned()),
-                };
+                let update = InboundWebhookUpdate::builder().name("Other").build();
                 let updated = service.update_inbound_webhook(
                     owner,
                     workspace,
@@ -267,11 +239,10 @@ impl Stage {
                 service.add_member(owner, ACME, &new).await.map(drop)
             }
             "update_member" => {
-                let update = MemberUpdate {
-                    role: Some(MEMBER),
-                    teams: Some(vec!["platform".to_owned()]),
-                    ..MemberUpdate::default()
-                };
+                let update = MemberUpdate::builder()
+                    .role(MEMBER)
+                    .teams(vec!["platform".to_owned()])
+                    .build();
                 let updated = service.update_member(owner, ACME, self.member, &update, None);
                 updated.await.map(drop)
             }
@@ -320,8 +291,8 @@ impl Stage {
 }
 
 const OPERATIONS: &[&str] = &[
-    "bulk_update",
-    "ingest",
+    "bulk_update_memories",
+    "ingest_memories",
     "create_memory",
     "update_memory",
     "delete_memory",
@@ -338,7 +309,7 @@ const OPERATIONS: &[&str] = &[
     "create_chat",
     "post_chat_message",
     "create_connector",
-    "pause_connector",
+    "update_connector to pause",
     "update_connector",
     "delete_connector",
     "rotate_mcp_key",

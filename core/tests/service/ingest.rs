@@ -10,7 +10,8 @@ use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, NewSourc
 use uuid::Uuid;
 
 use crate::make::{HOUR, MEMBER, VIEWER, actions, code, new_memory, problem, review, sensitivity};
-use crate::world::World;
+use crate::world::{World, data};
+use knowledge_testing::requests::with;
 
 async fn ingest(
     world: &World,
@@ -19,16 +20,15 @@ async fn ingest(
     let workspace = world.workspace.id;
     world
         .service
-        .ingest(&world.owner, workspace, world.source, memories)
+        .ingest_memories(&world.owner, workspace, world.source, memories)
         .await
 }
 
 fn named(name: &str, content: &str) -> NewMemory {
-    NewMemory {
-        source_key: Some(name.to_owned()),
-        content: content.to_owned(),
-        ..new_memory("Page")
-    }
+    with(new_memory("Page"), |new| {
+        new.source_key = Some(name.to_owned());
+        new.content = content.to_owned();
+    })
 }
 
 async fn content(world: &World, memory: MemoryId) -> MemoryContent {
@@ -50,11 +50,10 @@ async fn counts(world: &World) -> (i64, i64) {
 #[tokio::test]
 async fn new_memory_is_pending_with_labels_of_its_workspace() {
     let world = World::new().await;
-    let labelled = NewMemory {
-        audience_tag: Some("team:core".parse().unwrap()),
-        sensitivity_label: Some(SensitivityLabel::Restricted),
-        ..new_memory("Labelled")
-    };
+    let labelled = with(new_memory("Labelled"), |new| {
+        new.audience_tag = Some("team:core".parse().unwrap());
+        new.sensitivity_label = Some(SensitivityLabel::Restricted);
+    });
     let ingested = ingest(&world, &[new_memory("Plain"), labelled])
         .await
         .unwrap();
@@ -99,10 +98,9 @@ async fn known_source_key_updates_its_memory() {
     assert_eq!(counts(&world).await, (2, 0));
 
     world.time.pass(HOUR);
-    let relabelled = NewMemory {
-        sensitivity_label: Some(SensitivityLabel::Restricted),
-        ..named("page/1", "new")
-    };
+    let relabelled = with(named("page/1", "new"), |new| {
+        new.sensitivity_label = Some(SensitivityLabel::Restricted);
+    });
     let again = [
         relabelled,
         named("page/2", "same"),
@@ -150,26 +148,18 @@ async fn repeated_batch_changes_nothing() {
 #[tokio::test]
 async fn source_key_is_unique_per_source_and_workspace() {
     let world = World::new().await;
-    let files = NewSource {
-        name: "Files".to_owned(),
-        kind: "drive".to_owned(),
-    };
-    let files = world
-        .service
-        .create_source(&world.owner, &files)
-        .await
-        .unwrap();
+    let files = world.source("Files", "drive").await.unwrap();
     let sales = world.workspace("sales").await;
     let batch = [named("page/1", "one")];
     let mut ids = Vec::new();
     for (workspace, source) in [
         (world.workspace.id, world.source),
-        (world.workspace.id, files.id),
+        (world.workspace.id, files),
         (sales, world.source),
     ] {
         let ingested = world
             .service
-            .ingest(&world.owner, workspace, source, &batch)
+            .ingest_memories(&world.owner, workspace, source, &batch)
             .await;
         let ingested = ingested.unwrap().remove(0);
         assert_eq!(ingested.outcome, IngestOutcome::Created);
@@ -185,18 +175,11 @@ async fn batch_is_accepted_as_a_whole_or_not_at_all() {
     let contents = world.contents().await;
     let bad = [
         new_memory("Good"),
-        NewMemory {
-            title: String::new(),
-            ..new_memory("x")
-        },
-        NewMemory {
-            content: String::new(),
-            ..new_memory("Empty")
-        },
-        NewMemory {
-            content: "x".repeat(CONTENT_BYTES_MAX + 1),
-            ..new_memory("Large")
-        },
+        with(new_memory("x"), |new| new.title = String::new()),
+        with(new_memory("Empty"), |new| new.content = String::new()),
+        with(new_memory("Large"), |new| {
+            new.content = "x".repeat(CONTENT_BYTES_MAX + 1);
+        }),
         named("", "no name"),
         named(&"x".repeat(513), "long name"),
         named("twice", "a"),
@@ -228,12 +211,14 @@ async fn largest_batch_fits_into_one_commit() {
             CONTENT_BYTES_MAX
         };
         let batch: Vec<_> = (0..100)
-            .map(|number| NewMemory {
-                title: title.clone(),
-                content: content.repeat(size / content.len()),
-                source_key: Some(format!("{content}{number:\u{1}>500}")),
-                audience_tag: Some(format!("workspace:{}", "x".repeat(64)).parse().unwrap()),
-                sensitivity_label: Some(SensitivityLabel::Confidential),
+            .map(|number| {
+                NewMemory::builder()
+                    .title(title.clone())
+                    .content(content.repeat(size / content.len()))
+                    .source_key(format!("{content}{number:\u{1}>500}"))
+                    .audience_tag(format!("workspace:{}", "x".repeat(64)).parse().unwrap())
+                    .sensitivity_label(SensitivityLabel::Confidential)
+                    .build()
             })
             .collect();
         let created = ingest(&world, &batch).await.unwrap();
@@ -249,10 +234,9 @@ async fn largest_batch_fits_into_one_commit() {
 #[tokio::test]
 async fn content_too_large_as_json_is_rejected() {
     let world = World::new().await;
-    let control = NewMemory {
-        content: "\u{1}".repeat(CONTENT_BYTES_MAX),
-        ..new_memory("Binary")
-    };
+    let control = with(new_memory("Binary"), |new| {
+        new.content = "\u{1}".repeat(CONTENT_BYTES_MAX);
+    });
     assert_eq!(
         problem(ingest(&world, &[control]).await),
         "memories[0].content too_large"
@@ -266,13 +250,13 @@ async fn ingest_requires_existing_source_and_workspace() {
     let nowhere = WorkspaceId(Uuid::nil());
     let ingested = world
         .service
-        .ingest(&world.owner, nowhere, world.source, &batch)
+        .ingest_memories(&world.owner, nowhere, world.source, &batch)
         .await;
     assert_eq!(code(ingested), "not_found");
     let nothing = SourceId(Uuid::nil());
     let ingested = world
         .service
-        .ingest(&world.owner, world.workspace.id, nothing, &batch)
+        .ingest_memories(&world.owner, world.workspace.id, nothing, &batch)
         .await;
     assert_eq!(problem(ingested), "source_id not_found");
 }
@@ -286,7 +270,7 @@ async fn ingest_requires_separate_actions_to_add_and_update() {
         let batch = [named("page/1", content)];
         world
             .service
-            .ingest(caller, workspace, world.source, &batch)
+            .ingest_memories(caller, workspace, world.source, &batch)
             .await
     };
     by(&adder, "old").await.unwrap();
@@ -295,30 +279,27 @@ async fn ingest_requires_separate_actions_to_add_and_update() {
     let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);
     by(&member, "new").await.unwrap();
     assert_eq!(code(by(&viewer, "new").await), "forbidden");
-    let files = NewSource {
-        name: "Files".to_owned(),
-        kind: "drive".to_owned(),
-    };
+    let files = NewSource::builder().name("Files").kind("drive").build();
     assert_eq!(
         code(world.service.create_source(&member, &files).await),
         "forbidden"
     );
-    let bad = NewSource {
-        name: String::new(),
-        kind: String::new(),
-    };
+    let bad = NewSource::builder()
+        .name(String::new())
+        .kind(String::new())
+        .build();
     let made = world.service.create_source(&world.owner, &bad).await;
     assert_eq!(problem(made), "name too_small, kind too_small");
 }
 
 #[tokio::test]
 async fn ingest_announces_its_result_by_kind() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     ingest(&world, &[named("page/1", "old")]).await.unwrap();
     world.time.pass(HOUR);
     let batch = [named("page/1", "new"), named("page/2", "two")];
     let second = ingest(&world, &batch).await.unwrap();
-    let last = async |event_type| world.events_of(event_type).await.pop().unwrap().data;
+    let last = async |event_type| data(&world.events_of(event_type).await.pop().unwrap());
     let listed = |position: usize| serde_json::json!([second[position].id]);
     assert_eq!(
         last(EventType::MemoryUpdated).await["memory_ids"],

@@ -101,13 +101,7 @@ async fn maintenance_call_is_bounded() {
 async fn maintenance_with_nothing_due_costs_next_to_nothing() {
     let world = World::new().await;
     for number in 0..50 {
-        let owner = crate::make::new_member("owner", crate::make::OWNER);
-        let slug = format!("org-{number}");
-        let provisioning = world.service.provisioning();
-        provisioning
-            .create_organization("Other", &slug, &owner)
-            .await
-            .unwrap();
+        world.stranger(&format!("org-{number}")).await;
     }
     world.probe.take_reads();
     world.maintain().await;
@@ -155,8 +149,8 @@ async fn concurrent_maintenance_calls_do_no_harm() {
 #[tokio::test]
 async fn corrupt_entry_does_not_block_maintenance() {
     let world = World::new().await;
-    let damaged = keys::due(world.time.now(), uuid::Uuid::nil());
-    let commit = Commit::builder().put(damaged, "{\"unheard_of\":1}").build();
+    let corrupt = keys::due(world.time.now(), uuid::Uuid::nil());
+    let commit = Commit::builder().put(corrupt, "{\"unheard_of\":1}").build();
     world.faults.inner().commit(commit.unwrap()).await.unwrap();
     world.token(world.owner_id, TokenScope::default()).await;
     world.time.pass(HOUR);

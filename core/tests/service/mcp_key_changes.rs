@@ -7,16 +7,8 @@ use knowledge_core::model::{CredentialId, McpKeySummary};
 use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
 
 use crate::audit::entry_of;
-use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_mcp_key, problem};
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, problem};
 use crate::world::World;
-
-async fn create(world: &World, audience: &str) -> IssuedMcpKey {
-    let new = new_mcp_key(audience);
-    let made = world
-        .service
-        .create_mcp_key(&world.owner, world.workspace.id, &new);
-    made.await.unwrap()
-}
 
 async fn rotate(
     world: &World,
@@ -54,8 +46,8 @@ async fn assert_whole(world: &World) {
 async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     let world = World::new().await;
     let (first, second) = (
-        create(&world, "org:acme").await,
-        create(&world, "org:acme").await,
+        world.mcp_key_for("org:acme").await,
+        world.mcp_key_for("org:acme").await,
     );
     world.time.pass(HOUR);
     let caller = first.secret.clone().into();
@@ -68,7 +60,7 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
         assert_eq!(key.last_used_at, used);
         let read = world
             .service
-            .mcp_key(&world.owner, world.workspace.id, key.id)
+            .get_mcp_key(&world.owner, world.workspace.id, key.id)
             .await;
         assert_eq!(read.unwrap(), key);
     }
@@ -76,7 +68,7 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     assert_eq!(list(&world).await, []);
     let read = world
         .service
-        .mcp_key(&world.owner, world.workspace.id, second.summary.id)
+        .get_mcp_key(&world.owner, world.workspace.id, second.summary.id)
         .await;
     assert_eq!(code(read), "not_found");
 }
@@ -84,7 +76,7 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
 #[tokio::test]
 async fn rotated_mcp_key_keeps_name_and_replaces_secret_at_once() {
     let world = World::new().await;
-    let old = create(&world, "org:acme").await;
+    let old = world.mcp_key_for("org:acme").await;
     world.time.pass(DAY);
     let new = rotate(&world, &world.owner, old.summary.id).await.unwrap();
     assert_eq!(new.summary.id, old.summary.id);
@@ -119,7 +111,7 @@ async fn rotated_mcp_key_keeps_name_and_replaces_secret_at_once() {
 async fn mcp_key_rotation_may_change_interval() {
     let world = World::new().await;
     let (key, workspace) = (
-        create(&world, "org:acme").await.summary.id,
+        world.mcp_key_for("org:acme").await.summary.id,
         world.workspace.id,
     );
     let rotate = async |rotation| {
@@ -142,7 +134,7 @@ async fn mcp_key_rotation_may_change_interval() {
 #[tokio::test]
 async fn mcp_key_rotation_transfers_responsibility() {
     let world = World::new().await;
-    let (workspace, key) = (world.workspace.id, create(&world, "org:acme").await);
+    let (workspace, key) = (world.workspace.id, world.mcp_key_for("org:acme").await);
     let id = world.member(ADMIN).await;
     let admin = world.trusted(id);
     let rotated = rotate(&world, &admin, key.summary.id).await;
@@ -150,7 +142,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
     let principal = world.service.authenticate(&caller, CredentialKind::Bearer);
     assert_eq!(principal.await.unwrap().member_id(), id);
 
-    let private = create(&world, "user:ada").await.summary.id;
+    let private = world.mcp_key_for("user:ada").await.summary.id;
     let refused = rotate(&world, &admin, private).await;
     assert_eq!(
         code(refused),
@@ -180,7 +172,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
 #[tokio::test]
 async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
-    let key = create(&world, "org:acme").await;
+    let key = world.mcp_key_for("org:acme").await;
     let revoke = async |caller: &Credential| {
         world
             .service
@@ -197,7 +189,7 @@ async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let entry = entry_of(&world, AuditAction::McpKeyRevoke).await;
     assert_eq!(entry.after, None);
     assert_whole(&world).await;
-    create(&world, "org:acme").await;
+    world.mcp_key_for("org:acme").await;
     world.time.pass(98 * DAY);
     world.maintain().await;
     assert_whole(&world).await;

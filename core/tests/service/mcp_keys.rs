@@ -8,6 +8,7 @@ use knowledge_core::service::{IssuedMcpKey, NewMcpKey, NewRecall};
 
 use crate::make::{ADMIN, DAY, MEMBER, MILLISECOND, actions, code, new_mcp_key, problem};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 async fn create(world: &World, new: &NewMcpKey) -> Result<IssuedMcpKey, knowledge_core::Error> {
     world
@@ -87,12 +88,11 @@ async fn mcp_key_only_reads_its_workspace() {
         code(world.service.create_chat(&key, sales, "Hi").await),
         "forbidden"
     );
-    let summary = world.service.dashboard_summary(&key, workspace).await;
+    let summary = world.service.get_dashboard_summary(&key, workspace).await;
     assert_eq!(code(summary), "forbidden");
-    let change = MemoryChange {
-        sensitivity_label: Some(knowledge_core::model::SensitivityLabel::Public),
-        ..MemoryChange::default()
-    };
+    let change = MemoryChange::builder()
+        .sensitivity_label(knowledge_core::model::SensitivityLabel::Public)
+        .build();
     assert_eq!(code(world.bulk(&key, &ids, change).await), "forbidden");
     let another = world
         .service
@@ -107,10 +107,10 @@ async fn mcp_key_sees_only_its_audience() {
     let ids = world.memories(1).await;
     for (audience, expected) in [("workspace:research", true), ("org:acme", false)] {
         let key = create(&world, &new_mcp_key(audience)).await.unwrap();
-        let recall = NewRecall {
-            query: "Where?".to_owned(),
-            memory_ids: ids.clone(),
-        };
+        let recall = NewRecall::builder()
+            .query("Where?")
+            .memory_ids(ids.clone())
+            .build();
         let caller = Credential::from(key.secret);
         let made = world
             .service
@@ -204,19 +204,17 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
 #[tokio::test]
 async fn mcp_key_rejects_invalid_values() {
     let world = World::new().await;
-    let bad = NewMcpKey {
-        name: String::new(),
-        audience: Vec::new(),
-        rotation: Duration::ZERO,
-        ..new_mcp_key("org:acme")
-    };
+    let bad = with(new_mcp_key("org:acme"), |new| {
+        new.name = String::new();
+        new.audience = Vec::new();
+        new.rotation = Duration::ZERO;
+    });
     let expected = "name too_small, audience too_small, rotationSeconds invalid_value";
     assert_eq!(problem(create(&world, &bad).await), expected);
-    let long = NewMcpKey {
-        audience: vec!["org:acme".parse().unwrap(); 33],
-        rotation: 367 * DAY,
-        ..new_mcp_key("org:acme")
-    };
+    let long = with(new_mcp_key("org:acme"), |new| {
+        new.audience = vec!["org:acme".parse().unwrap(); 33];
+        new.rotation = 367 * DAY;
+    });
     assert_eq!(
         problem(create(&world, &long).await),
         "audience too_large, rotationSeconds invalid_value"

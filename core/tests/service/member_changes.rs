@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::audit::{entries, entry_of};
 use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, problem};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 const NONE: ActionSet = ActionSet::EMPTY;
 
@@ -36,17 +37,13 @@ async fn update(
 }
 
 fn role(role: RoleRef) -> MemberUpdate {
-    MemberUpdate {
-        role: Some(role),
-        ..MemberUpdate::default()
-    }
+    MemberUpdate::builder().role(role).build()
 }
 
 fn teams(teams: &[&str]) -> MemberUpdate {
-    MemberUpdate {
-        teams: Some(teams.iter().map(|team| (*team).to_owned()).collect()),
-        ..MemberUpdate::default()
-    }
+    MemberUpdate::builder()
+        .teams(teams.iter().map(|team| (*team).to_owned()).collect())
+        .build()
 }
 
 /// Creates a member with the actions of a viewer and `member:manage`.
@@ -72,9 +69,7 @@ async fn member_list_shows_current_roles() {
         .assign_in(member, world.workspace.id, Some(custom(old)))
         .await
         .unwrap();
-    let to = DeleteRole {
-        reassign_to: Some(MEMBER),
-    };
+    let to = DeleteRole::builder().reassign_to(MEMBER).build();
     let deleted = world
         .service
         .delete_custom_role(&world.owner, ACME, old, &to);
@@ -87,7 +82,11 @@ async fn member_list_shows_current_roles() {
     assert_eq!(listed.len(), 3);
     let shown = listed.iter().find(|found| found.id == member).unwrap();
     assert_eq!(shown.role, MEMBER);
-    let read = world.service.member(&viewer, ACME, member).await.unwrap();
+    let read = world
+        .service
+        .get_member(&viewer, ACME, member)
+        .await
+        .unwrap();
     assert_eq!(read.value.member, *shown);
     let workspace_id = world.workspace.id;
     let there = WorkspaceRole {
@@ -96,7 +95,11 @@ async fn member_list_shows_current_roles() {
     };
     assert_eq!(read.value.workspace_roles, [there]);
     world.maintain().await;
-    let settled = world.service.member(&viewer, ACME, member).await.unwrap();
+    let settled = world
+        .service
+        .get_member(&viewer, ACME, member)
+        .await
+        .unwrap();
     assert_eq!(settled, read, "settling shows to nobody");
 
     // An earlier change of a holder leaves its index entry in place.
@@ -111,9 +114,7 @@ async fn member_with_deleted_role_can_be_updated_before_reassignment() {
         world.member(custom(old)).await,
         world.member(custom(old)).await,
     );
-    let to = DeleteRole {
-        reassign_to: Some(MEMBER),
-    };
+    let to = DeleteRole::builder().reassign_to(MEMBER).build();
     let deleted = world
         .service
         .delete_custom_role(&world.owner, ACME, old, &to);
@@ -130,13 +131,16 @@ async fn member_with_deleted_role_can_be_updated_before_reassignment() {
 #[tokio::test]
 async fn added_member_is_listed_and_counted() {
     let world = World::new().await;
-    let new = NewMember {
-        teams: vec!["platform".to_owned()],
-        ..new_member("bob", MEMBER)
-    };
+    let new = with(new_member("bob", MEMBER), |new| {
+        new.teams = vec!["platform".to_owned()];
+    });
     let added = add(&world, &world.owner, &new).await.unwrap();
     let id = added.value.member.id;
-    let read = world.service.member(&world.owner, ACME, id).await.unwrap();
+    let read = world
+        .service
+        .get_member(&world.owner, ACME, id)
+        .await
+        .unwrap();
     assert_eq!(read, added);
     assert_eq!(code(add(&world, &world.owner, &new).await), "slug_taken");
     let checklist = world.dashboard().await.first_value_checklist;
@@ -151,12 +155,11 @@ async fn added_member_is_listed_and_counted() {
 #[tokio::test]
 async fn member_update_reports_all_problems_at_once() {
     let world = World::new().await;
-    let bad = NewMember {
-        handle: "No Slug".to_owned(),
-        name: String::new(),
-        teams: vec!["fine".to_owned(), "Not Fine".to_owned()],
-        ..new_member("x", MEMBER)
-    };
+    let bad = with(new_member("x", MEMBER), |new| {
+        new.handle = "No Slug".to_owned();
+        new.name = String::new();
+        new.teams = vec!["fine".to_owned(), "Not Fine".to_owned()];
+    });
     assert_eq!(
         problem(add(&world, &world.owner, &bad).await),
         "handle invalid_value, name too_small, teams[1] invalid_value"
@@ -167,10 +170,7 @@ async fn member_update_reports_all_problems_at_once() {
         "role not_found"
     );
     let member = world.member(VIEWER).await;
-    let nameless = MemberUpdate {
-        name: Some(" ".to_owned()),
-        ..teams(&["Not Fine"])
-    };
+    let nameless = with(teams(&["Not Fine"]), |new| new.name = Some(" ".to_owned()));
     assert_eq!(
         problem(update(&world, &world.owner, member, nameless).await),
         "name too_small, teams[0] invalid_value"
@@ -209,10 +209,7 @@ async fn member_cannot_grant_role_or_team_beyond_their_own() {
 async fn owner_is_changed_only_by_owners() {
     let world = World::new().await;
     let (admin, ada) = (world.caller(ADMIN).await, world.owner_id);
-    let named = MemberUpdate {
-        name: Some("Somebody".to_owned()),
-        ..MemberUpdate::default()
-    };
+    let named = MemberUpdate::builder().name("Somebody").build();
     for change in [named, role(VIEWER), teams(&["platform"])] {
         assert_eq!(code(update(&world, &admin, ada, change).await), "forbidden");
     }
@@ -265,10 +262,9 @@ async fn member_update_is_audited_by_kind_of_change() {
     let assigned = entry_of(&world, AuditAction::RoleAssign).await;
     assert_eq!(assigned.after.unwrap()["role"], "member");
     // An update of role and teams writes both audit entries.
-    let both = MemberUpdate {
-        role: Some(VIEWER),
-        ..teams(&["platform", "security"])
-    };
+    let both = with(teams(&["platform", "security"]), |new| {
+        new.role = Some(VIEWER);
+    });
     update(&world, &world.owner, member, both).await.unwrap();
     entry_of(&world, AuditAction::RoleAssign).await;
     let mut found = entries(&world).await;
@@ -283,13 +279,10 @@ async fn member_update_is_audited_by_kind_of_change() {
 async fn member_update_can_require_a_version() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
-    let read = world.service.member(&world.owner, ACME, member).await;
+    let read = world.service.get_member(&world.owner, ACME, member).await;
     let tag = read.unwrap().etag;
     let change = async |name: &str, tag: &str| {
-        let update = MemberUpdate {
-            name: Some(name.to_owned()),
-            ..MemberUpdate::default()
-        };
+        let update = MemberUpdate::builder().name(name.to_owned()).build();
         let tags = IfMatch::Tags(vec![tag.to_owned()]);
         let updated = world
             .service

@@ -203,7 +203,7 @@ async fn removal_interrupted_by_crash_is_completed_by_maintenance() {
         code(
             world
                 .service
-                .dashboard_summary(&world.trusted(member), world.workspace.id)
+                .get_dashboard_summary(&world.trusted(member), world.workspace.id)
                 .await
         ),
         "unauthenticated"

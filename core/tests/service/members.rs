@@ -1,12 +1,14 @@
 //! Tests of members and their roles.
 
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
-use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId, WorkspaceId};
+use knowledge_core::model::{CustomRoleUpdate, MemberId, RoleId, WorkspaceId};
 use knowledge_core::service::MemberAssignment;
+use knowledge_testing::seed::Seed;
 use uuid::Uuid;
 
 use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_role, problem};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 const NONE: ActionSet = ActionSet::EMPTY;
 
@@ -66,15 +68,8 @@ async fn workspace_role_applies_only_in_its_workspace() {
 async fn workspace_custom_role_cannot_be_assigned_elsewhere() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
-    let new = NewCustomRole {
-        workspace_id: Some(sales),
-        ..new_role("seller")
-    };
-    let role = world
-        .service
-        .create_custom_role(&world.owner, ACME, &new)
-        .await
-        .unwrap();
+    let new = with(new_role("seller"), |new| new.workspace_id = Some(sales));
+    let role = Seed::role(&world, &new).await.unwrap();
     let (role, member) = (custom(role.id), world.member(VIEWER).await);
     assert_eq!(
         problem(world.assign(member, role).await),
@@ -98,10 +93,7 @@ async fn assigned_role_must_exist_and_be_active() {
         "role not_found"
     );
     let role = world.role(BaseRole::Member, NONE, NONE).await;
-    let off = CustomRoleUpdate {
-        is_active: Some(false),
-        ..CustomRoleUpdate::default()
-    };
+    let off = CustomRoleUpdate::builder().is_active(false).build();
     let switched = world
         .service
         .update_custom_role(&world.owner, ACME, role.id, &off, None);

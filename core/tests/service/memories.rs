@@ -9,20 +9,18 @@ use knowledge_core::model::{
     MemoryChange, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, ReviewStatus,
     SensitivityLabel, WorkspaceId,
 };
-use knowledge_core::service::{Cursor, NewMemory, NewSource, PageRequest};
+use knowledge_core::service::{Cursor, PageRequest};
 use uuid::Uuid;
 
-use crate::make::{MEMBER, VIEWER, actions, code, new_mcp_key, new_memory, review, sensitivity};
+use crate::make::{MEMBER, VIEWER, actions, code, new_memory, review, sensitivity};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 async fn list(world: &World, caller: &Credential, filter: &MemoryFilter) -> Vec<MemorySummary> {
     let workspace = world.workspace.id;
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
-        let page = PageRequest {
-            limit: Some(7),
-            cursor,
-        };
+        let page = PageRequest::builder().limit(7).maybe_cursor(cursor).build();
         let page = world
             .service
             .list_memories(caller, workspace, filter, &page)
@@ -47,10 +45,9 @@ fn titled(found: &[MemorySummary]) -> BTreeSet<MemoryId> {
 }
 
 fn audience(label: &str) -> MemoryChange {
-    MemoryChange {
-        audience_tag: Some(label.parse().unwrap()),
-        ..MemoryChange::default()
-    }
+    MemoryChange::builder()
+        .audience_tag(label.parse().unwrap())
+        .build()
 }
 
 async fn relabel(world: &World, ids: &[MemoryId], change: MemoryChange) {
@@ -63,44 +60,30 @@ async fn memories_are_filtered_by_each_label_and_all_labels() {
     let world = World::new().await;
     let memories = world.memories(20).await;
     let everything: BTreeSet<_> = memories.iter().copied().collect();
-    let drive = NewSource {
-        name: "Drive".to_owned(),
-        kind: "drive".to_owned(),
-    };
-    let drive = world.service.create_source(&world.owner, &drive).await;
-    let drive = drive.unwrap().id;
+    let drive = world.source("Drive", "drive").await.unwrap();
     relabel(&world, &memories[..10], audience("org:acme")).await;
     let secret = sensitivity(SensitivityLabel::Confidential);
     relabel(&world, &memories[5..12], secret).await;
     relabel(&world, &memories[8..14], review(ReviewStatus::Rejected)).await;
-    let moved = MemoryChange {
-        source_id: Some(drive),
-        ..MemoryChange::default()
-    };
+    let moved = MemoryChange::builder().source_id(drive).build();
     relabel(&world, &memories[9..15], moved).await;
 
-    let by_audience = MemoryFilter {
-        audience_tag: Some("org:acme".parse().unwrap()),
-        ..MemoryFilter::default()
-    };
-    let by_sensitivity = MemoryFilter {
-        sensitivity_label: Some(SensitivityLabel::Confidential),
-        ..MemoryFilter::default()
-    };
-    let by_review = MemoryFilter {
-        review_status: Some(ReviewStatus::Rejected),
-        ..MemoryFilter::default()
-    };
-    let by_source = MemoryFilter {
-        source_id: Some(drive),
-        ..MemoryFilter::default()
-    };
-    let by_all = MemoryFilter {
-        audience_tag: by_audience.audience_tag.clone(),
-        sensitivity_label: by_sensitivity.sensitivity_label,
-        review_status: by_review.review_status,
-        source_id: by_source.source_id,
-    };
+    let by_audience = MemoryFilter::builder()
+        .audience_tag("org:acme".parse().unwrap())
+        .build();
+    let by_sensitivity = MemoryFilter::builder()
+        .sensitivity_label(SensitivityLabel::Confidential)
+        .build();
+    let by_review = MemoryFilter::builder()
+        .review_status(ReviewStatus::Rejected)
+        .build();
+    let by_source = MemoryFilter::builder().source_id(drive).build();
+    let by_all = MemoryFilter::builder()
+        .maybe_audience_tag(by_audience.audience_tag.clone())
+        .maybe_sensitivity_label(by_sensitivity.sensitivity_label)
+        .maybe_review_status(by_review.review_status)
+        .maybe_source_id(by_source.source_id)
+        .build();
     for (filter, expected) in [
         (MemoryFilter::default(), 0..20),
         (by_audience, 0..10),
@@ -123,19 +106,18 @@ async fn memories_are_filtered_by_each_label_and_all_labels() {
 #[tokio::test]
 async fn memory_shows_its_content_and_labels() {
     let world = World::new().await;
-    let new = NewMemory {
-        source_key: Some("page/1".to_owned()),
-        sensitivity_label: Some(SensitivityLabel::Confidential),
-        ..new_memory("Note")
-    };
+    let new = with(new_memory("Note"), |new| {
+        new.source_key = Some("page/1".to_owned());
+        new.sensitivity_label = Some(SensitivityLabel::Confidential);
+    });
     let batch = [new];
     let workspace = world.workspace.id;
     let ingested = world
         .service
-        .ingest(&world.owner, workspace, world.source, &batch)
+        .ingest_memories(&world.owner, workspace, world.source, &batch)
         .await;
     let id = ingested.unwrap()[0].id;
-    let found = world.service.memory(&world.owner, id).await.unwrap();
+    let found = world.service.get_memory(&world.owner, id).await.unwrap();
     let (memory, shown) = (&found.value.summary, &found.value);
     assert_eq!((memory.id, memory.workspace_id), (id, workspace));
     assert_eq!(memory.source_id, world.source);
@@ -154,10 +136,10 @@ async fn memory_shows_its_content_and_labels() {
 
     // The tag depends on the response, so it changes with a label and with the caller.
     relabel(&world, &[id], review(ReviewStatus::Approved)).await;
-    let relabelled = world.service.memory(&world.owner, id).await.unwrap();
+    let relabelled = world.service.get_memory(&world.owner, id).await.unwrap();
     assert_ne!(relabelled.etag, found.etag);
     let member = world.caller(MEMBER).await;
-    let theirs = world.service.memory(&member, id).await.unwrap();
+    let theirs = world.service.get_memory(&member, id).await.unwrap();
     assert_ne!(theirs.etag, relabelled.etag);
 }
 
@@ -217,7 +199,7 @@ async fn labels_restrict_reading_but_not_governance() {
         let expected: BTreeSet<_> = whole.iter().copied().collect();
         assert_eq!(titled(&found), expected, "{held:?}");
         for id in all {
-            let found = world.service.memory(&caller, id).await;
+            let found = world.service.get_memory(&caller, id).await;
             if seen.contains(&id) {
                 let memory = found.unwrap().value;
                 assert_eq!(memory.content.is_some(), whole.contains(&id), "{held:?}");
@@ -238,7 +220,7 @@ async fn labels_restrict_reading_but_not_governance() {
     let found = list(&world, &scoped, &MemoryFilter::default()).await;
     assert!(!ids(&found).contains(&elsewhere));
     let elsewhere = world.memories_in(sales, 1).await[0];
-    let found = world.service.memory(&scoped, elsewhere).await;
+    let found = world.service.get_memory(&scoped, elsewhere).await;
     assert_eq!(code(found), "forbidden");
 }
 
@@ -250,11 +232,10 @@ async fn memory_list_hides_memory_relabelled_between_two_reads() {
     let reader = world.caller(VIEWER).await;
     let meanwhile = async |change: MemoryChange, filter: &MemoryFilter| {
         let (service, owner) = (world.service.clone(), world.owner.clone());
-        let update = MemoryUpdate {
-            title: Some("Layoffs".to_owned()),
-            content: None,
-            change,
-        };
+        let update = MemoryUpdate::builder()
+            .title("Layoffs")
+            .change(change)
+            .build();
         let content = keys::content(world.org.id, id);
         world.probe.before_read(content, async move {
             let updated = service.update_memory(&owner, id, &update, None).await;
@@ -268,10 +249,9 @@ async fn memory_list_hides_memory_relabelled_between_two_reads() {
     let found = meanwhile(sensitivity(SensitivityLabel::Restricted), &everything).await;
     assert_eq!(ids(&found), BTreeSet::from([id]));
     assert_eq!(titled(&found), BTreeSet::new());
-    let restricted = MemoryFilter {
-        sensitivity_label: Some(SensitivityLabel::Restricted),
-        ..MemoryFilter::default()
-    };
+    let restricted = MemoryFilter::builder()
+        .sensitivity_label(SensitivityLabel::Restricted)
+        .build();
     let found = meanwhile(sensitivity(SensitivityLabel::Confidential), &restricted).await;
     assert_eq!(found, [], "the filter holds too");
     let found = meanwhile(audience("team:core"), &everything).await;
@@ -283,17 +263,12 @@ async fn mcp_key_reads_memories_of_its_audience() {
     let world = World::new().await;
     let memories = world.memories(2).await;
     relabel(&world, &memories[..1], audience("org:acme")).await;
-    let new = new_mcp_key("org:acme");
-    let key = world
-        .service
-        .create_mcp_key(&world.owner, world.workspace.id, &new)
-        .await
-        .unwrap();
+    let key = world.mcp_key_for("org:acme").await;
     let key = Credential::from(key.secret.clone());
     let found = list(&world, &key, &MemoryFilter::default()).await;
     assert_eq!(ids(&found), memories[..1].iter().copied().collect());
-    assert!(world.service.memory(&key, memories[0]).await.is_ok());
-    let other = world.service.memory(&key, memories[1]).await;
+    assert!(world.service.get_memory(&key, memories[0]).await.is_ok());
+    let other = world.service.get_memory(&key, memories[1]).await;
     assert_eq!(code(other), "not_found");
 }
 
@@ -312,17 +287,17 @@ async fn memory_read_requires_right_to_read_or_relabel() {
         .await;
     assert_eq!(code(listed), "forbidden");
     assert_eq!(
-        code(world.service.memory(&caller, memory).await),
+        code(world.service.get_memory(&caller, memory).await),
         "forbidden"
     );
     // A memory that they may not know of is not found.
     relabel(&world, &[memory], audience("team:core")).await;
     assert_eq!(
-        code(world.service.memory(&caller, memory).await),
+        code(world.service.get_memory(&caller, memory).await),
         "not_found"
     );
     let unknown = MemoryId(Uuid::nil());
-    let found = world.service.memory(&world.owner, unknown).await;
+    let found = world.service.get_memory(&world.owner, unknown).await;
     assert_eq!(code(found), "not_found");
     let nowhere = WorkspaceId(Uuid::nil());
     let listed = world
@@ -339,14 +314,16 @@ async fn memory_page_scans_a_bounded_number_of_memories() {
     let count = PAGE_RECORDS_MAX + 600;
     let last = world.memories(count).await.into_iter().max().unwrap();
     relabel(&world, &[last], review(ReviewStatus::Rejected)).await;
-    let filter = MemoryFilter {
-        review_status: Some(ReviewStatus::Rejected),
-        ..MemoryFilter::default()
-    };
+    let filter = MemoryFilter::builder()
+        .review_status(ReviewStatus::Rejected)
+        .build();
     let page = async |cursor: Option<Cursor>| {
         world.probe.take_reads();
         let limit = Some(100);
-        let request = PageRequest { limit, cursor };
+        let request = PageRequest::builder()
+            .maybe_limit(limit)
+            .maybe_cursor(cursor)
+            .build();
         let workspace = world.workspace.id;
         let page = world
             .service
@@ -370,10 +347,7 @@ async fn memory_cursor_is_rejected_with_another_filter() {
     let world = World::new().await;
     world.memories(3).await;
     let page = async |filter: &MemoryFilter, cursor: Option<Cursor>| {
-        let request = PageRequest {
-            limit: Some(1),
-            cursor,
-        };
+        let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
         let workspace = world.workspace.id;
         let caller = &world.owner;
         let found = world
@@ -381,10 +355,9 @@ async fn memory_cursor_is_rejected_with_another_filter() {
             .list_memories(caller, workspace, filter, &request);
         found.await
     };
-    let pending = MemoryFilter {
-        review_status: Some(ReviewStatus::Pending),
-        ..MemoryFilter::default()
-    };
+    let pending = MemoryFilter::builder()
+        .review_status(ReviewStatus::Pending)
+        .build();
     let first = page(&pending, None).await.unwrap();
     let other = page(&MemoryFilter::default(), first.next_cursor).await;
     assert_eq!(crate::make::problem(other), "cursor invalid_value");

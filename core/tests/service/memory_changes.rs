@@ -1,22 +1,19 @@
-//! Tests of adding, updating and deleting single memories.
+//! Tests of adding and updating single memories.
 
 use knowledge_core::access::{Action, Credential};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, MemoryChange, MemoryDetails, MemoryId, MemoryUpdate, ReviewStatus, SensitivityLabel,
 };
-use knowledge_core::service::{
-    AuditAction, CreateMemory, IfMatch, IngestOutcome, NewMemory, NewSource, PageRequest, WithEtag,
-};
+use knowledge_core::service::{CreateMemory, IfMatch, IngestOutcome, WithEtag};
 
-use crate::audit::entries;
 use crate::make::{
-    HOUR, MEMBER, VIEWER, actions, code, create_memory, new_memory, new_recall, problem, review,
-    sensitivity,
+    HOUR, VIEWER, actions, code, create_memory, new_memory, problem, review, sensitivity,
 };
-use crate::world::World;
+use crate::world::{World, data};
+use knowledge_testing::requests::with;
 
-async fn create(world: &World, new: &CreateMemory) -> WithEtag<MemoryDetails> {
+pub(crate) async fn create(world: &World, new: &CreateMemory) -> WithEtag<MemoryDetails> {
     let workspace = world.workspace.id;
     let made = world.service.create_memory(&world.owner, workspace, new);
     made.await.unwrap()
@@ -32,21 +29,15 @@ async fn update(
 }
 
 fn title(title: &str) -> MemoryUpdate {
-    MemoryUpdate {
-        title: Some(title.to_owned()),
-        ..MemoryUpdate::default()
-    }
+    MemoryUpdate::builder().title(title.to_owned()).build()
 }
 
 fn relabel(change: MemoryChange) -> MemoryUpdate {
-    MemoryUpdate {
-        change,
-        ..MemoryUpdate::default()
-    }
+    MemoryUpdate::builder().change(change).build()
 }
 
 /// Returns the number of memories of the workspace, and of those pending review.
-async fn counts(world: &World) -> (i64, i64) {
+pub(crate) async fn counts(world: &World) -> (i64, i64) {
     let (org, workspace) = (world.org.id, world.workspace.id);
     (
         world.counter(keys::memory_count(org, workspace)).await,
@@ -54,16 +45,15 @@ async fn counts(world: &World) -> (i64, i64) {
     )
 }
 
-fn keyed(key: &str, world: &World) -> CreateMemory {
-    CreateMemory {
-        source_key: Some(key.to_owned()),
-        ..create_memory("Page", world.source)
-    }
+pub(crate) fn keyed(key: &str, world: &World) -> CreateMemory {
+    with(create_memory("Page", world.source), |new| {
+        new.source_key = Some(key.to_owned());
+    })
 }
 
 #[tokio::test]
 async fn created_memory_equals_an_ingested_one() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     world.time.pass(HOUR);
     let made = create(&world, &keyed("page/1", &world)).await;
     let memory = &made.value.summary;
@@ -72,11 +62,11 @@ async fn created_memory_equals_an_ingested_one() {
     assert_eq!(memory.review_status, ReviewStatus::Pending);
     assert_eq!(made.value.content.as_deref(), Some("What Page says."));
     assert_eq!(counts(&world).await, (1, 1));
-    let read = world.service.memory(&world.owner, memory.id).await;
+    let read = world.service.get_memory(&world.owner, memory.id).await;
     assert_eq!(read.unwrap(), made);
     let events = world.events_of(EventType::ChunkCreated).await;
     assert_eq!(events.len(), 1);
-    assert_eq!(events[0].data["memory_ids"][0], memory.id.to_string());
+    assert_eq!(data(&events[0])["memory_ids"][0], memory.id.to_string());
     assert_eq!(world.events_of(EventType::IngestCompleted).await, []);
     let dashboard = world.dashboard().await.workspace;
     assert_eq!(dashboard.last_ingest_at, Some(world.time.now()));
@@ -86,13 +76,12 @@ async fn created_memory_equals_an_ingested_one() {
     let new = keyed("page/1", &world);
     let again = world.service.create_memory(&world.owner, workspace, &new);
     assert_eq!(problem(again.await), "sourceKey duplicate");
-    let batch = [NewMemory {
-        source_key: new.source_key,
-        ..new_memory("Page")
-    }];
+    let batch = [with(new_memory("Page"), |memory| {
+        memory.source_key = new.source_key;
+    })];
     let ingested = world
         .service
-        .ingest(&world.owner, workspace, world.source, &batch)
+        .ingest_memories(&world.owner, workspace, world.source, &batch)
         .await
         .unwrap();
     assert_eq!(
@@ -105,12 +94,11 @@ async fn created_memory_equals_an_ingested_one() {
 #[tokio::test]
 async fn memory_rejects_invalid_values() {
     let world = World::new().await;
-    let bad = CreateMemory {
-        title: String::new(),
-        content: String::new(),
-        source_key: Some(String::new()),
-        ..create_memory("Note", world.source)
-    };
+    let bad = with(create_memory("Note", world.source), |new| {
+        new.title = String::new();
+        new.content = String::new();
+        new.source_key = Some(String::new());
+    });
     let workspace = world.workspace.id;
     let made = world.service.create_memory(&world.owner, workspace, &bad);
     assert_eq!(
@@ -122,17 +110,13 @@ async fn memory_rejects_invalid_values() {
     let made = world.service.create_memory(&world.owner, workspace, &bad);
     assert_eq!(problem(made.await), "sourceId not_found");
     let id = world.memories(1).await[0];
-    let bad = MemoryUpdate {
-        title: Some(String::new()),
-        content: Some("x".repeat(40_000)),
-        ..MemoryUpdate::default()
-    };
+    let bad = MemoryUpdate::builder()
+        .title(String::new())
+        .content("x".repeat(40_000))
+        .build();
     let updated = update(&world, &world.owner, id, &bad).await;
     assert_eq!(problem(updated), "title too_small, content too_large");
-    let moved = relabel(MemoryChange {
-        source_id: Some(nothing),
-        ..MemoryChange::default()
-    });
+    let moved = relabel(MemoryChange::builder().source_id(nothing).build());
     let updated = update(&world, &world.owner, id, &moved).await;
     assert_eq!(problem(updated), "sourceId not_found");
 }
@@ -157,11 +141,10 @@ async fn rewritten_memory_is_pending_review() {
     assert_eq!(counts(&world).await, (1, 1));
 
     // The exception is an update that also reviews the memory.
-    let both = MemoryUpdate {
-        content: Some("Something else.".to_owned()),
-        change: approved,
-        ..MemoryUpdate::default()
-    };
+    let both = MemoryUpdate::builder()
+        .content("Something else.")
+        .change(approved)
+        .build();
     let rewritten = update(&world, &world.owner, id, &both).await.unwrap();
     assert_eq!(
         rewritten.value.summary.review_status,
@@ -189,7 +172,12 @@ async fn unchanged_memory_writes_nothing() {
 async fn memory_update_can_require_a_version() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
-    let first = world.service.memory(&world.owner, id).await.unwrap().etag;
+    let first = world
+        .service
+        .get_memory(&world.owner, id)
+        .await
+        .unwrap()
+        .etag;
     let bound = async |tag: &str, to: &str| {
         let condition = IfMatch::Tags(vec![tag.to_owned()]);
         let update = title(to);
@@ -203,7 +191,7 @@ async fn memory_update_can_require_a_version() {
     assert_ne!(second.etag, first);
     let late = bound(&first, "Late").await;
     assert_eq!(code(late), "precondition_failed");
-    let found = world.service.memory(&world.owner, id).await.unwrap();
+    let found = world.service.get_memory(&world.owner, id).await.unwrap();
     assert_eq!(found, second);
     let any = Some(&IfMatch::Any);
     let update = title("Third");
@@ -226,10 +214,9 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
         .bulk(&world.owner, &[secret], confidential)
         .await
         .unwrap();
-    let for_others = MemoryChange {
-        audience_tag: Some("user:nobody".parse().unwrap()),
-        ..MemoryChange::default()
-    };
+    let for_others = MemoryChange::builder()
+        .audience_tag("user:nobody".parse().unwrap())
+        .build();
     world
         .bulk(&world.owner, &[theirs], for_others.clone())
         .await
@@ -278,142 +265,31 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
     }
 }
 
-/// The content of a deleted memory is erased; required identifiers and labels are kept.
-#[tokio::test]
-async fn memory_deletion_erases_its_content() {
-    let world = World::heard().await;
-    let new = CreateMemory {
-        title: "Quokka".to_owned(),
-        content: "What the quokka says.".to_owned(),
-        ..keyed("page/quokka", &world)
-    };
-    let id = create(&world, &new).await.value.summary.id;
-    let others = world.memories(2).await;
-    let recall = world
-        .service
-        .create_recall(
-            &world.owner,
-            world.workspace.id,
-            &new_recall(&[id, others[0]]),
-        )
-        .await
-        .unwrap();
-    assert_eq!(counts(&world).await, (3, 3));
-    world.service.delete_memory(&world.owner, id).await.unwrap();
-    assert_eq!(counts(&world).await, (2, 2));
-    for (key, value) in world.contents().await {
-        let text = String::from_utf8_lossy(&value).to_lowercase();
-        assert!(!text.contains("quokka"), "{key}: {text}");
-        let family = key.to_string();
-        let family = family.split('/').next().unwrap();
-        let simple = id.0.simple().to_string();
-        if key.to_string().contains(&simple) {
-            // The index entry through which subscribers of the recall are notified.
-            assert_eq!(family, "cited_by", "{key}");
-        }
-        if text.contains(&id.to_string()) || text.contains(&simple) {
-            assert!(["audit", "outbox", "recall"].contains(&family), "{key}");
-        }
-    }
-    let events = world.events_of(EventType::ChunkDeleted).await;
-    assert_eq!(events.len(), 1);
-    assert_eq!(events[0].data["memory_ids"][0], id.to_string());
-    let audit = entries(&world).await;
-    let deletion = audit
-        .iter()
-        .find(|entry| entry.action == AuditAction::MemoryDelete)
-        .unwrap();
-    assert_eq!(deletion.resource.id, id.0);
-    assert_eq!(deletion.before.as_ref().unwrap()["sensitivity"], "internal");
-    assert_eq!(deletion.after, None);
-    let stored: Option<knowledge_core::model::Recall> =
-        world.read(&keys::recall(world.org.id, recall.id)).await;
-    assert_eq!(stored.unwrap().memory_ids, [id, others[0]]);
-
-    let again = world.service.delete_memory(&world.owner, id).await;
-    assert_eq!(code(again), "not_found");
-    let read = world.service.memory(&world.owner, id).await;
-    assert_eq!(code(read), "not_found");
-    let bulk = world
-        .bulk(&world.owner, &[id], review(ReviewStatus::Approved))
-        .await;
-    assert_eq!(bulk.unwrap().summary.failed, 1);
-    // The key is free, so that the next memory with it is another one.
-    let anew = create(&world, &keyed("page/quokka", &world)).await;
-    assert_ne!(anew.value.summary.id, id);
-    let approved = review(ReviewStatus::Approved);
-    let other = others[1];
-    world.bulk(&world.owner, &[other], approved).await.unwrap();
-    world
-        .service
-        .delete_memory(&world.owner, other)
-        .await
-        .unwrap();
-    assert_eq!(
-        counts(&world).await,
-        (2, 2),
-        "what was approved did not wait"
-    );
-    world.assert_whole().await;
-}
-
-#[tokio::test]
-async fn memory_deletion_requires_its_action_whatever_the_label() {
-    let world = World::new().await;
-    let ids = world.memories(2).await;
-    let for_others = MemoryChange {
-        audience_tag: Some("user:nobody".parse().unwrap()),
-        sensitivity_label: Some(SensitivityLabel::Restricted),
-        ..MemoryChange::default()
-    };
-    world
-        .bulk(&world.owner, &ids[..1], for_others)
-        .await
-        .unwrap();
-    let member = world.caller(MEMBER).await;
-    for id in &ids {
-        let refused = world.service.delete_memory(&member, *id).await;
-        assert_eq!(code(refused), "forbidden", "a member sees its labels");
-    }
-    let cleaner = world.caller_who_may(actions(&[Action::MemoryDelete])).await;
-    for id in ids {
-        world.service.delete_memory(&cleaner, id).await.unwrap();
-    }
-    assert_eq!(counts(&world).await, (0, 0));
-}
-
 /// A key names a memory at its original source, even after the memory has moved to another one.
 #[tokio::test]
 async fn source_key_stays_with_its_memory() {
     let world = World::new().await;
-    let drive = NewSource {
-        name: "Drive".to_owned(),
-        kind: "drive".to_owned(),
-    };
-    let drive = world.service.create_source(&world.owner, &drive).await;
-    let drive = drive.unwrap().id;
+    let drive = world.source("Drive", "drive").await.unwrap();
     let workspace = world.workspace.id;
     let come_in = async |source, content: &str| {
-        let batch = [NewMemory {
-            source_key: Some("page/1".to_owned()),
-            content: content.to_owned(),
-            ..new_memory("Page")
-        }];
+        let batch = [with(new_memory("Page"), |new| {
+            new.source_key = Some("page/1".to_owned());
+            new.content = content.to_owned();
+        })];
         let caller = &world.owner;
-        let ingested = world.service.ingest(caller, workspace, source, &batch);
+        let ingested = world
+            .service
+            .ingest_memories(caller, workspace, source, &batch);
         let ingested = ingested.await.unwrap();
         (ingested[0].id, ingested[0].outcome)
     };
     let (moved, _) = come_in(world.source, "one").await;
-    let filed_elsewhere = MemoryChange {
-        source_id: Some(drive),
-        ..MemoryChange::default()
-    };
+    let filed_elsewhere = MemoryChange::builder().source_id(drive).build();
     world
         .bulk(&world.owner, &[moved], filed_elsewhere)
         .await
         .unwrap();
-    let memory = world.service.memory(&world.owner, moved).await.unwrap();
+    let memory = world.service.get_memory(&world.owner, moved).await.unwrap();
     assert_eq!(memory.value.summary.source_id, drive);
     assert_eq!(memory.value.summary.origin_source_id, world.source);
     world.assert_whole().await;
@@ -432,7 +308,7 @@ async fn source_key_stays_with_its_memory() {
         (other, IngestOutcome::Updated)
     );
     let content = async |id| {
-        let found = world.service.memory(&world.owner, id).await.unwrap();
+        let found = world.service.get_memory(&world.owner, id).await.unwrap();
         found.value.content.unwrap()
     };
     assert_eq!(
@@ -455,67 +331,4 @@ async fn source_key_stays_with_its_memory() {
     assert_eq!(outcome, IngestOutcome::Created);
     assert!(anew != moved && anew != other);
     world.assert_whole().await;
-}
-
-/// A batch finds a key whose memory is then deleted before it is read, and creates a new one.
-#[tokio::test]
-async fn batch_creates_memory_that_is_deleted_concurrently() {
-    let world = World::new().await;
-    let id = create(&world, &keyed("page/1", &world))
-        .await
-        .value
-        .summary
-        .id;
-    let (service, owner) = (world.service.clone(), world.owner.clone());
-    let key = keys::memory(world.org.id, id);
-    world.probe.before_read(key, async move {
-        service.delete_memory(&owner, id).await.unwrap();
-    });
-    let batch = [NewMemory {
-        source_key: Some("page/1".to_owned()),
-        ..new_memory("Page")
-    }];
-    let ingested = world
-        .service
-        .ingest(&world.owner, world.workspace.id, world.source, &batch)
-        .await
-        .unwrap();
-    assert!(world.probe.has_happened());
-    assert_eq!(ingested[0].outcome, IngestOutcome::Created);
-    assert_ne!(ingested[0].id, id);
-    assert_eq!(counts(&world).await, (1, 1));
-    world.assert_whole().await;
-}
-
-/// The memory at the cursor has been deleted.
-#[tokio::test]
-async fn memory_list_continues_after_a_deleted_memory() {
-    let world = World::new().await;
-    let mut ids = world.memories(3).await;
-    ids.sort();
-    let page = async |cursor| {
-        let request = PageRequest {
-            limit: Some(1),
-            cursor,
-        };
-        let filter = Default::default();
-        let workspace = world.workspace.id;
-        let caller = &world.owner;
-        let page = world
-            .service
-            .list_memories(caller, workspace, &filter, &request);
-        page.await.unwrap()
-    };
-    let first = page(None).await;
-    assert_eq!(first.data[0].id, ids[0]);
-    for id in &ids[..2] {
-        world
-            .service
-            .delete_memory(&world.owner, *id)
-            .await
-            .unwrap();
-    }
-    let rest = page(first.next_cursor).await;
-    assert_eq!(rest.data[0].id, ids[2]);
-    assert_eq!(rest.next_cursor, None);
 }

@@ -4,20 +4,16 @@ use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{Source, SourceId};
-use knowledge_core::service::{Cursor, NewSource, Page, PageRequest};
+use knowledge_core::service::{Cursor, Page, PageRequest};
 
-use crate::make::{MILLISECOND, OWNER, new_member, problem};
+use crate::make::{MILLISECOND, problem};
 use crate::world::World;
 
 async fn add_sources(world: &World, count: usize) -> Vec<SourceId> {
     let mut made = vec![world.source];
     for number in 0..count {
-        let new = NewSource {
-            name: format!("Source {number}"),
-            kind: "drive".to_owned(),
-        };
-        let source = world.service.create_source(&world.owner, &new).await;
-        made.push(source.unwrap().id);
+        let source = world.source(&format!("Source {number}"), "drive").await;
+        made.push(source.unwrap());
     }
     made.sort();
     made
@@ -30,7 +26,10 @@ async fn page(
     cursor: Option<Cursor>,
 ) -> Result<Page<Source>, Error> {
     let limit = Some(limit);
-    let request = PageRequest { limit, cursor };
+    let request = PageRequest::builder()
+        .maybe_limit(limit)
+        .maybe_cursor(cursor)
+        .build();
     world.service.list_sources(caller, &request).await
 }
 
@@ -77,16 +76,7 @@ async fn cursor_round_trips_and_is_valid_only_for_its_list() {
     let cursor = first.next_cursor.unwrap();
     assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
 
-    let (org, eve) = world
-        .service
-        .provisioning()
-        .create_organization("Evil", "evil", &new_member("eve", OWNER))
-        .await
-        .unwrap();
-    let eve = Credential::Trusted {
-        org: org.id,
-        member: eve.id,
-    };
+    let eve = world.stranger("evil").await.owner;
     assert_eq!(
         problem(page(&world, &eve, 1, Some(cursor)).await),
         "cursor invalid_value"

@@ -1,15 +1,15 @@
 //! Tests of provisioning: the operator creates organisations, workspaces and members.
 
 use knowledge_core::access::{BaseRole, CredentialKind};
-use knowledge_core::model::{MemberKind, NewCustomRole, OrgId, RoleId};
-use knowledge_core::service::{NewMember, NewWorkspace, PageRequest};
+use knowledge_core::model::{MemberKind, OrgId, RoleId};
+use knowledge_core::service::PageRequest;
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, new_role, new_workspace,
-    problem,
+    ACME, OWNER, VIEWER, actions, code, custom, new_member, new_role, new_workspace, problem,
 };
 use crate::world::World;
+use knowledge_testing::requests::{new_organization, with};
 
 #[tokio::test]
 async fn organization_is_found_by_its_slug() {
@@ -22,12 +22,13 @@ async fn organization_is_found_by_its_slug() {
     for unknown in ["evil", "", "No Slug", &"x".repeat(10_000)] {
         assert_eq!(provisioning.organization(unknown).await.unwrap(), None);
     }
-    let eve = new_member("eve", OWNER);
-    let taken = provisioning.create_organization("Acme", ACME, &eve).await;
+    let taken = provisioning
+        .create_organization(&new_organization(ACME, "eve"))
+        .await;
     assert_eq!(code(taken), "slug_taken");
     world.time.pass(crate::make::HOUR);
     let (second, _) = provisioning
-        .create_organization("Evil", "evil", &eve)
+        .create_organization(&new_organization("evil", "eve"))
         .await
         .unwrap();
     let listed = provisioning.organizations().await.unwrap();
@@ -38,10 +39,11 @@ async fn organization_is_found_by_its_slug() {
 async fn organization_is_created_with_an_owner() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
-    let bad = new_member("Bad Handle", MEMBER);
-    let made = provisioning.create_organization("", "No", &bad).await;
-    let expected =
-        "name too_small, slug invalid_value, owner.role invalid_value, handle invalid_value";
+    let bad = with(new_organization("No", "Bad Handle"), |new| {
+        new.name = String::new();
+    });
+    let made = provisioning.create_organization(&bad).await;
+    let expected = "slug invalid_value, name too_small, owner.handle invalid_value";
     assert_eq!(problem(made), expected);
     let members = provisioning.members(world.org.id).await.unwrap();
     assert_eq!(members.len(), 1);
@@ -52,10 +54,9 @@ async fn organization_is_created_with_an_owner() {
 async fn workspace_audience_defaults_to_its_members() {
     let world = World::new().await;
     let provisioning = world.service.provisioning();
-    let named = NewWorkspace {
-        audience: Some("team:sales".parse().unwrap()),
-        ..new_workspace("sales")
-    };
+    let named = with(new_workspace("sales"), |new| {
+        new.audience = Some("team:sales".parse().unwrap());
+    });
     let sales = provisioning
         .create_workspace(world.org.id, &named)
         .await
@@ -94,10 +95,9 @@ async fn member_requires_unique_handle_and_valid_role() {
         problem(create("ann", custom(RoleId(Uuid::nil()))).await),
         "role not_found"
     );
-    let local = NewCustomRole {
-        workspace_id: Some(world.workspace.id),
-        ..new_role("local")
-    };
+    let local = with(new_role("local"), |new| {
+        new.workspace_id = Some(world.workspace.id);
+    });
     let local = world
         .service
         .create_custom_role(&world.owner, ACME, &local)
@@ -124,11 +124,10 @@ async fn member_teams_have_plain_names_and_are_limited() {
     let provisioning = world.service.provisioning();
     let create = async |teams: Vec<String>| {
         let handle = world.name("m");
-        let new = NewMember {
-            teams,
-            kind: MemberKind::ServiceAccount,
-            ..new_member(&handle, VIEWER)
-        };
+        let new = with(new_member(&handle, VIEWER), |new| {
+            new.teams = teams;
+            new.kind = MemberKind::ServiceAccount;
+        });
         provisioning.create_member(world.org.id, &new).await
     };
     let longest = |count: usize| (0..count).map(|number| format!("{number:0>64}")).collect();
@@ -164,10 +163,7 @@ async fn provisioning_lists_are_paginated() {
     let org = world.org.id;
     let all = provisioning.members(org).await.unwrap();
     let mut found = Vec::new();
-    let mut page = PageRequest {
-        limit: Some(2),
-        cursor: None,
-    };
+    let mut page = PageRequest::builder().limit(2).build();
     loop {
         let members = provisioning.list_members(org, &page).await.unwrap();
         assert!(members.data.len() <= 2);

@@ -3,11 +3,12 @@
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
 use knowledge_core::model::{MemoryChange, MemoryId, Recall};
-use knowledge_core::service::{NewRecall, PageRequest};
+use knowledge_core::service::PageRequest;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, MINUTE, VIEWER, code, new_recall, problem};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_core::Error> {
     world
@@ -40,10 +41,9 @@ async fn recall_is_found_by_each_cited_memory() {
 async fn query_text_is_stored_only_in_its_recall() {
     let world = World::new().await;
     let ids = world.memories(1).await;
-    let asked = NewRecall {
-        query: "a question that is nobody else's".to_owned(),
-        ..new_recall(&ids)
-    };
+    let asked = with(new_recall(&ids), |new| {
+        new.query = "a question that is nobody else's".to_owned();
+    });
     let recall = world
         .service
         .create_recall(&world.owner, world.workspace.id, &asked)
@@ -74,10 +74,7 @@ async fn recall_rejects_invalid_values() {
         problem(create(&world, &twice).await),
         "memory_ids[2] duplicate"
     );
-    let long = NewRecall {
-        query: "x".repeat(1_025),
-        ..new_recall(&ids[..1])
-    };
+    let long = with(new_recall(&ids[..1]), |new| new.query = "x".repeat(1_025));
     let made = world
         .service
         .create_recall(&world.owner, world.workspace.id, &long)
@@ -98,10 +95,9 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
         // It is visible to all, yet not of this workspace.
         (elsewhere, "org:acme"),
     ] {
-        let change = MemoryChange {
-            audience_tag: Some(audience.parse().unwrap()),
-            ..MemoryChange::default()
-        };
+        let change = MemoryChange::builder()
+            .audience_tag(audience.parse().unwrap())
+            .build();
         world.bulk(&world.owner, &[id], change).await.unwrap();
     }
     let unknown = MemoryId(Uuid::nil());
@@ -109,16 +105,10 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
     let hidden = "memory_ids[1] not_found, memory_ids[2] not_found, memory_ids[3] not_found, \
                   memory_ids[4] not_found";
     assert_eq!(problem(create(&world, &cited).await), hidden);
-    let in_team = knowledge_core::service::NewMember {
-        teams: vec!["core".to_owned()],
-        ..crate::make::new_member("nobody", MEMBER)
-    };
-    let provisioning = world.service.provisioning();
-    let nobody = provisioning
-        .create_member(world.org.id, &in_team)
-        .await
-        .unwrap();
-    let caller = world.trusted(nobody.id);
+    let in_team = with(crate::make::new_member("nobody", MEMBER), |new| {
+        new.teams = vec!["core".to_owned()];
+    });
+    let caller = world.trusted(world.add(&in_team).await);
     let new = new_recall(&ids);
     world
         .service
@@ -150,7 +140,10 @@ async fn recalls_are_listed_newest_first() {
     }
     let listed = async |workspace, limit, cursor| {
         let limit = Some(limit);
-        let page = PageRequest { limit, cursor };
+        let page = PageRequest::builder()
+            .maybe_limit(limit)
+            .maybe_cursor(cursor)
+            .build();
         let caller = &world.owner;
         world
             .service
@@ -176,10 +169,9 @@ async fn recall_shows_only_memories_visible_to_its_reader() {
     let world = World::new().await;
     let ids = world.memories(3).await;
     let recall = create(&world, &ids).await.unwrap();
-    let hide = MemoryChange {
-        audience_tag: Some("team:core".parse().unwrap()),
-        ..MemoryChange::default()
-    };
+    let hide = MemoryChange::builder()
+        .audience_tag("team:core".parse().unwrap())
+        .build();
     world.bulk(&world.owner, &ids[..1], hide).await.unwrap();
     world
         .service
@@ -187,13 +179,17 @@ async fn recall_shows_only_memories_visible_to_its_reader() {
         .await
         .unwrap();
     let viewer = world.caller(VIEWER).await;
-    let shown = world.service.recall(&viewer, recall.id).await.unwrap();
+    let shown = world.service.get_recall(&viewer, recall.id).await.unwrap();
     assert_eq!(shown.memory_ids, [ids[2]]);
     // A member who governs memories may know of them all.
-    let owner = world.service.recall(&world.owner, recall.id).await.unwrap();
+    let owner = world
+        .service
+        .get_recall(&world.owner, recall.id)
+        .await
+        .unwrap();
     assert_eq!(owner.memory_ids, [ids[0], ids[2]]);
     assert_eq!(owner.query, recall.query);
     let unknown = knowledge_core::model::RecallId(Uuid::nil());
-    let found = world.service.recall(&world.owner, unknown).await;
+    let found = world.service.get_recall(&world.owner, unknown).await;
     assert_eq!(code(found), "not_found");
 }

@@ -3,18 +3,19 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
 use knowledge_core::internals::keys;
-use knowledge_core::model::{CustomRoleUpdate, MemberId, NewCustomRole, RoleId};
+use knowledge_core::model::{CustomRoleUpdate, MemberId, RoleId};
 use knowledge_core::service::{DeleteRole, MemberAssignment};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use uuid::Uuid;
 
 use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_role, problem};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 const NONE: ActionSet = ActionSet::EMPTY;
 
 async fn delete(world: &World, role: RoleId, to: Option<RoleRef>) -> Result<(), Error> {
-    let request = DeleteRole { reassign_to: to };
+    let request = DeleteRole::builder().maybe_reassign_to(to).build();
     world
         .service
         .delete_custom_role(&world.owner, ACME, role, &request)
@@ -45,7 +46,7 @@ async fn may_audit(world: &World, member: MemberId) -> bool {
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let entry = world
         .service
-        .audit_entry(&world.trusted(member), unknown)
+        .get_audit_entry(&world.trusted(member), unknown)
         .await;
     matches!(entry, Err(Error::NotFound { .. }))
 }
@@ -109,19 +110,15 @@ async fn reassign_target_must_be_active_role_of_whole_organization() {
     let world = World::new().await;
     let (role, inactive) = two_roles(&world).await;
     world.member(custom(role)).await;
-    let local = NewCustomRole {
-        workspace_id: Some(world.workspace.id),
-        ..new_role("local")
-    };
+    let local = with(new_role("local"), |new| {
+        new.workspace_id = Some(world.workspace.id);
+    });
     let local = world
         .service
         .create_custom_role(&world.owner, ACME, &local)
         .await
         .unwrap();
-    let off = CustomRoleUpdate {
-        is_active: Some(false),
-        ..CustomRoleUpdate::default()
-    };
+    let off = CustomRoleUpdate::builder().is_active(false).build();
     let switched = world
         .service
         .update_custom_role(&world.owner, ACME, inactive, &off, None);
@@ -148,15 +145,13 @@ async fn reassign_target_must_be_active_role_of_whole_organization() {
 #[tokio::test]
 async fn member_cannot_reassign_to_role_beyond_their_own() {
     let world = World::new().await;
-    let manages = actions(&[Action::RoleManage]);
+    let manages = actions(&[Action::RoleManage, Action::ChatWrite]);
     let manager = world.role(BaseRole::Viewer, manages, NONE).await;
     let manager = world.caller(custom(manager.id)).await;
     let (role, wider) = two_roles(&world).await;
     world.member(custom(role)).await;
     for (target, expected) in [(custom(wider), false), (MEMBER, false), (VIEWER, true)] {
-        let request = DeleteRole {
-            reassign_to: Some(target),
-        };
+        let request = DeleteRole::builder().reassign_to(target).build();
         let deleted = world
             .service
             .delete_custom_role(&manager, ACME, role, &request)
@@ -474,4 +469,54 @@ async fn deletion_that_makes_the_chain_too_long_is_rejected() {
     assigned.await.unwrap();
     world.maintain().await;
     world.assert_holders_are_right().await;
+}
+
+#[tokio::test]
+async fn deletion_of_unheld_role_removes_redirects_to_it() {
+    let world = World::new().await;
+    let (writer, auditor) = two_roles(&world).await;
+    let (last, _) = two_roles(&world).await;
+    let member = world.member(VIEWER).await;
+    let place = world.workspace.id;
+    let assigned = world.assign_in(member, place, Some(custom(writer))).await;
+    assigned.unwrap();
+    delete(&world, writer, Some(custom(auditor))).await.unwrap();
+    delete(&world, auditor, Some(custom(last))).await.unwrap();
+    assert_eq!(redirects(&world).await, 2);
+    world.assign_in(member, place, None).await.unwrap();
+    delete(&world, last, None).await.unwrap();
+    assert_eq!(redirects(&world).await, 0);
+    world.assert_whole().await;
+}
+
+/// Concurrent deletions may leave more redirects than one deletion alone allows.
+#[tokio::test]
+async fn deletion_removes_redirects_beyond_their_limit() {
+    let world = World::new().await;
+    let mut roles = Vec::new();
+    for _ in 0..65 {
+        let role = world.role(BaseRole::Viewer, NONE, NONE).await.id;
+        roles.push((role, world.member(custom(role)).await));
+    }
+    let (target, _) = two_roles(&world).await;
+    roles.sort();
+    let (last, holder) = roles.pop().unwrap();
+    let (other_last, _) = roles.pop().unwrap();
+    for (role, _) in roles {
+        delete(&world, role, Some(MEMBER)).await.unwrap();
+    }
+    let other = world.served_with(FaultPlan::none()).await;
+    world.probe.before_commit(async move {
+        let deleted = delete(&other, other_last, Some(MEMBER));
+        deleted.await.unwrap();
+    });
+    delete(&world, last, Some(custom(target))).await.unwrap();
+    assert_eq!(redirects(&world).await, 65);
+    world.assign(holder, VIEWER).await.unwrap();
+    delete(&world, target, None).await.unwrap();
+    assert_eq!(redirects(&world).await, 64);
+    world.assert_whole().await;
+    world.maintain().await;
+    assert_eq!(redirects(&world).await, 0);
+    world.assert_whole().await;
 }

@@ -4,121 +4,25 @@
 //! nothing.
 
 use knowledge_core::Error;
-use knowledge_core::access::{BaseRole, Credential, RoleRef};
+use knowledge_core::access::{Credential, RoleRef};
 use knowledge_core::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, CustomRoleUpdate, DeliveryId, EventType,
-    InboundWebhookId, InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter, MemoryId,
-    MemoryUpdate, NewCitationSubscription, NewCustomRole, NewInboundWebhook, NewWebhook, RecallId,
-    RoleId, SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
+    CustomRoleUpdate, DeliveryId, EventType, InboundWebhookUpdate, MemberId, MemoryChange,
+    MemoryFilter, MemoryUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook, RoleId,
+    SourceId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
     ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, PageRequest,
     SignedMessage,
 };
 use knowledge_core::store::Key;
-use uuid::Uuid;
 
 use crate::make::{
-    ACME, HOUR, MEMBER, OWNER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
-    new_member, new_memory, new_recall, new_role, new_workspace,
+    HOUR, MEMBER, SUCCESS, VIEWER, create_memory, new_connector, new_mcp_key, new_member,
+    new_memory, new_recall, new_role, new_workspace,
 };
+use crate::tenancy_ids::Ids;
 use crate::world::World;
-
-/// The identifiers of one organisation, or unused ones.
-#[derive(Clone)]
-struct Ids {
-    slug: String,
-    workspace: WorkspaceId,
-    source: SourceId,
-    memory: MemoryId,
-    role: RoleId,
-    member: MemberId,
-    recall: RecallId,
-    subscription: SubscriptionId,
-    audit: AuditLogId,
-    chat: ChatId,
-    connector: ConnectorId,
-    mcp_key: CredentialId,
-    webhook: WebhookId,
-    inbound: InboundWebhookId,
-    delivery: DeliveryId,
-}
-
-impl Ids {
-    async fn of_acme(world: &World) -> Self {
-        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
-        let memories = world.memories(1).await;
-        let recall = service
-            .create_recall(owner, workspace, &new_recall(&memories))
-            .await;
-        let connector = service
-            .create_connector(owner, workspace, &new_connector(HOUR))
-            .await;
-        let chat = service
-            .create_chat(owner, workspace, "Plans")
-            .await
-            .unwrap();
-        let mcp_key = service
-            .create_mcp_key(owner, workspace, &new_mcp_key("org:acme"))
-            .await;
-        let webhook = NewWebhook {
-            event_type: EventType::ChunkCreated,
-            url: "https://example.com/".parse().unwrap(),
-        };
-        let webhook = service.create_webhook(owner, workspace, &webhook).await;
-        let webhook = webhook.unwrap().id;
-        let delivery = service
-            .ping(owner, Endpoint::Webhook(workspace, webhook))
-            .await;
-        let inbound = NewInboundWebhook {
-            name: "Forms".to_owned(),
-        };
-        let inbound = service
-            .create_inbound_webhook(owner, workspace, &inbound)
-            .await;
-        Self {
-            slug: ACME.to_owned(),
-            workspace,
-            source: world.source,
-            memory: memories[0],
-            role: world
-                .role(BaseRole::Viewer, actions(&[]), actions(&[]))
-                .await
-                .id,
-            member: world.member(MEMBER).await,
-            recall: recall.unwrap().id,
-            subscription: world.subscription().await,
-            audit: world.audit().await,
-            chat: chat.id,
-            connector: connector.unwrap().id,
-            mcp_key: mcp_key.unwrap().summary.id,
-            webhook,
-            inbound: inbound.unwrap().id,
-            delivery: delivery.unwrap().id,
-        }
-    }
-
-    fn of_nothing() -> Self {
-        let id = Uuid::from_u128(7);
-        Self {
-            slug: "nobody".to_owned(),
-            workspace: WorkspaceId(id),
-            source: SourceId(id),
-            memory: MemoryId(id),
-            role: RoleId(id),
-            member: MemberId(id),
-            recall: RecallId(id),
-            subscription: SubscriptionId(id),
-            audit: AuditLogId(id),
-            chat: ChatId(id),
-            connector: ConnectorId(id),
-            mcp_key: CredentialId(id),
-            webhook: WebhookId(id),
-            inbound: InboundWebhookId(id),
-            delivery: DeliveryId(id),
-        }
-    }
-}
+use knowledge_testing::requests::with;
 
 /// The owner of another organisation, and its own resources.
 struct Stranger {
@@ -133,35 +37,15 @@ const EVIL: &str = "evil";
 
 impl Stranger {
     async fn come(world: &World) -> Self {
-        let provisioning = world.service.provisioning();
-        let eve = new_member("eve", OWNER);
-        let (org, eve) = provisioning
-            .create_organization("Evil", EVIL, &eve)
-            .await
-            .unwrap();
-        let workspace = provisioning
-            .create_workspace(org.id, &new_workspace("lair"))
-            .await;
-        let member = provisioning
-            .create_member(org.id, &new_member("minion", VIEWER))
-            .await;
-        let caller = Credential::Trusted {
-            org: org.id,
-            member: eve.id,
-        };
-        let wiki = knowledge_core::service::NewSource {
-            name: "Wiki".to_owned(),
-            kind: "confluence".to_owned(),
-        };
-        let source = world.service.create_source(&caller, &wiki).await.unwrap();
-        let role = world
-            .service
-            .create_custom_role(&caller, EVIL, &new_role("henchman"))
-            .await;
+        let evil = world.stranger(EVIL).await;
+        let workspace = evil.workspace(&new_workspace("lair")).await;
+        let member = evil.member(&new_member("minion", VIEWER)).await;
+        let source = evil.source("Wiki", "confluence").await;
+        let role = evil.role(&new_role("henchman")).await;
         Self {
-            caller,
+            caller: evil.owner,
             workspace: workspace.unwrap().id,
-            source: source.id,
+            source: source.unwrap(),
             role: role.unwrap().id,
             member: member.unwrap().id,
         }
@@ -178,7 +62,10 @@ impl Stranger {
         let listed = service.list_deliveries(caller, endpoint, None, &page);
         [
             listed.await.map(drop),
-            service.delivery(caller, endpoint, delivery).await.map(drop),
+            service
+                .get_delivery(caller, endpoint, delivery)
+                .await
+                .map(drop),
             service
                 .redeliver(caller, endpoint, delivery)
                 .await
@@ -200,8 +87,8 @@ impl Stranger {
         let batch = [new_memory("Note")];
         let (theirs, own) = (ids.workspace, self.workspace);
 
-        note(service.source(caller, ids.source).await.map(drop));
-        note(service.memory(caller, ids.memory).await.map(drop));
+        note(service.get_source(caller, ids.source).await.map(drop));
+        note(service.get_memory(caller, ids.memory).await.map(drop));
         let update = MemoryUpdate::default();
         note(
             service
@@ -221,7 +108,7 @@ impl Stranger {
         );
         note(
             service
-                .citation_subscription(caller, subscription)
+                .get_citation_subscription(caller, subscription)
                 .await
                 .map(drop),
         );
@@ -261,7 +148,7 @@ impl Stranger {
             let update = ConnectorUpdate::default();
             note(
                 service
-                    .connector(caller, place, ids.connector)
+                    .get_connector(caller, place, ids.connector)
                     .await
                     .map(drop),
             );
@@ -273,13 +160,18 @@ impl Stranger {
                     .report_sync(caller, place, ids.connector, &SUCCESS)
                     .await,
             );
-            note(service.mcp_key(caller, place, ids.mcp_key).await.map(drop));
+            note(
+                service
+                    .get_mcp_key(caller, place, ids.mcp_key)
+                    .await
+                    .map(drop),
+            );
             let rotated = service.rotate_mcp_key(caller, place, ids.mcp_key, None);
             note(rotated.await.map(drop));
             note(service.revoke_mcp_key(caller, place, ids.mcp_key).await);
-            note(service.chat(caller, place, ids.chat).await.map(drop));
+            note(service.get_chat(caller, place, ids.chat).await.map(drop));
             let (hook, update) = (ids.webhook, WebhookUpdate::default());
-            note(service.webhook(caller, place, hook).await.map(drop));
+            note(service.get_webhook(caller, place, hook).await.map(drop));
             let updated = service.update_webhook(caller, place, hook, &update, None);
             note(updated.await.map(drop));
             note(service.delete_webhook(caller, place, hook).await);
@@ -289,7 +181,12 @@ impl Stranger {
             let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
             tried.into_iter().for_each(&mut note);
             let (hook, update) = (ids.inbound, InboundWebhookUpdate::default());
-            note(service.inbound_webhook(caller, place, hook).await.map(drop));
+            note(
+                service
+                    .get_inbound_webhook(caller, place, hook)
+                    .await
+                    .map(drop),
+            );
             let updated = service.update_inbound_webhook(caller, place, hook, &update, None);
             note(updated.await.map(drop));
             note(service.delete_inbound_webhook(caller, place, hook).await);
@@ -309,20 +206,25 @@ impl Stranger {
         note(service.list_webhooks(caller, theirs, &page).await.map(drop));
         let listed = service.list_inbound_webhooks(caller, theirs, &page);
         note(listed.await.map(drop));
-        note(service.workspace(caller, theirs).await.map(drop));
+        note(service.get_workspace(caller, theirs).await.map(drop));
         note(service.list_recalls(caller, theirs, &page).await.map(drop));
-        note(service.recall(caller, recall).await.map(drop));
-        note(service.audit_entry(caller, ids.audit).await.map(drop));
+        note(service.get_recall(caller, recall).await.map(drop));
+        note(service.get_audit_entry(caller, ids.audit).await.map(drop));
         note(
             service
                 .list_memories(caller, theirs, &any, &page)
                 .await
                 .map(drop),
         );
-        note(service.dashboard_summary(caller, theirs).await.map(drop));
         note(
             service
-                .ingest(caller, theirs, self.source, &batch)
+                .get_dashboard_summary(caller, theirs)
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .ingest_memories(caller, theirs, self.source, &batch)
                 .await
                 .map(drop),
         );
@@ -336,7 +238,12 @@ impl Stranger {
         );
         note(
             service
-                .pause_connector(caller, theirs, ids.connector, true)
+                .update_connector(
+                    caller,
+                    theirs,
+                    ids.connector,
+                    &ConnectorUpdate::paused(true),
+                )
                 .await
                 .map(drop),
         );
@@ -359,19 +266,17 @@ impl Stranger {
                 .await
                 .map(drop),
         );
-        let webhook = NewWebhook {
-            event_type: EventType::ChunkCreated,
-            url: "https://example.com/".parse().unwrap(),
-        };
+        let webhook = NewWebhook::builder()
+            .event_type(EventType::ChunkCreated)
+            .url("https://example.com/".parse().unwrap())
+            .build();
         note(
             service
                 .create_webhook(caller, theirs, &webhook)
                 .await
                 .map(drop),
         );
-        let inbound = NewInboundWebhook {
-            name: "Forms".to_owned(),
-        };
+        let inbound = NewInboundWebhook::builder().name("Forms").build();
         note(
             service
                 .create_inbound_webhook(caller, theirs, &inbound)
@@ -382,7 +287,7 @@ impl Stranger {
         // Their resources in the own workspace.
         note(
             service
-                .ingest(caller, own, ids.source, &batch)
+                .ingest_memories(caller, own, ids.source, &batch)
                 .await
                 .map(drop),
         );
@@ -395,7 +300,7 @@ impl Stranger {
         );
         note(
             service
-                .pause_connector(caller, own, ids.connector, true)
+                .update_connector(caller, own, ids.connector, &ConnectorUpdate::paused(true))
                 .await
                 .map(drop),
         );
@@ -411,25 +316,27 @@ impl Stranger {
                 .await
                 .map(drop),
         );
-        let subscription = NewCitationSubscription {
-            recall_id: ids.recall,
-            webhook_url: "https://example.com/".parse().unwrap(),
-        };
+        let subscription = NewCitationSubscription::builder()
+            .recall_id(ids.recall)
+            .webhook_url("https://example.com/".parse().unwrap())
+            .build();
         let subscribed = service
             .create_citation_subscription(caller, &subscription)
             .await;
         note(subscribed.map(drop));
-        let change = MemoryChange {
-            source_id: Some(ids.source),
-            ..MemoryChange::default()
-        };
+        let change = MemoryChange::builder().source_id(ids.source).build();
         note(world.bulk(caller, &[ids.memory], change).await.map(drop));
 
         // Their organisation, and their roles and members in the own organisation.
         let (slug, update) = (&*ids.slug, CustomRoleUpdate::default());
         for org in [slug, EVIL] {
             let none = DeleteRole::default();
-            note(service.custom_role(caller, org, ids.role).await.map(drop));
+            note(
+                service
+                    .get_custom_role(caller, org, ids.role)
+                    .await
+                    .map(drop),
+            );
             let updated = service
                 .update_custom_role(caller, org, ids.role, &update, None)
                 .await;
@@ -441,7 +348,7 @@ impl Stranger {
             );
             let role = MemberAssignment::Organization(MEMBER);
             note(service.assign_role(caller, org, ids.member, role).await);
-            note(service.member(caller, org, ids.member).await.map(drop));
+            note(service.get_member(caller, org, ids.member).await.map(drop));
             let none = MemberUpdate::default();
             let updated = service.update_member(caller, org, ids.member, &none, None);
             note(updated.await.map(drop));
@@ -460,19 +367,16 @@ impl Stranger {
                 .await
                 .map(drop),
         );
-        let local = NewCustomRole {
-            workspace_id: Some(theirs),
-            ..new_role("spy")
-        };
+        let local = with(new_role("spy"), |new| new.workspace_id = Some(theirs));
         note(
             service
                 .create_custom_role(caller, EVIL, &local)
                 .await
                 .map(drop),
         );
-        let to = DeleteRole {
-            reassign_to: Some(RoleRef::Custom(ids.role)),
-        };
+        let to = DeleteRole::builder()
+            .reassign_to(RoleRef::Custom(ids.role))
+            .build();
         note(
             service
                 .delete_custom_role(caller, EVIL, self.role, &to)

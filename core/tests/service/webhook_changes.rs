@@ -3,8 +3,8 @@
 use knowledge_core::Error;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    DisabledReason, EventType, InboundWebhook, InboundWebhookUpdate, NewInboundWebhook, NewWebhook,
-    Webhook, WebhookId, WebhookUpdate,
+    DisabledReason, EventType, InboundWebhook, InboundWebhookUpdate, Webhook, WebhookId,
+    WebhookUpdate,
 };
 use knowledge_core::service::{AuditAction, DifferenceCode, IfMatch, PageRequest, WithEtag};
 use knowledge_core::store::Commit;
@@ -16,24 +16,12 @@ use crate::make::{DAY, MEMBER, MILLISECOND, MINUTE, code, problem};
 use crate::world::World;
 
 async fn register(world: &World) -> Webhook {
-    let new = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: "https://example.com/hook".parse().unwrap(),
-    };
-    let made = world
-        .service
-        .create_webhook(&world.owner, world.workspace.id, &new);
-    made.await.unwrap()
+    world.webhook(EventType::ChunkCreated).await
 }
 
 async fn register_inbound(world: &World) -> InboundWebhook {
-    let new = NewInboundWebhook {
-        name: "Forms".to_owned(),
-    };
-    let made = world
-        .service
-        .create_inbound_webhook(&world.owner, world.workspace.id, &new);
-    made.await.unwrap()
+    let created = world.inbound_webhook(world.workspace.id, "Forms");
+    created.await.unwrap()
 }
 
 async fn update(
@@ -66,7 +54,7 @@ async fn webhook_secret_is_shown_only_on_creation() {
         .await;
     let read = world
         .service
-        .webhook(&world.owner, workspace, webhook.id)
+        .get_webhook(&world.owner, workspace, webhook.id)
         .await;
     let shown = Webhook {
         signing_secret: None,
@@ -80,7 +68,7 @@ async fn webhook_secret_is_shown_only_on_creation() {
         .await;
     let read = world
         .service
-        .inbound_webhook(&world.owner, workspace, inbound.id)
+        .get_inbound_webhook(&world.owner, workspace, inbound.id)
         .await;
     let shown = InboundWebhook {
         signing_secret: None,
@@ -98,10 +86,7 @@ async fn webhook_update_changes_only_named_fields() {
     let same = update(&world, before.id, WebhookUpdate::default(), None).await;
     let same = same.unwrap();
     assert_eq!(same.value.updated_at, before.created_at);
-    let off = WebhookUpdate {
-        is_active: Some(false),
-        ..WebhookUpdate::default()
-    };
+    let off = WebhookUpdate::builder().is_active(false).build();
     let tags = IfMatch::Tags(vec![same.etag]);
     let changed = update(&world, before.id, off.clone(), Some(&tags)).await;
     let changed = changed.unwrap().value;
@@ -109,18 +94,16 @@ async fn webhook_update_changes_only_named_fields() {
     assert_eq!(changed.updated_at, world.time.now());
     let stale = update(&world, before.id, off, Some(&tags)).await;
     assert_eq!(code(stale), "precondition_failed");
-    let elsewhere = WebhookUpdate {
-        url: Some("https://example.org/".parse().unwrap()),
-        event_type: Some(EventType::MemoryUpdated),
-        ..WebhookUpdate::default()
-    };
+    let elsewhere = WebhookUpdate::builder()
+        .url("https://example.org/".parse().unwrap())
+        .event_type(EventType::MemoryUpdated)
+        .build();
     let changed = update(&world, before.id, elsewhere, None).await.unwrap();
     assert_eq!(changed.value.event_type, EventType::MemoryUpdated);
     assert!(!changed.value.is_active);
-    let plain = WebhookUpdate {
-        url: Some("http://example.org/".parse().unwrap()),
-        ..WebhookUpdate::default()
-    };
+    let plain = WebhookUpdate::builder()
+        .url("http://example.org/".parse().unwrap())
+        .build();
     let refused = update(&world, before.id, plain, None).await;
     assert_eq!(problem(refused), "url invalid_value");
     assert_whole(&world).await;
@@ -134,7 +117,7 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     world.finish(&world.claim_one().await, &answer(410)).await;
     let read = async || {
         let workspace = world.workspace.id;
-        let read = world.service.webhook(&world.owner, workspace, made.id);
+        let read = world.service.get_webhook(&world.owner, workspace, made.id);
         read.await.unwrap().value
     };
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
@@ -145,10 +128,9 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     };
     assert_eq!(disabled().await, 1);
     // An update of other fields leaves it disabled.
-    let elsewhere = WebhookUpdate {
-        url: Some("https://example.org/".parse().unwrap()),
-        ..WebhookUpdate::default()
-    };
+    let elsewhere = WebhookUpdate::builder()
+        .url("https://example.org/".parse().unwrap())
+        .build();
     update(&world, made.id, elsewhere, None).await.unwrap();
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
     let tried = world.ping(&made).await;
@@ -156,10 +138,7 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     assert_eq!(under_way.request.id, tried.id);
 
     world.time.pass(MILLISECOND);
-    let off = WebhookUpdate {
-        is_active: Some(false),
-        ..WebhookUpdate::default()
-    };
+    let off = WebhookUpdate::builder().is_active(false).build();
     let switched = update(&world, made.id, off.clone(), None).await.unwrap();
     let switched = switched.value;
     assert_eq!(
@@ -179,7 +158,7 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     assert_eq!(code(refused), "endpoint_off");
     // It receives no events either.
     world.memories(1).await;
-    assert_eq!(world.expand().await.deliveries, 0);
+    assert_eq!(world.fan_out().await.deliveries, 0);
     world.time.pass(MINUTE);
     let again = update(&world, made.id, off, None).await.unwrap().value;
     assert_eq!(again, switched);
@@ -191,9 +170,9 @@ async fn renamed_inbound_webhook_keeps_its_url() {
     let world = World::new().await;
     let before = register_inbound(&world).await;
     let rename = async |name: &str| {
-        let update = InboundWebhookUpdate {
-            name: Some(name.to_owned()),
-        };
+        let update = InboundWebhookUpdate::builder()
+            .name(name.to_owned())
+            .build();
         let workspace = world.workspace.id;
         world
             .service
@@ -280,10 +259,7 @@ async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
         entry_of(&world, action).await;
     }
     // An update keeps both.
-    let off = WebhookUpdate {
-        is_active: Some(false),
-        ..WebhookUpdate::default()
-    };
+    let off = WebhookUpdate::builder().is_active(false).build();
     update(&world, webhook.id, off, None).await.unwrap();
     let key = keys::webhook(world.org.id, workspace, webhook.id);
     assert_eq!(secrets(&world, &key).await, 2);
@@ -302,9 +278,9 @@ async fn verify_opens_previous_secret_as_well() {
     let key = keys::webhook(world.org.id, workspace, webhook);
     let mut stored: Value = world.read(&key).await.unwrap();
     stored["previous"]["secret"] = "AAAA".into();
-    let damage = Commit::builder().put(key.clone(), stored.to_string());
+    let corrupt = Commit::builder().put(key.clone(), stored.to_string());
     let store = world.faults.inner();
-    store.commit(damage.build().unwrap()).await.unwrap();
+    store.commit(corrupt.build().unwrap()).await.unwrap();
     let found = world.service.verify().await.unwrap().differences;
     let found: Vec<_> = found.iter().map(|found| (found.code, &found.key)).collect();
     assert_eq!(found, [(DifferenceCode::Sealed, &key)]);
@@ -314,12 +290,15 @@ async fn verify_opens_previous_secret_as_well() {
 async fn webhook_is_found_only_in_its_workspace_with_webhook_manage() {
     let world = World::new().await;
     let (webhook, sales) = (register(&world).await.id, world.workspace("sales").await);
-    let read = world.service.webhook(&world.owner, sales, webhook).await;
+    let read = world
+        .service
+        .get_webhook(&world.owner, sales, webhook)
+        .await;
     assert_eq!(code(read), "not_found");
     let member = world.caller(MEMBER).await;
     let read = world
         .service
-        .webhook(&member, world.workspace.id, webhook)
+        .get_webhook(&member, world.workspace.id, webhook)
         .await;
     assert_eq!(code(read), "forbidden");
 }

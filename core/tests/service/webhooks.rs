@@ -9,10 +9,10 @@ use crate::make::{MEMBER, code, problem};
 use crate::world::World;
 
 fn new_webhook(url: &str) -> NewWebhook {
-    NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: url.parse().unwrap(),
-    }
+    NewWebhook::builder()
+        .event_type(EventType::ChunkCreated)
+        .url(url.parse().unwrap())
+        .build()
 }
 
 async fn create(world: &World, url: &str) -> Result<Webhook, knowledge_core::Error> {

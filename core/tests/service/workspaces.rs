@@ -22,7 +22,7 @@ async fn credential_lists_workspaces_in_its_scope() {
     let viewer = world.member(VIEWER).await;
     let caller = world.trusted(viewer);
     assert_eq!(listed(&world, &caller).await, [main, sales]);
-    let found = world.service.workspace(&caller, main).await;
+    let found = world.service.get_workspace(&caller, main).await;
     assert_eq!(found.unwrap(), world.workspace);
 
     let scope = TokenScope {
@@ -32,10 +32,10 @@ async fn credential_lists_workspaces_in_its_scope() {
     let scoped = world.token(viewer, scope).await;
     let scoped = Credential::from(scoped.secret.clone());
     assert_eq!(listed(&world, &scoped).await, [sales]);
-    let elsewhere = world.service.workspace(&scoped, main).await;
+    let elsewhere = world.service.get_workspace(&scoped, main).await;
     assert_eq!(code(elsewhere), "forbidden");
-    assert!(world.service.workspace(&scoped, sales).await.is_ok());
+    assert!(world.service.get_workspace(&scoped, sales).await.is_ok());
     let unknown = WorkspaceId(Uuid::nil());
-    let found = world.service.workspace(&scoped, unknown).await;
+    let found = world.service.get_workspace(&scoped, unknown).await;
     assert_eq!(code(found), "not_found");
 }

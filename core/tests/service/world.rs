@@ -1,11 +1,10 @@
 //! The fixture of these tests: a small organisation over an in-memory store.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use knowledge_core::Error;
 use knowledge_core::access::{
     ActionSet, BaseRole, Credential, CredentialKind, RoleRef, TokenScope,
@@ -13,23 +12,25 @@ use knowledge_core::access::{
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    AuditLogId, BulkResult, BulkUpdate, CustomRole, DashboardSummary, EventType, Member, MemberId,
-    MemoryChange, MemoryId, MemoryLabels, NewCitationSubscription, NewCustomRole, NewWebhook,
-    Organization, RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Webhook, Workspace,
-    WorkspaceId,
+    BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CustomRole,
+    DashboardSummary, EventType, Member, MemberId, MemoryChange, MemoryId, MemoryLabels,
+    NewCitationSubscription, RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Webhook,
+    Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditFilter, Event, IngestOutcome, Issued, KnowledgeService, MemberAssignment, NewSource,
-    NewToken, Options, PageRequest, SealingKey, WithEtag,
+    Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
+    SealingKey, WithEtag,
 };
-use knowledge_core::store::{Direction, Key, KeyRange, MemoryStore, Store, StoreExt};
+use knowledge_core::store::{MemoryStore, Store};
 use knowledge_store::faults::{FaultPlan, FaultStore};
-use serde::de::DeserializeOwned;
+use knowledge_testing::seed::Seed;
 
 use crate::make::{
-    ACME, HOUR, OWNER, SEALING_KEY, new_member, new_memory, new_recall, new_role, new_workspace,
+    ACME, HOUR, SEALING_KEY, new_connector, new_mcp_key, new_member, new_memory, new_recall,
+    new_role, new_token, new_workspace,
 };
 use crate::probe::Probe;
+use knowledge_testing::requests::{new_organization, with};
 
 /// Start time of each test since the Unix epoch, at the beginning of an hour.
 const START: Duration = Duration::from_secs(500_000 * 60 * 60);
@@ -66,20 +67,26 @@ fn seeded(seed: Arc<AtomicU64>) -> impl Fn(&mut [u8]) + Send + Sync {
 
 /// An organisation `acme` with an owner, a workspace `research` and a source, in its own store.
 pub(crate) struct World {
-    pub(crate) service: KnowledgeService,
+    seed: Seed,
     /// Store in front of [`World::faults`].
     pub(crate) probe: Arc<Probe>,
     pub(crate) faults: Arc<FaultStore>,
     pub(crate) time: Time,
-    pub(crate) org: Organization,
-    pub(crate) owner: Credential,
     pub(crate) owner_id: MemberId,
     pub(crate) workspace: Workspace,
     pub(crate) source: SourceId,
-    seed: Arc<AtomicU64>,
+    random: Arc<AtomicU64>,
     options: Options,
     /// Counter for unique names.
     names: Mutex<u32>,
+}
+
+impl Deref for World {
+    type Target = Seed;
+
+    fn deref(&self) -> &Seed {
+        &self.seed
+    }
 }
 
 struct Opened {
@@ -114,7 +121,7 @@ impl World {
     }
 
     /// Creates a world with a webhook in the workspace, so that changes are announced.
-    pub(crate) async fn heard() -> Self {
+    pub(crate) async fn with_endpoint() -> Self {
         let world = Self::new().await;
         world.webhook(EventType::WebhookPing).await;
         world
@@ -125,74 +132,64 @@ impl World {
         self.webhook_in(self.workspace.id, event_type).await
     }
 
+    /// Creates a webhook of the workspace with this URL.
+    pub(crate) async fn webhook_to(&self, of: EventType, url: &str) -> Webhook {
+        let created = self.seed.webhook(self.workspace.id, of, url);
+        created.await.unwrap()
+    }
+
     pub(crate) async fn webhook_in(&self, workspace: WorkspaceId, of: EventType) -> Webhook {
-        let new = NewWebhook {
-            event_type: of,
-            url: "https://example.com/hook".parse().unwrap(),
-        };
-        let made = self.service.create_webhook(&self.owner, workspace, &new);
-        made.await.unwrap()
+        let created = self.seed.webhook(workspace, of, "https://example.com/hook");
+        created.await.unwrap()
     }
 
     /// Creates a world with other options.
     pub(crate) async fn with(adapt: impl FnOnce(&mut Options)) -> Self {
         let start = Timestamp::UNIX_EPOCH.plus(START);
         let time = Time(Arc::new(AtomicI64::new(start.as_millis())));
-        let seed = Arc::new(AtomicU64::new(1));
+        let random = Arc::new(AtomicU64::new(1));
         let mut options = Options::new(SealingKey::new(SEALING_KEY));
         adapt(&mut options);
         let inner = Arc::new(MemoryStore::new());
-        let opened = open(inner, FaultPlan::none(), &time, &seed, &options).await;
-        let service = opened.service;
-        let provisioning = service.provisioning();
-        let (org, owner) = provisioning
-            .create_organization("Acme", ACME, &new_member("ada", OWNER))
-            .await
-            .unwrap();
-        let workspace = provisioning
-            .create_workspace(org.id, &new_workspace("research"))
-            .await
-            .unwrap();
-        let credential = Credential::Trusted {
-            org: org.id,
-            member: owner.id,
-        };
-        let wiki = NewSource {
-            name: "Wiki".to_owned(),
-            kind: "confluence".to_owned(),
-        };
-        let source = service.create_source(&credential, &wiki).await.unwrap();
+        let opened = open(inner, FaultPlan::none(), &time, &random, &options).await;
+        let new = new_organization(ACME, "ada");
+        let seed = Seed::new(&opened.service, &new).await.unwrap();
         Self {
             probe: opened.probe,
             faults: opened.faults,
             time,
-            org,
-            owner: credential,
-            owner_id: owner.id,
-            workspace,
-            source: source.id,
-            seed,
+            owner_id: seed.founder.id,
+            workspace: seed.workspace(&new_workspace("research")).await.unwrap(),
+            source: seed.source("Wiki", "confluence").await.unwrap(),
+            random,
             options,
             names: Mutex::new(0),
-            service,
+            seed,
         }
+    }
+
+    /// Creates another organisation in the same store.
+    pub(crate) async fn stranger(&self, slug: &str) -> Seed {
+        let new = new_organization(slug, "eve");
+        Seed::new(&self.service, &new).await.unwrap()
     }
 
     /// Opens the same world in another process with these faults; its first commit is number 1.
     pub(crate) async fn served_with(&self, plan: FaultPlan) -> Self {
         let inner = Arc::clone(self.faults.inner());
-        let opened = open(inner, plan, &self.time, &self.seed, &self.options).await;
+        let opened = open(inner, plan, &self.time, &self.random, &self.options).await;
         Self {
-            service: opened.service,
+            seed: Seed {
+                service: opened.service,
+                ..self.seed.clone()
+            },
             probe: opened.probe,
             faults: opened.faults,
             time: self.time.clone(),
-            org: self.org.clone(),
-            owner: self.owner.clone(),
             owner_id: self.owner_id,
             workspace: self.workspace.clone(),
             source: self.source,
-            seed: Arc::clone(&self.seed),
+            random: Arc::clone(&self.random),
             options: self.options.clone(),
             names: Mutex::new(*self.names.lock().unwrap() + 1_000_000),
         }
@@ -219,23 +216,14 @@ impl World {
         format!("{prefix}-{names}")
     }
 
-    /// Returns a caller that the host vouches for.
-    pub(crate) fn trusted(&self, member: MemberId) -> Credential {
-        Credential::Trusted {
-            org: self.org.id,
-            member,
-        }
-    }
-
     /// Adds a member with a role in the organisation.
     pub(crate) async fn member(&self, role: RoleRef) -> MemberId {
-        let new = new_member(&self.name("member"), role);
-        let provisioning = self.service.provisioning();
-        provisioning
-            .create_member(self.org.id, &new)
-            .await
-            .unwrap()
-            .id
+        self.add(&new_member(&self.name("member"), role)).await
+    }
+
+    /// Adds a member.
+    pub(crate) async fn add(&self, new: &NewMember) -> MemberId {
+        self.seed.member(new).await.unwrap().id
     }
 
     /// Adds a member with a role, and returns it as a caller.
@@ -256,12 +244,7 @@ impl World {
     }
 
     pub(crate) async fn workspace(&self, slug: &str) -> WorkspaceId {
-        let provisioning = self.service.provisioning();
-        provisioning
-            .create_workspace(self.org.id, &new_workspace(slug))
-            .await
-            .unwrap()
-            .id
+        self.seed.workspace(&new_workspace(slug)).await.unwrap().id
     }
 
     /// Issues a bearer token of a member, for an hour.
@@ -276,15 +259,11 @@ impl World {
     }
 
     async fn issue(&self, member: MemberId, kind: CredentialKind, scope: TokenScope) -> Issued {
-        let new = NewToken {
-            member,
-            kind,
-            name: "for a test".to_owned(),
-            scope,
-            lifetime: HOUR,
-        };
-        let provisioning = self.service.provisioning();
-        provisioning.issue(self.org.id, &new).await.unwrap()
+        let new = with(new_token(member, kind), |new| {
+            new.scope = scope;
+            new.lifetime = HOUR;
+        });
+        self.seed.issue(&new).await.unwrap()
     }
 
     /// Creates a custom role of the whole organisation.
@@ -294,23 +273,17 @@ impl World {
         allow: ActionSet,
         deny: ActionSet,
     ) -> CustomRole {
-        let new = NewCustomRole {
-            base_role,
-            actions: RoleActions { allow, deny },
-            ..new_role(&self.name("role"))
-        };
-        self.service
-            .create_custom_role(&self.owner, ACME, &new)
-            .await
-            .unwrap()
+        let new = with(new_role(&self.name("role")), |new| {
+            new.base_role = base_role;
+            new.actions = RoleActions { allow, deny };
+        });
+        self.seed.role(&new).await.unwrap()
     }
 
     /// Assigns a role in the organisation to a member.
     pub(crate) async fn assign(&self, member: MemberId, role: RoleRef) -> Result<(), Error> {
         let assignment = MemberAssignment::Organization(role);
-        self.service
-            .assign_role(&self.owner, ACME, member, assignment)
-            .await
+        self.seed.assign(member, assignment).await
     }
 
     /// Assigns or unassigns a role in a workspace.
@@ -321,9 +294,7 @@ impl World {
         role: Option<RoleRef>,
     ) -> Result<(), Error> {
         let assignment = MemberAssignment::Workspace(workspace, role);
-        self.service
-            .assign_role(&self.owner, ACME, member, assignment)
-            .await
+        self.seed.assign(member, assignment).await
     }
 
     /// Ingests `count` memories into the workspace of the world.
@@ -332,24 +303,10 @@ impl World {
     }
 
     pub(crate) async fn memories_in(&self, workspace: WorkspaceId, count: usize) -> Vec<MemoryId> {
-        let mut ids = Vec::with_capacity(count);
-        for first in (0..count).step_by(100) {
-            let batch: Vec<_> = (first..count.min(first + 100))
-                .map(|number| new_memory(&format!("Memory {number}")))
-                .collect();
-            let ingested = self
-                .service
-                .ingest(&self.owner, workspace, self.source, &batch)
-                .await
-                .unwrap();
-            assert!(
-                ingested
-                    .iter()
-                    .all(|memory| memory.outcome == IngestOutcome::Created)
-            );
-            ids.extend(ingested.iter().map(|memory| memory.id));
-        }
-        ids
+        let memory = |number| new_memory(&format!("Memory {number}"));
+        let memories: Vec<_> = (0..count).map(memory).collect();
+        let ids = self.seed.ingest(workspace, self.source, &memories).await;
+        ids.unwrap()
     }
 
     pub(crate) async fn labels(&self, memory: MemoryId) -> MemoryLabels {
@@ -374,12 +331,12 @@ impl World {
         memories: &[MemoryId],
         change: MemoryChange,
     ) -> Result<BulkResult, Error> {
-        let request = BulkUpdate {
-            memory_ids: memories.to_vec(),
-            change,
-        };
+        let request = BulkUpdate::builder()
+            .memory_ids(memories.to_vec())
+            .change(change)
+            .build();
         self.service
-            .bulk_update(caller, &key.parse().unwrap(), &request)
+            .bulk_update_memories(caller, &key.parse().unwrap(), &request)
             .await
     }
 
@@ -394,172 +351,62 @@ impl World {
 
     async fn dashboard_with_etag(&self) -> WithEtag<DashboardSummary> {
         let workspace = self.workspace.id;
-        let dashboard = self.service.dashboard_summary(&self.owner, workspace).await;
+        let dashboard = self
+            .service
+            .get_dashboard_summary(&self.owner, workspace)
+            .await;
         dashboard.unwrap()
-    }
-
-    /// Reads a record, bypassing faults and probe.
-    pub(crate) async fn read<T: DeserializeOwned + Send>(&self, key: &Key) -> Option<T> {
-        let found = self.faults.inner().get_as(key).await.unwrap();
-        found.map(|found| found.value)
-    }
-
-    pub(crate) async fn counter(&self, key: Key) -> i64 {
-        self.read(&key).await.unwrap_or(0)
-    }
-
-    /// Returns all stored entries.
-    pub(crate) async fn contents(&self) -> BTreeMap<Key, Bytes> {
-        let store = self.faults.inner();
-        let everything = KeyRange::all();
-        let found = store
-            .scan(&everything, usize::MAX, Direction::Forward)
-            .await
-            .unwrap();
-        found
-            .into_iter()
-            .map(|found| (found.key, found.entry.value))
-            .collect()
-    }
-
-    /// Returns the events in the outbox.
-    pub(crate) async fn events(&self) -> Vec<Event> {
-        let found = self
-            .faults
-            .inner()
-            .scan_all(&keys::outbox_events())
-            .await
-            .unwrap();
-        found
-            .iter()
-            .map(|found| serde_json::from_slice(&found.entry.value).unwrap())
-            .collect()
-    }
-
-    /// Returns the events of a type in the outbox.
-    pub(crate) async fn events_of(&self, event_type: EventType) -> Vec<Event> {
-        let mut events = self.events().await;
-        events.retain(|event| event.event_type == event_type);
-        events
-    }
-
-    /// Runs maintenance until nothing is due.
-    pub(crate) async fn maintain(&self) -> u64 {
-        let mut purged = 0;
-        loop {
-            let done = self.service.maintain(self.time.now()).await.unwrap();
-            purged += done.purged;
-            if !done.has_more {
-                return purged;
-            }
-        }
-    }
-
-    /// Resolves a role reference through its redirects.
-    pub(crate) async fn resolve(&self, mut role: RoleRef) -> RoleRef {
-        while let RoleRef::Custom(id) = role {
-            match self.read(&keys::role_redirect(self.org.id, id)).await {
-                Some(target) => role = target,
-                None => break,
-            }
-        }
-        role
     }
 
     /// Creates a recall that cites one new memory.
     pub(crate) async fn recall(&self) -> RecallId {
-        let new = new_recall(&self.memories(1).await);
-        let recall = self
-            .service
-            .create_recall(&self.owner, self.workspace.id, &new)
-            .await;
-        recall.unwrap().id
+        self.recall_of(&self.memories(1).await).await
     }
 
     /// Subscribes the owner to the citations of a new recall.
     pub(crate) async fn subscription(&self) -> SubscriptionId {
-        let request = NewCitationSubscription {
-            recall_id: self.recall().await,
-            webhook_url: "https://example.com/".parse().unwrap(),
-        };
-        let made = self
-            .service
-            .create_citation_subscription(&self.owner, &request)
-            .await;
-        made.unwrap().id
+        let recall = self.recall().await;
+        self.subscribe(&self.owner, recall).await.id
     }
 
-    /// Returns the number of scheduled tasks, except for the daily one of the audit log.
-    pub(crate) async fn planned(&self) -> usize {
-        let contents = self.contents().await;
-        let due = contents
-            .iter()
-            .filter(|(key, _)| key.to_string().starts_with("due/"));
-        due.filter(|(_, value)| !value.starts_with(b"{\"audit\""))
-            .count()
+    /// Creates a recall that cites these memories.
+    pub(crate) async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
+        let new = new_recall(memories);
+        self.seed.recall(self.workspace.id, &new).await.unwrap()
     }
 
-    /// Returns the identifier of an audit entry.
-    pub(crate) async fn audit(&self) -> AuditLogId {
-        let (filter, page) = (AuditFilter::default(), PageRequest::default());
-        let found = self
-            .service
-            .list_audit_entries(&self.owner, &filter, &page)
-            .await;
-        found.unwrap().data[0].id
+    pub(crate) async fn add_chat(&self, title: &str) -> ChatId {
+        self.seed.chat(self.workspace.id, title).await.unwrap()
     }
 
-    /// Asserts that counters equal a recount, and that indexes refer to existing records.
-    pub(crate) async fn assert_whole(&self) {
-        let found = self.service.verify().await.unwrap();
-        assert_eq!(found.differences, []);
+    /// Creates an MCP key for this audience.
+    pub(crate) async fn mcp_key_for(&self, audience: &str) -> IssuedMcpKey {
+        let new = new_mcp_key(audience);
+        self.seed.mcp_key(self.workspace.id, &new).await.unwrap()
     }
 
-    /// Asserts that the indexes and counters of role holders match the members.
-    ///
-    /// No member holds a role that does not exist.
-    pub(crate) async fn assert_holders_are_right(&self) {
-        let contents = self.contents().await;
-        let family = |name: &str| {
-            let prefix = format!("{name}/{}/", self.org.id.0.simple());
-            let range = KeyRange::prefix(&Key::new(prefix).unwrap());
-            contents.iter().filter(move |(key, _)| range.contains(key))
-        };
-        let mut held: Vec<(MemberId, Option<WorkspaceId>, RoleRef)> = Vec::new();
-        for (_, value) in family("member") {
-            let member: Member = serde_json::from_slice(value).unwrap();
-            held.push((member.id, None, member.role));
-        }
-        for (key, value) in family("workspace_role") {
-            let member = MemberId(keys::second_last_id(key).unwrap());
-            let workspace = WorkspaceId(keys::last_id(key).unwrap());
-            let role = serde_json::from_slice(value).unwrap();
-            held.push((member, Some(workspace), role));
-        }
-        let mut counts: BTreeMap<Key, i64> = BTreeMap::new();
-        let mut marks: Vec<Key> = Vec::new();
-        for (member, workspace, role) in held {
-            let resolved = self.resolve(role).await;
-            if let RoleRef::Custom(id) = resolved {
-                assert!(
-                    contents.contains_key(&keys::role(self.org.id, id)),
-                    "{member} holds the role {id}, which does not exist"
-                );
-            }
-            *counts
-                .entry(keys::holder_count(self.org.id, resolved))
-                .or_default() += 1;
-            if let RoleRef::Custom(id) = role {
-                marks.push(keys::holder(self.org.id, id, member, workspace));
-            }
-        }
-        let stored: BTreeMap<Key, i64> = family("holder_count")
-            .map(|(key, value)| (key.clone(), serde_json::from_slice(value).unwrap()))
-            .filter(|(_, count)| *count != 0)
-            .collect();
-        assert_eq!(stored, counts);
-        marks.sort();
-        let stored: Vec<Key> = family("holder").map(|(key, _)| key.clone()).collect();
-        assert_eq!(stored, marks);
+    /// Subscribes a member to the citations of a recall.
+    pub(crate) async fn subscribe(
+        &self,
+        by: &Credential,
+        recall: RecallId,
+    ) -> CitationSubscription {
+        let new = NewCitationSubscription::builder()
+            .recall_id(recall)
+            .webhook_url("https://example.com/citations".parse().unwrap())
+            .build();
+        let created = self.service.create_citation_subscription(by, &new);
+        created.await.unwrap()
     }
+
+    /// Creates a connector with this interval.
+    pub(crate) async fn connector(&self, interval: Duration) -> ConnectorId {
+        let new = new_connector(interval);
+        self.seed.connector(self.workspace.id, &new).await.unwrap()
+    }
+}
+
+/// Returns the data of an event as JSON.
+pub(crate) fn data(event: &Event) -> serde_json::Value {
+    serde_json::to_value(&event.data).unwrap()["data"].take()
 }

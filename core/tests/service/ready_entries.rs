@@ -17,10 +17,7 @@ use crate::world::World;
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
-    let switched = WebhookUpdate {
-        is_active: Some(is_active),
-        ..WebhookUpdate::default()
-    };
+    let switched = WebhookUpdate::builder().is_active(is_active).build();
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
@@ -35,7 +32,7 @@ async fn renew(world: &World, claimed: &ClaimedDelivery) {
 }
 
 /// Returns the time of an endpoint's ready entry.
-async fn turn(world: &World, webhook: &Webhook) -> Option<Timestamp> {
+async fn ready_time(world: &World, webhook: &Webhook) -> Option<Timestamp> {
     let key = keys::endpoint(world.org.id, webhook.id.into());
     let state: Value = world.read(&key).await.unwrap();
     state["due"].as_str().map(|due| due.parse().unwrap())
@@ -81,7 +78,7 @@ async fn lapsed_lease_renewed_during_claim_has_ready_entry() {
     // An earlier ready entry, of another delivery in flight.
     let state = keys::endpoint(world.org.id, webhook.id.into());
     world.time.pass(DELIVERY_LEASE);
-    move_turn(&world, &webhook, world.time.now().minus(MILLISECOND)).await;
+    move_ready_entry(&world, &webhook, world.time.now().minus(MILLISECOND)).await;
     renew_meanwhile(&world, &other, &webhook, &claimed);
     assert_eq!(world.claim().await.deliveries, []);
     assert!(world.probe.has_happened());
@@ -95,7 +92,7 @@ async fn lapsed_lease_renewed_during_claim_has_ready_entry() {
 }
 
 /// Moves the ready entry of an endpoint; one that is early causes only a no-op.
-async fn move_turn(world: &World, webhook: &Webhook, to: Timestamp) {
+async fn move_ready_entry(world: &World, webhook: &Webhook, to: Timestamp) {
     let (org, endpoint) = (world.org.id, EndpointId::from(webhook.id));
     let key = keys::endpoint(org, endpoint);
     let mut state: Value = world.read(&key).await.unwrap();
@@ -123,7 +120,7 @@ async fn renewals_do_not_postpone_deliveries_of_crashed_dispatcher() {
     while world.time.now() < lapses {
         world.time.pass(SECOND);
         renew(&world, &held).await;
-        assert!(turn(&world, &webhook).await.unwrap() <= lapses);
+        assert!(ready_time(&world, &webhook).await.unwrap() <= lapses);
         world.assert_whole().await;
     }
     let again = world.claim_one().await;
@@ -142,7 +139,7 @@ async fn renewed_leases_cause_no_early_ready_entries() {
         let now = world.time.now();
         let leases = [held[0].lease, held[1].lease];
         world.service.renew_leases(now, &leases).await.unwrap();
-        let due = turn(&world, &webhook).await;
+        let due = ready_time(&world, &webhook).await;
         assert_eq!(due, Some(now.plus(DELIVERY_LEASE)));
         let before = world.faults.counts().commits;
         assert_eq!(world.claim().await.deliveries, []);
@@ -247,9 +244,12 @@ async fn ping_precedes_other_deliveries_of_its_endpoint_only() {
     let nobody = InFlight::default();
     let claimed = world.service.claim_deliveries(now, 1, &nobody);
     assert_eq!(claimed.await.unwrap().deliveries.len(), 1);
-    assert_eq!(turn(&world, &second).await, Some(now.plus(MILLISECOND)));
+    assert_eq!(
+        ready_time(&world, &second).await,
+        Some(now.plus(MILLISECOND))
+    );
     let ping = world.ping(&second).await;
-    assert_eq!(turn(&world, &second).await, Some(now));
+    assert_eq!(ready_time(&world, &second).await, Some(now));
     world.assert_whole().await;
     let claimed = world.claim().await.deliveries;
     let ids: Vec<_> = claimed.iter().map(|one| one.lease.endpoint()).collect();
@@ -260,16 +260,16 @@ async fn ping_precedes_other_deliveries_of_its_endpoint_only() {
 }
 
 /// Returns the times of the entries of a queue.
-async fn places(world: &World, webhook: &Webhook) -> Vec<Timestamp> {
+async fn queue_times(world: &World, webhook: &Webhook) -> Vec<Timestamp> {
     let range = keys::deliveries_due(world.org.id, webhook.id.into());
     let found = world.faults.inner().scan_all(&range).await.unwrap();
     let at = |key| keys::parse_delivery_due(key).unwrap().0;
     found.iter().map(|found| at(&found.key)).collect()
 }
 
-async fn damage(world: &World, webhook: &Webhook, delivery: &Delivery) {
+async fn corrupt(world: &World, webhook: &Webhook, delivery: &Delivery) {
     let key = keys::delivery(world.org.id, webhook.id.into(), delivery.event_id);
-    world.overwrite(key, "\"damaged\"".to_owned()).await;
+    world.overwrite(key, "\"corrupt\"".to_owned()).await;
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn corrupt_delivery_is_quarantined_once() {
         let world = World::new().await;
         let webhook = webhook(&world).await;
         let made = world.announce(&webhook, 3).await;
-        damage(&world, &webhook, &made[0]).await;
+        corrupt(&world, &webhook, &made[0]).await;
         // It is queued at two more times, one of which is that of the quarantine.
         let now = world.time.now();
         for at in [now.minus(MINUTE), now.plus(5 * MINUTE)] {
@@ -294,9 +294,9 @@ async fn corrupt_delivery_is_quarantined_once() {
             world.time.pass(MILLISECOND);
         }
         let aside = async || {
-            let mut places = places(&world, &webhook).await;
-            places.retain(|at| *at > now.plus(2 * MINUTE));
-            places
+            let mut times = queue_times(&world, &webhook).await;
+            times.retain(|at| *at > now.plus(2 * MINUTE));
+            times
         };
         let before = aside().await;
         assert_eq!(
@@ -305,7 +305,7 @@ async fn corrupt_delivery_is_quarantined_once() {
         );
         // Later ready entries do not write it again.
         world.time.pass(MINUTE);
-        move_turn(&world, &webhook, world.time.now()).await;
+        move_ready_entry(&world, &webhook, world.time.now()).await;
         world.claim().await;
         assert_eq!(aside().await, before);
     }
@@ -321,9 +321,12 @@ async fn ready_entry_later_than_its_queue_is_a_difference() {
     // Deferred behind the other due endpoints, but no later.
     let claimed = world.service.claim_deliveries(now, 1, &nobody).await;
     assert_eq!(claimed.unwrap().deliveries.len(), 1);
-    assert_eq!(turn(&world, &webhook).await, Some(now.plus(MILLISECOND)));
+    assert_eq!(
+        ready_time(&world, &webhook).await,
+        Some(now.plus(MILLISECOND))
+    );
     world.assert_whole().await;
-    move_turn(&world, &webhook, now.plus(2 * MILLISECOND)).await;
+    move_ready_entry(&world, &webhook, now.plus(2 * MILLISECOND)).await;
     let differences = world.service.verify().await.unwrap().differences;
     let [difference] = differences.as_slice() else {
         panic!("{differences:?}");

@@ -1,38 +1,14 @@
 //! Tests of citation events: one for each recall and source event.
 
-use knowledge_core::access::{Action, ActionSet, Credential};
-use knowledge_core::model::{
-    CitationSubscription, EventType, MemoryId, NewCitationSubscription, RecallId, SensitivityLabel,
-};
+use knowledge_core::access::{Action, ActionSet};
+use knowledge_core::model::{CitationSubscription, EventType, SensitivityLabel};
 use knowledge_core::service::FanOutReport;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
-use crate::expansion::listed;
-use crate::make::{ACME, HOUR, MEMBER, VIEWER, new_recall};
-use crate::world::World;
-
-impl World {
-    /// Creates a recall of these memories.
-    pub(crate) async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
-        let (new, workspace) = (new_recall(memories), self.workspace.id);
-        let made = self.service.create_recall(&self.owner, workspace, &new);
-        made.await.unwrap().id
-    }
-
-    pub(crate) async fn subscribe(
-        &self,
-        by: &Credential,
-        recall: RecallId,
-    ) -> CitationSubscription {
-        let new = NewCitationSubscription {
-            recall_id: recall,
-            webhook_url: "https://example.com/citations".parse().unwrap(),
-        };
-        let made = self.service.create_citation_subscription(by, &new);
-        made.await.unwrap()
-    }
-}
+use crate::fan_out::listed;
+use crate::make::{ACME, HOUR, MEMBER, VIEWER};
+use crate::world::{World, data};
 
 #[tokio::test]
 async fn bulk_update_of_300_cited_memories_sends_one_citation_event() {
@@ -46,14 +22,14 @@ async fn bulk_update_of_300_cited_memories_sends_one_citation_event() {
     let to_other = world.subscribe(&world.owner, other).await;
     let webhook = world.webhook(EventType::CitationChanged).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    let operation = world.events().await[0].data["operation_id"].clone();
-    assert_eq!(world.expand().await.deliveries, 2);
+    let operation = data(&world.events().await[0])["operation_id"].take();
+    assert_eq!(world.fan_out().await.deliveries, 2);
 
-    let heard = world.heard_by(subscription.id).await;
-    assert_eq!(heard.len(), 1);
-    assert_eq!(world.heard_by(webhook.id).await, heard);
-    assert_eq!(world.heard_by(to_other.id).await, []);
-    assert_eq!(heard[0].event_type, EventType::CitationChanged);
+    let events = world.queued_events(subscription.id).await;
+    assert_eq!(events.len(), 1);
+    assert_eq!(world.queued_events(webhook.id).await, events);
+    assert_eq!(world.queued_events(to_other.id).await, []);
+    assert_eq!(events[0].event_type(), EventType::CitationChanged);
     let told = json!({
         "workspace_id": world.workspace.id,
         "recall_id": recall,
@@ -61,7 +37,7 @@ async fn bulk_update_of_300_cited_memories_sends_one_citation_event() {
         "change": "updated",
         "memory_ids": cited,
     });
-    assert_eq!(heard[0].data, told);
+    assert_eq!(data(&events[0]), told);
     world.assert_whole().await;
 }
 
@@ -72,10 +48,10 @@ async fn largest_citation_event_stays_below_20_kb() {
     let recall = world.recall_of(&ids).await;
     let subscription = world.subscribe(&world.owner, recall).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    world.expand().await;
-    let heard = world.heard_by(subscription.id).await;
-    assert_eq!(listed(&heard[0]), ids);
-    let data = heard[0].data.to_string();
+    world.fan_out().await;
+    let events = world.queued_events(subscription.id).await;
+    assert_eq!(listed(&events[0]), ids);
+    let data = data(&events[0]).to_string();
     let envelope = r#"{"type":"citation.changed","timestamp":"2027-01-15T08:00:00.000Z","data":}"#;
     assert!(data.len() + envelope.len() < 20_000, "{}", data.len());
 }
@@ -88,11 +64,11 @@ async fn deletion_is_announced_to_subscribers_of_citing_recalls() {
     let subscription = world.subscribe(&world.owner, recall).await;
     let deleted = world.service.delete_memory(&world.owner, ids[0]).await;
     deleted.unwrap();
-    world.expand().await;
-    let heard = world.heard_by(subscription.id).await;
-    assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].data["change"], "deleted");
-    assert_eq!(listed(&heard[0]), ids[..1]);
+    world.fan_out().await;
+    let events = world.queued_events(subscription.id).await;
+    assert_eq!(events.len(), 1);
+    assert_eq!(data(&events[0])["change"], "deleted");
+    assert_eq!(listed(&events[0]), ids[..1]);
     world.assert_whole().await;
 }
 
@@ -103,22 +79,22 @@ async fn new_memory_sends_no_citation_event() {
     let ids = world.memories(1).await;
     let recall = world.recall_of(&ids).await;
     world.subscribe(&world.owner, recall).await;
-    assert_eq!(world.expand().await.deliveries, 0);
-    assert_eq!(world.heard_by(webhook.id).await, []);
+    assert_eq!(world.fan_out().await.deliveries, 0);
+    assert_eq!(world.queued_events(webhook.id).await, []);
 }
 
 #[tokio::test]
 async fn subscription_created_after_commit_receives_nothing() {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let ids = world.memories(1).await;
     let recall = world.recall_of(&ids).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
     let subscription = world.subscribe(&world.owner, recall).await;
-    world.expand().await;
-    assert_eq!(world.heard_by(subscription.id).await, []);
+    world.fan_out().await;
+    assert_eq!(world.queued_events(subscription.id).await, []);
     world.relabel(&ids, SensitivityLabel::Internal).await;
-    world.expand().await;
-    assert_eq!(world.heard_by(subscription.id).await.len(), 1);
+    world.fan_out().await;
+    assert_eq!(world.queued_events(subscription.id).await.len(), 1);
     world.assert_whole().await;
 }
 
@@ -139,9 +115,9 @@ async fn removed_or_unauthorized_subscriber_receives_nothing() {
     }
     let stays = world.subscribe(&left, recall).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    world.expand().await;
+    world.fan_out().await;
     for subscription in subscriptions.iter().chain([&stays]) {
-        assert_eq!(world.heard_by(subscription.id).await.len(), 1);
+        assert_eq!(world.queued_events(subscription.id).await.len(), 1);
     }
     let service = &world.service;
     let gone = service.remove_member(&world.owner, ACME, removed).await;
@@ -151,8 +127,8 @@ async fn removed_or_unauthorized_subscriber_receives_nothing() {
     let assigned = world.assign_in(kept_out, workspace, Some(VIEWER)).await;
     assigned.unwrap();
     world.relabel(&ids, SensitivityLabel::Internal).await;
-    assert_eq!(world.expand().await.deliveries, 1);
-    assert_eq!(world.heard_by(stays.id).await.len(), 2);
+    assert_eq!(world.fan_out().await.deliveries, 1);
+    assert_eq!(world.queued_events(stays.id).await.len(), 2);
     world.maintain().await;
     world.assert_whole().await;
 }
@@ -170,7 +146,7 @@ async fn widely_cited(recalls: usize) -> (World, Vec<CitationSubscription>) {
     (world, subscriptions)
 }
 
-async fn assert_each_is_told_once(world: &World, subscriptions: &[CitationSubscription]) {
+async fn assert_each_is_notified_once(world: &World, subscriptions: &[CitationSubscription]) {
     let made = world.deliveries().await;
     let mut told: Vec<_> = made.iter().map(|made| made.endpoint).collect();
     told.sort();
@@ -213,7 +189,7 @@ async fn fan_out_to_2_000_recalls_takes_bounded_steps_despite_crashes() {
         }
     }
     assert!(commits >= 20, "{commits} commits in {processes} processes");
-    assert_each_is_told_once(&world, &subscriptions).await;
+    assert_each_is_notified_once(&world, &subscriptions).await;
 }
 
 #[tokio::test]
@@ -234,8 +210,8 @@ async fn fan_out_resumes_after_a_crash_at_any_commit() {
             cut += 1;
             let next = twin.served_with(FaultPlan::none()).await;
             next.time.pass(HOUR);
-            next.expand().await;
-            assert_each_is_told_once(&next, &subscriptions).await;
+            next.fan_out().await;
+            assert_each_is_notified_once(&next, &subscriptions).await;
         }
         assert!(cut >= 3, "{cut}");
     }

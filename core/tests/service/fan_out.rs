@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::dispatching::answer;
 use crate::make::{HOUR, new_memory, sensitivity};
-use crate::world::World;
+use crate::world::{World, data};
 
 /// A stored delivery.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Made {
+pub(crate) struct StoredDelivery {
     pub(crate) endpoint: EndpointId,
     pub(crate) event: Event,
     pub(crate) status: String,
@@ -23,7 +23,7 @@ pub(crate) struct Made {
 
 impl World {
     /// Fans out until the outbox is empty.
-    pub(crate) async fn expand(&self) -> FanOutReport {
+    pub(crate) async fn fan_out(&self) -> FanOutReport {
         let mut all = FanOutReport::default();
         loop {
             let done = self.service.fan_out(self.time.now()).await.unwrap();
@@ -47,7 +47,7 @@ impl World {
             .collect()
     }
 
-    pub(crate) async fn deliveries(&self) -> Vec<Made> {
+    pub(crate) async fn deliveries(&self) -> Vec<StoredDelivery> {
         let mut deliveries = Vec::new();
         for (key, value) in self.family("delivery").await {
             let endpoint = EndpointId(keys::second_last_id(&key).unwrap());
@@ -55,7 +55,7 @@ impl World {
             let announced: Value = self.read(&keys::event(self.org.id, event)).await.unwrap();
             let id: DeliveryId = serde_json::from_value(value["delivery"]["id"].clone()).unwrap();
             assert_eq!(id, DeliveryId::of(event, endpoint));
-            deliveries.push(Made {
+            deliveries.push(StoredDelivery {
                 endpoint,
                 event: serde_json::from_value(announced["event"].clone()).unwrap(),
                 status: value["delivery"]["status"].as_str().unwrap().to_owned(),
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Returns the events in the queue of an endpoint.
-    pub(crate) async fn heard_by(&self, endpoint: impl Into<EndpointId>) -> Vec<Event> {
+    pub(crate) async fn queued_events(&self, endpoint: impl Into<EndpointId>) -> Vec<Event> {
         let endpoint = endpoint.into();
         let deliveries = self.deliveries().await.into_iter();
         deliveries
@@ -81,15 +81,15 @@ impl World {
 }
 
 pub(crate) fn listed(event: &Event) -> Vec<MemoryId> {
-    serde_json::from_value(event.data["memory_ids"].clone()).unwrap()
+    serde_json::from_value(data(event)["memory_ids"].take()).unwrap()
 }
 
 /// Returns the body that is delivered for an event.
 fn body(event: &Event) -> String {
     let body = json!({
-        "type": event.event_type,
+        "type": event.event_type(),
         "timestamp": event.timestamp,
-        "data": event.data,
+        "data": data(event),
     });
     body.to_string()
 }
@@ -104,23 +104,23 @@ async fn webhooks_receive_events_of_their_type() {
     let elsewhere = world.webhook_in(sales, EventType::ChunkCreated).await;
     let ids = world.memories(2).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    let done = world.expand().await;
+    let done = world.fan_out().await;
     // No endpoint matches the ingest.
     assert_eq!((done.events, done.deliveries), (3, 3));
     assert_eq!(done.dead_lettered, 0);
     for webhook in [&created, &other] {
-        let heard = world.heard_by(webhook.id).await;
-        assert_eq!(heard.len(), 1);
-        assert_eq!(heard[0].event_type, EventType::ChunkCreated);
-        assert_eq!(listed(&heard[0]), ids);
+        let events = world.queued_events(webhook.id).await;
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].event_type(), EventType::ChunkCreated);
+        assert_eq!(listed(&events[0]), ids);
     }
-    let heard = world.heard_by(updated.id).await;
-    assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].event_type, EventType::MemoryUpdated);
-    assert_eq!(heard[0].data["workspace_id"], json!(world.workspace.id));
-    assert_eq!(world.heard_by(elsewhere.id).await, []);
+    let events = world.queued_events(updated.id).await;
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].event_type(), EventType::MemoryUpdated);
+    assert_eq!(data(&events[0])["workspace_id"], json!(world.workspace.id));
+    assert_eq!(world.queued_events(elsewhere.id).await, []);
     assert_eq!(world.events().await, []);
-    assert_eq!(world.expand().await, FanOutReport::default());
+    assert_eq!(world.fan_out().await, FanOutReport::default());
     world.assert_whole().await;
 }
 
@@ -130,25 +130,28 @@ async fn event_of_many_memories_is_split_below_20_kb() {
     let webhook = world.webhook(EventType::MemoryUpdated).await;
     let mut ids = world.memories(1_000).await;
     ids.sort();
-    world.expand().await;
+    world.fan_out().await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    assert_eq!(world.expand().await.deliveries, 3);
-    let heard = world.heard_by(webhook.id).await;
-    let mut told: Vec<MemoryId> = heard.iter().flat_map(listed).collect();
+    assert_eq!(world.fan_out().await.deliveries, 3);
+    let events = world.queued_events(webhook.id).await;
+    let mut told: Vec<MemoryId> = events.iter().flat_map(listed).collect();
     told.sort();
     assert_eq!(told, ids);
-    for event in &heard {
+    for event in &events {
         let body = body(event);
         assert!(body.len() < 20_000, "{} bytes", body.len());
-        assert_eq!(event.data["operation_id"], heard[0].data["operation_id"]);
-        assert_eq!(event.timestamp, heard[0].timestamp);
+        assert_eq!(
+            data(event)["operation_id"],
+            data(&events[0])["operation_id"]
+        );
+        assert_eq!(event.timestamp, events[0].timestamp);
     }
     world.assert_whole().await;
 }
 
 /// Returns the mutations of the commit that relabels memories, in a world with this many webhooks.
 async fn mutations(webhooks: usize) -> Vec<&'static str> {
-    let world = World::heard().await;
+    let world = World::with_endpoint().await;
     let ids = world.memories(3).await;
     for _ in 1..webhooks {
         world.webhook(EventType::MemoryUpdated).await;
@@ -174,10 +177,7 @@ async fn commit_of_a_change_does_not_grow_with_endpoints() {
 
 /// Enables or disables a webhook.
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
-    let update = WebhookUpdate {
-        is_active: Some(is_active),
-        ..WebhookUpdate::default()
-    };
+    let update = WebhookUpdate::builder().is_active(is_active).build();
     let workspace = world.workspace.id;
     let updated = world
         .service
@@ -200,13 +200,13 @@ async fn endpoint_created_after_commit_receives_nothing() {
         world.memories(1).await;
         turns[second](&world);
         let after = world.webhook(EventType::ChunkCreated).await;
-        world.expand().await;
-        assert_eq!(world.heard_by(before.id).await.len(), 1);
-        assert_eq!(world.heard_by(after.id).await, []);
+        world.fan_out().await;
+        assert_eq!(world.queued_events(before.id).await.len(), 1);
+        assert_eq!(world.queued_events(after.id).await, []);
         world.memories(1).await;
-        world.expand().await;
-        assert_eq!(world.heard_by(before.id).await.len(), 2);
-        assert_eq!(world.heard_by(after.id).await.len(), 1);
+        world.fan_out().await;
+        assert_eq!(world.queued_events(before.id).await.len(), 2);
+        assert_eq!(world.queued_events(after.id).await.len(), 1);
         world.assert_whole().await;
     }
 }
@@ -217,12 +217,12 @@ async fn endpoint_disabled_by_owner_receives_nothing() {
     let webhook = world.webhook(EventType::ChunkCreated).await;
     switch(&world, &webhook, false).await;
     world.memories(1).await;
-    assert_eq!(world.expand().await.deliveries, 0);
+    assert_eq!(world.fan_out().await.deliveries, 0);
     switch(&world, &webhook, true).await;
-    assert_eq!(world.expand().await, FanOutReport::default());
+    assert_eq!(world.fan_out().await, FanOutReport::default());
     world.memories(1).await;
-    world.expand().await;
-    assert_eq!(world.heard_by(webhook.id).await.len(), 1);
+    world.fan_out().await;
+    assert_eq!(world.queued_events(webhook.id).await.len(), 1);
     world.assert_whole().await;
 }
 
@@ -231,11 +231,11 @@ async fn events_of_endpoint_disabled_by_service_are_dead_lettered() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
-    world.expand().await;
+    world.fan_out().await;
     let claimed = world.claim_one().await;
     world.finish(&claimed, &answer(410)).await;
     world.memories(1).await;
-    let done = world.expand().await;
+    let done = world.fan_out().await;
     assert_eq!((done.deliveries, done.dead_lettered), (1, 1));
     let made = world.deliveries().await;
     let statuses: Vec<_> = made.iter().map(|made| made.status.as_str()).collect();
@@ -248,7 +248,7 @@ async fn events_of_endpoint_disabled_by_service_are_dead_lettered() {
         .redeliver_dead(&world.owner, crate::dispatching::endpoint(&webhook));
     switch(&world, &webhook, true).await;
     assert_eq!(redelivered.await.unwrap().redelivered, 2);
-    assert_eq!(world.heard_by(webhook.id).await.len(), 2);
+    assert_eq!(world.queued_events(webhook.id).await.len(), 2);
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn endpoint_deleted_before_fan_out_receives_nothing() {
         .service
         .delete_webhook(&world.owner, workspace, webhook.id);
     deleted.await.unwrap();
-    assert_eq!(world.expand().await.deliveries, 0);
+    assert_eq!(world.fan_out().await.deliveries, 0);
     assert_eq!(world.events().await, []);
     world.maintain().await;
     world.assert_whole().await;
@@ -275,15 +275,15 @@ async fn fan_out_of_many_events_takes_few_commits() {
         let batch = [new_memory(&format!("Memory {number}"))];
         world
             .service
-            .ingest(&world.owner, world.workspace.id, world.source, &batch)
+            .ingest_memories(&world.owner, world.workspace.id, world.source, &batch)
             .await
             .unwrap();
     }
     let commits = world.faults.counts().commits;
-    let done = world.expand().await;
+    let done = world.fan_out().await;
     assert_eq!((done.events, done.deliveries), (180, 90));
     assert!(world.faults.counts().commits - commits <= 2);
-    assert_eq!(world.heard_by(webhook.id).await.len(), 90);
+    assert_eq!(world.queued_events(webhook.id).await.len(), 90);
     world.assert_whole().await;
 }
 
@@ -291,8 +291,8 @@ async fn fan_out_of_many_events_takes_few_commits() {
 async fn corrupt_events_do_not_block_fan_out() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
-    let damaged = world.webhook(EventType::ChunkCreated).await;
-    let key = keys::webhook(world.org.id, world.workspace.id, damaged.id);
+    let corrupt = world.webhook(EventType::ChunkCreated).await;
+    let key = keys::webhook(world.org.id, world.workspace.id, corrupt.id);
     world.overwrite(key, "{".to_owned()).await;
     world.memories(2).await;
     let whole = world.events_of(EventType::ChunkCreated).await;
@@ -308,14 +308,14 @@ async fn corrupt_events_do_not_block_fan_out() {
             world.overwrite(keys::outbox(id), "{".to_owned()).await;
         }
     }
-    let done = world.expand().await;
+    let done = world.fan_out().await;
     assert_eq!((done.events, done.deliveries, done.has_more), (3, 1, false));
     assert_eq!(world.family("event").await.len(), 1);
     let left = world.faults.inner().scan_all(&keys::outbox_events()).await;
     assert_eq!(left.unwrap().len(), 261);
-    let heard = world.heard_by(webhook.id).await;
-    assert_eq!(listed(&heard[0]), listed(&whole[0]));
-    assert_eq!(world.expand().await, FanOutReport::default());
+    let events = world.queued_events(webhook.id).await;
+    assert_eq!(listed(&events[0]), listed(&whole[0]));
+    assert_eq!(world.fan_out().await, FanOutReport::default());
 }
 
 #[tokio::test]
@@ -329,10 +329,10 @@ async fn concurrent_fan_outs_create_each_delivery_once() {
         world.memories(1).await;
     }
     // A fan-out that always loses to others skips the event, and reports it.
-    futures::future::join_all((0..4).map(|_| world.expand())).await;
+    futures::future::join_all((0..4).map(|_| world.fan_out())).await;
     assert_eq!(world.events().await, []);
     for webhook in &webhooks {
-        assert_eq!(world.heard_by(webhook.id).await.len(), 20);
+        assert_eq!(world.queued_events(webhook.id).await.len(), 20);
     }
     assert_eq!(world.undelivered().await, 40);
     world.assert_whole().await;

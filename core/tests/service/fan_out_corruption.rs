@@ -27,14 +27,14 @@ async fn corrupt_recall_does_not_block_other_notifications() {
     let webhook = world.webhook(EventType::MemoryUpdated).await;
     // The first one in order.
     subscriptions.sort_by_key(|subscription| subscription.recall_id);
-    let damaged = keys::recall(world.org.id, subscriptions[0].recall_id);
-    world.overwrite(damaged, "{".to_owned()).await;
+    let corrupt = keys::recall(world.org.id, subscriptions[0].recall_id);
+    world.overwrite(corrupt, "{".to_owned()).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    assert_eq!(world.expand().await.deliveries, 3);
-    assert_eq!(world.heard_by(webhook.id).await.len(), 1);
+    assert_eq!(world.fan_out().await.deliveries, 3);
+    assert_eq!(world.queued_events(webhook.id).await.len(), 1);
     for (number, subscription) in subscriptions.iter().enumerate() {
-        let heard = world.heard_by(subscription.id).await;
-        assert_eq!(heard.len(), usize::from(number > 0));
+        let events = world.queued_events(subscription.id).await;
+        assert_eq!(events.len(), usize::from(number > 0));
     }
     assert_eq!(world.events().await, []);
 }
@@ -46,14 +46,14 @@ async fn corrupt_subscriber_does_not_block_other_notifications() {
     let recall = world.recall_of(&ids).await;
     let member = world.member(MEMBER).await;
     let subscriber = world.trusted(member);
-    let deaf = world.subscribe(&subscriber, recall).await;
+    let corrupt = world.subscribe(&subscriber, recall).await;
     let other = world.subscribe(&world.owner, recall).await;
-    let damaged = keys::member(world.org.id, member);
-    world.overwrite(damaged, "{".to_owned()).await;
+    let key = keys::member(world.org.id, member);
+    world.overwrite(key, "{".to_owned()).await;
     world.relabel(&ids, SensitivityLabel::Public).await;
-    assert_eq!(world.expand().await.deliveries, 1);
-    assert_eq!(world.heard_by(deaf.id).await, []);
-    assert_eq!(world.heard_by(other.id).await.len(), 1);
+    assert_eq!(world.fan_out().await.deliveries, 1);
+    assert_eq!(world.queued_events(corrupt.id).await, []);
+    assert_eq!(world.queued_events(other.id).await.len(), 1);
     assert_eq!(world.events().await, []);
 }
 
@@ -77,17 +77,24 @@ async fn contended_event_is_left_to_next_fan_out() {
     assert_eq!(busy.events().await.len(), 1);
     let done = busy.service.fan_out(now).await.unwrap();
     assert_eq!((done.events, done.has_more), (1, false));
-    assert_eq!(busy.heard_by(webhook.id).await.len(), 3);
+    assert_eq!(busy.queued_events(webhook.id).await.len(), 3);
     busy.assert_whole().await;
 }
 
-/// Makes the first event of the outbox so large that its record cannot be written.
+/// Makes the first event of the outbox a rejection so large that its record cannot be written.
 async fn bloat(world: &World) -> EventId {
     let id = world.events_of(EventType::ChunkCreated).await[0].id;
     let mut event: Value = world.read(&keys::outbox(id)).await.unwrap();
-    event["data"]["padding"] = json!("");
+    event["type"] = json!(EventType::IngestFailed);
+    event["data"] = json!({
+        "error": "invalid_request",
+        "inbound_webhook_id": Uuid::nil(),
+        "message_id": "",
+        "source_id": Uuid::nil(),
+        "workspace_id": world.workspace.id,
+    });
     let padding = VALUE_BYTES_MAX - event.to_string().len();
-    event["data"]["padding"] = json!("x".repeat(padding));
+    event["data"]["message_id"] = json!("x".repeat(padding));
     world.overwrite(keys::outbox(id), event.to_string()).await;
     id
 }
@@ -96,6 +103,7 @@ async fn bloat(world: &World) -> EventId {
 async fn failing_event_does_not_slow_fan_out_of_others() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
+    world.webhook(EventType::IngestFailed).await;
     for _ in 0..40 {
         world.memories(1).await;
     }
@@ -108,7 +116,7 @@ async fn failing_event_does_not_slow_fan_out_of_others() {
         ..FanOutReport::default()
     };
     assert_eq!(done, expected);
-    assert_eq!(world.heard_by(webhook.id).await.len(), 39);
+    assert_eq!(world.queued_events(webhook.id).await.len(), 39);
     let left: Vec<_> = world.events().await.iter().map(|event| event.id).collect();
     assert_eq!(left, [bloated]);
 }
@@ -141,7 +149,7 @@ impl tracing::Subscriber for Errors {
 #[tokio::test]
 async fn corrupt_outbox_entry_is_logged_once() {
     let world = World::new().await;
-    world.webhook(EventType::ChunkCreated).await;
+    world.webhook(EventType::IngestFailed).await;
     world.memories(1).await;
     bloat(&world).await;
     let unreadable = keys::outbox(EventId(Uuid::from_u128(1)));
@@ -151,12 +159,12 @@ async fn corrupt_outbox_entry_is_logged_once() {
     let errors = Arc::new(AtomicUsize::new(0));
     let logged = tracing::subscriber::set_default(Errors(Arc::clone(&errors)));
     for _ in 0..5 {
-        world.expand().await;
+        world.fan_out().await;
         assert_eq!(errors.load(Ordering::SeqCst), 3);
     }
     // Another process logs it again.
     let next = world.served_with(FaultPlan::none()).await;
-    next.expand().await;
+    next.fan_out().await;
     assert_eq!(errors.load(Ordering::SeqCst), 6);
     drop(logged);
 }

@@ -1,0 +1,154 @@
+//! Tests of access checks: they agree with reading, memory by memory.
+
+use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::limits::{ACCESS_CHECK_CONTENT_BYTES_MAX, ACCESS_CHECK_MEMORIES_MAX};
+use knowledge_core::model::{
+    AccessCheck, MemoryAccess, MemoryChange, MemoryId, MemoryUpdate, SensitivityLabel,
+};
+use uuid::Uuid;
+
+use crate::make::{ADMIN, MEMBER, VIEWER, actions, problem, sensitivity};
+use crate::world::World;
+
+async fn check(
+    world: &World,
+    caller: &Credential,
+    memories: &[MemoryId],
+    include_content: bool,
+) -> Vec<MemoryAccess> {
+    let check = AccessCheck::builder()
+        .memory_ids(memories.to_vec())
+        .include_content(include_content)
+        .build();
+    let checked = world.service.check_memory_access(caller, &check).await;
+    checked.unwrap().results
+}
+
+/// Creates memories of all kinds of labels in two workspaces, and an unknown identifier.
+async fn memories(world: &World) -> Vec<MemoryId> {
+    let elsewhere = world.workspace("elsewhere").await;
+    let mut all = world.memories(6).await;
+    all.extend(world.memories_in(elsewhere, 2).await);
+    let labels = [
+        "user:nobody",
+        "team:core",
+        "org:acme",
+        "workspace:elsewhere",
+    ];
+    for (memory, label) in all.iter().zip(labels) {
+        let change = MemoryChange::builder()
+            .audience_tag(label.parse().unwrap())
+            .build();
+        world.bulk(&world.owner, &[*memory], change).await.unwrap();
+    }
+    for (memory, label) in [
+        (all[4], SensitivityLabel::Confidential),
+        (all[5], SensitivityLabel::Restricted),
+    ] {
+        let change = sensitivity(label);
+        world.bulk(&world.owner, &[memory], change).await.unwrap();
+    }
+    all.push(MemoryId(Uuid::nil()));
+    all
+}
+
+#[tokio::test]
+async fn access_check_agrees_with_reading_for_every_caller() {
+    let world = World::new().await;
+    let all = memories(&world).await;
+    let member = world.member(MEMBER).await;
+    let scope = TokenScope {
+        workspaces: Some(vec![world.workspace.id]),
+        ..TokenScope::default()
+    };
+    let scoped = world.token(member, scope).await.secret;
+    let callers = [
+        world.owner.clone(),
+        world.caller(ADMIN).await,
+        world.caller(VIEWER).await,
+        world.trusted(member),
+        Credential::Secret(scoped),
+        world.caller_who_may(actions(&[])).await,
+        world.caller_who_may(actions(&[Action::MemoryUpdate])).await,
+        world.caller_who_may(actions(&[Action::MemoryRead])).await,
+    ];
+    for (index, caller) in callers.iter().enumerate() {
+        let items = check(&world, caller, &all, true).await;
+        assert_eq!(items.len(), all.len());
+        for (item, id) in items.iter().zip(&all) {
+            assert_eq!(item.memory_id, *id);
+            let read = world.service.get_memory(caller, *id).await;
+            let read = read.ok().map(|read| read.value);
+            let content = read.as_ref().and_then(|read| read.content.clone());
+            assert_eq!(
+                item.labels.is_some(),
+                read.is_some(),
+                "caller {index}, {id}"
+            );
+            assert_eq!(item.readable, content.is_some(), "caller {index}, {id}");
+            assert_eq!(item.content, content, "caller {index}, {id}");
+            assert!(!item.content_omitted);
+        }
+    }
+}
+
+#[tokio::test]
+async fn hidden_and_unknown_memories_look_the_same() {
+    let world = World::new().await;
+    let all = memories(&world).await;
+    let caller = world.caller(VIEWER).await;
+    for item in check(&world, &caller, &[all[0], all[8]], false).await {
+        assert_eq!(item, MemoryAccess::none(item.memory_id));
+    }
+}
+
+#[tokio::test]
+async fn access_check_without_contents_returns_none() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let items = check(&world, &world.owner, &[ids[0], ids[0]], false).await;
+    assert_eq!(items.len(), 2);
+    for item in items {
+        assert!(item.readable && item.labels.is_some());
+        assert_eq!((item.title, item.content), (None, None));
+    }
+}
+
+#[tokio::test]
+async fn access_check_omits_contents_beyond_its_limit() {
+    let world = World::new().await;
+    let ids = world.memories(140).await;
+    let text = "x".repeat(32 * 1024);
+    for id in &ids {
+        let update = MemoryUpdate::builder().content(text.clone()).build();
+        let service = &world.service;
+        let updated = service.update_memory(&world.owner, *id, &update, None);
+        updated.await.unwrap();
+    }
+    let fit = ACCESS_CHECK_CONTENT_BYTES_MAX / text.len();
+    let items = check(&world, &world.owner, &ids, true).await;
+    for (index, item) in items.iter().enumerate() {
+        assert!(item.readable);
+        assert_eq!(item.content.is_some(), index < fit, "{index}");
+        assert_eq!(item.content_omitted, index >= fit, "{index}");
+    }
+}
+
+#[tokio::test]
+async fn access_check_takes_1_to_1000_memories() {
+    let world = World::new().await;
+    let many = |count| {
+        AccessCheck::builder()
+            .memory_ids(vec![MemoryId(Uuid::nil()); count])
+            .include_content(false)
+            .build()
+    };
+    let (service, owner) = (&world.service, &world.owner);
+    let most = many(ACCESS_CHECK_MEMORIES_MAX);
+    assert!(service.check_memory_access(owner, &most).await.is_ok());
+    let over = many(ACCESS_CHECK_MEMORIES_MAX + 1);
+    let refused = service.check_memory_access(owner, &over).await;
+    assert_eq!(problem(refused), "memoryIds too_large");
+    let refused = service.check_memory_access(owner, &many(0)).await;
+    assert_eq!(problem(refused), "memoryIds too_small");
+}

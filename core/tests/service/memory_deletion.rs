@@ -1,0 +1,165 @@
+//! Tests of deleting single memories.
+
+use knowledge_core::access::Action;
+use knowledge_core::internals::keys;
+use knowledge_core::model::{EventType, MemoryChange, ReviewStatus, SensitivityLabel};
+use knowledge_core::service::{AuditAction, IngestOutcome, PageRequest};
+
+use crate::audit::entries;
+use crate::make::{MEMBER, actions, code, new_memory, review};
+use crate::memory_changes::{counts, create, keyed};
+use crate::world::{World, data};
+use knowledge_testing::requests::with;
+
+/// The content of a deleted memory is erased; required identifiers and labels are kept.
+#[tokio::test]
+async fn memory_deletion_erases_its_content() {
+    let world = World::with_endpoint().await;
+    let new = with(keyed("page/quokka", &world), |new| {
+        new.title = "Quokka".to_owned();
+        new.content = "What the quokka says.".to_owned();
+    });
+    let id = create(&world, &new).await.value.summary.id;
+    let others = world.memories(2).await;
+    let recall = world.recall_of(&[id, others[0]]).await;
+    assert_eq!(counts(&world).await, (3, 3));
+    world.service.delete_memory(&world.owner, id).await.unwrap();
+    assert_eq!(counts(&world).await, (2, 2));
+    for (key, value) in world.contents().await {
+        let text = String::from_utf8_lossy(&value).to_lowercase();
+        assert!(!text.contains("quokka"), "{key}: {text}");
+        let family = key.to_string();
+        let family = family.split('/').next().unwrap();
+        let simple = id.0.simple().to_string();
+        if key.to_string().contains(&simple) {
+            // The index entry through which subscribers of the recall are notified.
+            assert_eq!(family, "cited_by", "{key}");
+        }
+        if text.contains(&id.to_string()) || text.contains(&simple) {
+            assert!(["audit", "outbox", "recall"].contains(&family), "{key}");
+        }
+    }
+    let events = world.events_of(EventType::ChunkDeleted).await;
+    assert_eq!(events.len(), 1);
+    assert_eq!(data(&events[0])["memory_ids"][0], id.to_string());
+    let audit = entries(&world).await;
+    let deletion = audit
+        .iter()
+        .find(|entry| entry.action == AuditAction::MemoryDelete)
+        .unwrap();
+    assert_eq!(deletion.resource.id, id.0);
+    assert_eq!(deletion.before.as_ref().unwrap()["sensitivity"], "internal");
+    assert_eq!(deletion.after, None);
+    let stored: Option<knowledge_core::model::Recall> =
+        world.read(&keys::recall(world.org.id, recall)).await;
+    assert_eq!(stored.unwrap().memory_ids, [id, others[0]]);
+
+    let again = world.service.delete_memory(&world.owner, id).await;
+    assert_eq!(code(again), "not_found");
+    let read = world.service.get_memory(&world.owner, id).await;
+    assert_eq!(code(read), "not_found");
+    let bulk = world
+        .bulk(&world.owner, &[id], review(ReviewStatus::Approved))
+        .await;
+    assert_eq!(bulk.unwrap().summary.failed, 1);
+    // The key is free, so that the next memory with it is another one.
+    let anew = create(&world, &keyed("page/quokka", &world)).await;
+    assert_ne!(anew.value.summary.id, id);
+    let approved = review(ReviewStatus::Approved);
+    let other = others[1];
+    world.bulk(&world.owner, &[other], approved).await.unwrap();
+    world
+        .service
+        .delete_memory(&world.owner, other)
+        .await
+        .unwrap();
+    assert_eq!(
+        counts(&world).await,
+        (2, 2),
+        "what was approved did not wait"
+    );
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn memory_deletion_requires_its_action_whatever_the_label() {
+    let world = World::new().await;
+    let ids = world.memories(2).await;
+    let for_others = MemoryChange::builder()
+        .audience_tag("user:nobody".parse().unwrap())
+        .sensitivity_label(SensitivityLabel::Restricted)
+        .build();
+    world
+        .bulk(&world.owner, &ids[..1], for_others)
+        .await
+        .unwrap();
+    let member = world.caller(MEMBER).await;
+    for id in &ids {
+        let refused = world.service.delete_memory(&member, *id).await;
+        assert_eq!(code(refused), "forbidden", "a member sees its labels");
+    }
+    let cleaner = world.caller_who_may(actions(&[Action::MemoryDelete])).await;
+    for id in ids {
+        world.service.delete_memory(&cleaner, id).await.unwrap();
+    }
+    assert_eq!(counts(&world).await, (0, 0));
+}
+
+/// A batch finds a key whose memory is then deleted before it is read, and creates a new one.
+#[tokio::test]
+async fn batch_creates_memory_that_is_deleted_concurrently() {
+    let world = World::new().await;
+    let id = create(&world, &keyed("page/1", &world))
+        .await
+        .value
+        .summary
+        .id;
+    let (service, owner) = (world.service.clone(), world.owner.clone());
+    let key = keys::memory(world.org.id, id);
+    world.probe.before_read(key, async move {
+        service.delete_memory(&owner, id).await.unwrap();
+    });
+    let batch = [with(new_memory("Page"), |new| {
+        new.source_key = Some("page/1".to_owned());
+    })];
+    let ingested = world
+        .service
+        .ingest_memories(&world.owner, world.workspace.id, world.source, &batch)
+        .await
+        .unwrap();
+    assert!(world.probe.has_happened());
+    assert_eq!(ingested[0].outcome, IngestOutcome::Created);
+    assert_ne!(ingested[0].id, id);
+    assert_eq!(counts(&world).await, (1, 1));
+    world.assert_whole().await;
+}
+
+/// The memory at the cursor has been deleted.
+#[tokio::test]
+async fn memory_list_continues_after_a_deleted_memory() {
+    let world = World::new().await;
+    let mut ids = world.memories(3).await;
+    ids.sort();
+    let page = async |cursor| {
+        let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
+        let filter = Default::default();
+        let workspace = world.workspace.id;
+        let caller = &world.owner;
+        let page = world
+            .service
+            .list_memories(caller, workspace, &filter, &request);
+        page.await.unwrap()
+    };
+    let first = page(None).await;
+    assert_eq!(first.data[0].id, ids[0]);
+    for id in &ids[..2] {
+        world
+            .service
+            .delete_memory(&world.owner, *id)
+            .await
+            .unwrap();
+    }
+    let rest = page(first.next_cursor).await;
+    assert_eq!(rest.data[0].id, ids[2]);
+    assert_eq!(rest.next_cursor, None);
+}

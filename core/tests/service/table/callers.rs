@@ -1,0 +1,66 @@
+//! Callers of the operations, with real credentials.
+
+use knowledge_core::access::{
+    ActionSet, BaseRole, Credential, CredentialKind, RoleRef, TokenScope,
+};
+use knowledge_core::model::MemberId;
+use knowledge_testing::seed::Seed;
+
+use crate::make::{ADMIN, new_token};
+use crate::world::World;
+use knowledge_testing::requests::with;
+
+/// A member with a token and a session.
+pub(super) struct Caller {
+    pub(super) member: MemberId,
+    /// Credential of the member that the host vouches for.
+    pub(super) trusted: Credential,
+    pub(super) token: String,
+    pub(super) session: String,
+}
+
+impl Caller {
+    /// Issues the credentials of a member of an organisation.
+    pub(super) async fn of(seed: &Seed, member: MemberId, scope: TokenScope) -> Self {
+        let issue = async |kind, scope| {
+            let new = with(new_token(member, kind), |new| new.scope = scope);
+            let issued = seed.issue(&new).await.unwrap();
+            issued.secret.expose().to_owned()
+        };
+        Self {
+            member,
+            trusted: seed.trusted(member),
+            token: issue(CredentialKind::Bearer, scope).await,
+            session: issue(CredentialKind::Session, TokenScope::default()).await,
+        }
+    }
+
+    /// Creates an administrator.
+    pub(super) async fn admin(world: &World) -> Self {
+        let member = world.member(ADMIN).await;
+        Self::of(world, member, TokenScope::default()).await
+    }
+
+    /// Creates a member with all permissions by two custom roles: one in the organisation, and
+    /// another in the workspace.
+    pub(super) async fn custom(world: &World) -> Self {
+        let member = world.member(all_actions(world).await).await;
+        let role = all_actions(world).await;
+        let assigned = world.assign_in(member, world.workspace.id, Some(role));
+        assigned.await.unwrap();
+        Self::of(world, member, TokenScope::default()).await
+    }
+
+    /// Takes all permissions from the member.
+    pub(super) async fn disempower(&self, world: &World) {
+        let nothing = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::ALL);
+        let nothing = RoleRef::Custom(nothing.await.id);
+        world.assign(self.member, nothing).await.unwrap();
+    }
+}
+
+/// Creates a custom role with all actions.
+async fn all_actions(world: &World) -> RoleRef {
+    let role = world.role(BaseRole::Viewer, ActionSet::ALL, ActionSet::EMPTY);
+    RoleRef::Custom(role.await.id)
+}

@@ -1,0 +1,8 @@
+//! Tests of every operation of the table, through HTTP.
+
+mod audit;
+mod authorization;
+mod callers;
+mod reads;
+mod records;
+mod requests;

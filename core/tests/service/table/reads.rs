@@ -1,0 +1,67 @@
+//! Test of the store reads that the table declares.
+
+use knowledge_core::api::{Authentication, OPERATIONS, Operation};
+
+use super::callers::Caller;
+use super::requests::Call;
+use crate::world::World;
+
+/// Maximum number of store reads of an operation of a caller.
+const READS_MAX: u8 = 3;
+
+/// Reads of the transactions that follow the operation's own: the clean-up after a removal.
+const CLEAN_UP: (Operation, u64) = (Operation::RemoveMember, 4);
+
+/// Returns the number of store reads of a successful call.
+async fn reads(world: &World, operation: Operation, caller: &Caller) -> u64 {
+    let call = Call::new(world, operation, caller).await;
+    let before = world.faults.counts().reads;
+    call.succeed(world, caller).await;
+    let reads = world.faults.counts().reads - before;
+    let (cleans_up, later) = CLEAN_UP;
+    reads - if operation == cleans_up { later } else { 0 }
+}
+
+#[tokio::test]
+async fn operation_makes_as_many_reads_as_declared() {
+    let mut wrong = Vec::new();
+    for spec in OPERATIONS {
+        let world = World::new().await;
+        let caller = Caller::custom(&world).await;
+        let custom = reads(&world, spec.operation, &caller).await;
+        let world = World::new().await;
+        let caller = Caller::admin(&world).await;
+        let built_in = reads(&world, spec.operation, &caller).await;
+        let declared = u64::from(spec.reads);
+        if custom != declared || built_in > declared {
+            wrong.push((spec.operation, declared, custom, built_in));
+        }
+    }
+    assert_eq!(
+        wrong,
+        [],
+        "declared, with custom roles, with a built-in role"
+    );
+}
+
+#[test]
+fn operation_declares_at_most_three_reads() {
+    for spec in OPERATIONS {
+        // A signature names no workspace and no member: the inbound webhook does, read first.
+        let more = u8::from(spec.authentication == Authentication::Signature);
+        assert!(spec.reads <= READS_MAX + more, "{:?}", spec.operation);
+    }
+}
+
+/// The contents of memories that match no filter are not read, which takes a read more.
+#[tokio::test]
+async fn filter_of_memories_takes_one_more_read() {
+    let world = World::new().await;
+    let caller = Caller::custom(&world).await;
+    let mut call = Call::new(&world, Operation::ListMemories, &caller).await;
+    call.uri += "?reviewStatus=pending";
+    let before = world.faults.counts().reads;
+    call.succeed(&world, &caller).await;
+    let reads = world.faults.counts().reads - before;
+    assert_eq!(reads, u64::from(call.spec.reads) + 1);
+}

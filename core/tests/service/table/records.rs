@@ -1,0 +1,99 @@
+//! Records that the requests name.
+
+use knowledge_core::access::{ActionSet, BaseRole};
+use knowledge_core::model::{
+    ChatId, ConnectorId, CredentialId, DeliveryId, EventType, InboundWebhookId, MemberId, MemoryId,
+    RecallId, RoleId, SubscriptionId, WebhookId,
+};
+use knowledge_core::service::Endpoint;
+
+use super::callers::Caller;
+use crate::dispatching::answer;
+use crate::make::{HOUR, MEMBER, VIEWER, failure, new_mcp_key, new_memory};
+use crate::world::World;
+use knowledge_testing::requests::with;
+
+/// A world with two records of each list, and a caller that owns some of them.
+pub(super) struct Records {
+    pub(super) memory: MemoryId,
+    pub(super) connector: ConnectorId,
+    pub(super) mcp_key: CredentialId,
+    /// MCP key of the caller.
+    pub(super) key_secret: String,
+    pub(super) chat: ChatId,
+    pub(super) role: RoleId,
+    /// Member with a role in the workspace.
+    pub(super) member: MemberId,
+    pub(super) recall: RecallId,
+    pub(super) subscription: SubscriptionId,
+    pub(super) webhook: WebhookId,
+    pub(super) inbound: InboundWebhookId,
+    /// Signing secret of the inbound webhook, which acts as the caller.
+    pub(super) inbound_secret: String,
+}
+
+impl Records {
+    pub(super) async fn new(world: &World, caller: &Caller) -> Self {
+        let (service, workspace) = (&world.service, world.workspace.id);
+        let memories = world.memories(2).await;
+        let recall = world.recall_of(&memories).await;
+        world.recall_of(&memories).await;
+        let subscription = world.subscribe(&caller.trusted, recall).await.id;
+        world.subscribe(&world.owner, recall).await;
+        let connector = world.connector(HOUR).await;
+        world.connector(HOUR).await;
+        let failed = failure("unreachable");
+        let reported = service.report_sync(&world.owner, workspace, connector, &failed);
+        reported.await.unwrap();
+        let chat = world.add_chat("Plans").await;
+        world.add_chat("Notes").await;
+        let posted = service.post_chat_message(&world.owner, workspace, chat, "Hello.");
+        posted.await.unwrap();
+        let webhook = world.webhook(EventType::WebhookPing).await.id;
+        world.webhook(EventType::WebhookPing).await;
+        let new = knowledge_core::model::NewInboundWebhook::builder()
+            .name("Forms")
+            .build();
+        let inbound = service.create_inbound_webhook(&caller.trusted, workspace, &new);
+        let inbound = inbound.await.unwrap();
+        world.inbound_webhook(workspace, "Mail").await.unwrap();
+        let known = with(new_memory("Known"), |new| {
+            new.source_key = Some("page/1".to_owned());
+        });
+        for source in [world.source, inbound.source_id] {
+            let known = std::slice::from_ref(&known);
+            world.ingest(workspace, source, known).await.unwrap();
+        }
+        let key = new_mcp_key("org:acme");
+        let key = service.create_mcp_key(&caller.trusted, workspace, &key);
+        let key = key.await.unwrap();
+        let role = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::EMPTY);
+        let role = role.await.id;
+        let member = world.member(MEMBER).await;
+        let assigned = world.assign_in(member, workspace, Some(VIEWER));
+        assigned.await.unwrap();
+        Self {
+            memory: memories[0],
+            connector,
+            mcp_key: world.mcp_key_for("org:acme").await.summary.id,
+            key_secret: key.secret.expose().to_owned(),
+            chat,
+            role,
+            member,
+            recall,
+            subscription,
+            webhook,
+            inbound: inbound.id,
+            inbound_secret: inbound.signing_secret.unwrap(),
+        }
+    }
+
+    /// Creates a dead letter and a pending delivery of an endpoint, and returns the latter.
+    pub(super) async fn deliveries(&self, world: &World, to: Endpoint) -> DeliveryId {
+        let ping = async || world.service.ping(&world.owner, to).await.unwrap().id;
+        ping().await;
+        let claimed = world.claim_one().await;
+        world.finish(&claimed, &answer(500)).await;
+        ping().await
+    }
+}
