@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::complete::complete;
 pub use self::seed::{seed, seed_orgs};
+use knowledge_core::access::Credential;
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId,
     WorkspaceId,
@@ -65,6 +66,17 @@ pub struct OrgFixture {
     pub chats: Vec<ChatId>,
     /// MCP key of `main`.
     pub mcp_key_id: CredentialId,
+}
+
+impl OrgFixture {
+    /// Returns a credential of the owner that the host vouches for.
+    #[must_use]
+    pub fn trusted_owner(&self) -> Credential {
+        Credential::Trusted {
+            org: self.id,
+            member: self.members.owner.id,
+        }
+    }
 }
 
 /// Workspace.

@@ -4,5 +4,7 @@
 pub mod conversation;
 pub mod fixture;
 pub mod model;
+pub mod requests;
+pub mod seed;
 pub mod simulation;
 pub mod strategies;

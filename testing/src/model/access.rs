@@ -2,33 +2,38 @@
 
 use std::collections::BTreeSet;
 
-use super::{Answer, Caller, Expected, Model, Org, Refusal};
+use super::{Caller, ErrorResponse, Model, Org};
 use knowledge_core::access::{
-    Action, BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef, TokenScope,
+    Action, BaseRole, BuiltInRole, Credential, CredentialKind, CredentialRecord, RoleRef,
+    TokenScope,
 };
 use knowledge_core::model::{
     AudienceLabel, AudienceScope, CredentialId, CustomRole, MemberId, OrgId, Timestamp, WorkspaceId,
 };
 
-/// Issued credential.
+/// Issued credential. Without a secret, the response that had it was lost.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Token {
-    pub(super) id: CredentialId,
-    pub(super) kind: CredentialKind,
-    pub(super) org: OrgId,
-    pub(super) member: MemberId,
-    pub(super) scope: TokenScope,
-    pub(super) expires_at: Timestamp,
-    pub(super) is_revoked: bool,
+pub(crate) struct Token {
+    pub(crate) record: CredentialRecord,
+    pub(crate) secret: Option<String>,
 }
 
 /// Authenticated caller.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
-    pub(super) org: OrgId,
-    pub(super) member: MemberId,
-    pub(super) credential: Option<CredentialId>,
-    pub(super) scope: TokenScope,
+pub(crate) struct Who {
+    pub(crate) org: OrgId,
+    pub(crate) member: MemberId,
+    pub(crate) credential: Option<CredentialId>,
+    pub(crate) scope: TokenScope,
+}
+
+/// Member and credential that created something or took it over.
+pub(crate) type Owner = (MemberId, Option<CredentialId>);
+
+impl Who {
+    pub(crate) fn owner(&self) -> Owner {
+        (self.member, self.credential)
+    }
 }
 
 /// Returns the actions of a built-in role, according to the reference.
@@ -55,12 +60,21 @@ pub fn builtin_actions(role: BuiltInRole) -> BTreeSet<Action> {
 }
 
 /// Returns the actions of a custom role.
-pub(super) fn custom_actions(role: &CustomRole) -> BTreeSet<Action> {
+pub(crate) fn custom_actions(role: &CustomRole) -> BTreeSet<Action> {
+    actions_of(role, role.is_active)
+}
+
+/// Returns the actions of a custom role as if it were active.
+pub(crate) fn possible_actions(role: &CustomRole) -> BTreeSet<Action> {
+    actions_of(role, true)
+}
+
+fn actions_of(role: &CustomRole, is_active: bool) -> BTreeSet<Action> {
     let mut actions = builtin_actions(match role.base_role {
         BaseRole::Viewer => BuiltInRole::Viewer,
         BaseRole::Member => BuiltInRole::Member,
     });
-    if role.is_active {
+    if is_active {
         actions.extend(role.actions.allow.iter());
     }
     for denied in role.actions.deny.iter() {
@@ -70,7 +84,7 @@ pub(super) fn custom_actions(role: &CustomRole) -> BTreeSet<Action> {
 }
 
 impl Org {
-    pub(super) fn role_actions(&self, role: RoleRef) -> BTreeSet<Action> {
+    pub(crate) fn role_actions(&self, role: RoleRef) -> BTreeSet<Action> {
         match role {
             RoleRef::BuiltIn(role) => builtin_actions(role),
             RoleRef::Custom(id) => custom_actions(&self.roles[&id]),
@@ -78,7 +92,7 @@ impl Org {
     }
 
     /// Returns the actions of a caller for the organisation as a whole.
-    pub(super) fn actions(&self, who: &Who) -> BTreeSet<Action> {
+    pub(crate) fn actions(&self, who: &Who) -> BTreeSet<Action> {
         if who.scope.workspaces.is_some() {
             return BTreeSet::new();
         }
@@ -86,7 +100,7 @@ impl Org {
     }
 
     /// Returns the actions of a caller in a workspace.
-    pub(super) fn actions_in(&self, who: &Who, workspace: WorkspaceId) -> BTreeSet<Action> {
+    pub(crate) fn actions_in(&self, who: &Who, workspace: WorkspaceId) -> BTreeSet<Action> {
         let scoped_to = who.scope.workspaces.as_ref();
         if scoped_to.is_some_and(|workspaces| !workspaces.contains(&workspace)) {
             return BTreeSet::new();
@@ -104,20 +118,50 @@ impl Org {
         actions
     }
 
-    /// Returns true if an audience includes a caller in a workspace.
-    pub(super) fn is_covered(
+    /// Returns true if a credential works in a workspace.
+    pub(crate) fn works_in(who: &Who, workspace: WorkspaceId) -> bool {
+        let scoped_to = who.scope.workspaces.as_ref();
+        scoped_to.is_none_or(|workspaces| workspaces.contains(&workspace))
+    }
+
+    /// Returns true if the actions are held in the organisation or in some workspace.
+    pub(crate) fn allows_somewhere(&self, who: &Who, required: &BTreeSet<Action>) -> bool {
+        let everywhere = Who {
+            scope: TokenScope {
+                workspaces: None,
+                ..who.scope.clone()
+            },
+            ..who.clone()
+        };
+        let mut overridden = self.workspaces.keys().filter(|workspace| {
+            let place = (who.member, **workspace);
+            self.overrides.contains_key(&place)
+        });
+        required.is_subset(&self.actions(&everywhere))
+            || overridden.any(|workspace| required.is_subset(&self.actions_in(who, *workspace)))
+    }
+
+    /// Returns true if an audience includes a caller.
+    ///
+    /// `here` limits the workspaces that the label may name.
+    pub(crate) fn is_covered(
         &self,
         who: &Who,
         label: &AudienceLabel,
-        workspace: WorkspaceId,
+        here: Option<WorkspaceId>,
     ) -> bool {
-        if let Some(audience) = &who.scope.audience {
-            return audience.contains(label);
+        let listed = who.scope.audience.as_ref();
+        if listed.is_some_and(|audience| !audience.contains(label)) {
+            return false;
         }
         let member = &self.members[&who.member];
         match label.scope() {
             AudienceScope::Org => label.name() == self.slug,
-            AudienceScope::Workspace => label.name() == self.workspaces[&workspace].slug,
+            AudienceScope::Workspace => self.workspaces.values().any(|workspace| {
+                label.name() == workspace.slug
+                    && here.is_none_or(|here| here == workspace.id)
+                    && Self::works_in(who, workspace.id)
+            }),
             AudienceScope::Team => member.teams.iter().any(|team| team == label.name()),
             AudienceScope::User => label.name() == member.handle,
         }
@@ -126,12 +170,12 @@ impl Org {
 
 impl Model {
     /// Authenticates a caller.
-    pub(super) fn authenticate(
+    pub(crate) fn authenticate(
         &self,
         by: &Caller,
         wanted: CredentialKind,
         now: Timestamp,
-    ) -> Result<Who, Refusal> {
+    ) -> Result<Who, ErrorResponse> {
         let who = match &by.credential {
             Credential::Trusted { org, member } => Who {
                 org: *org,
@@ -140,101 +184,141 @@ impl Model {
                 scope: TokenScope::default(),
             },
             Credential::Secret(secret) => {
-                let token = self.tokens.get(secret.expose());
+                let known =
+                    |token: &&super::Token| token.secret.as_deref() == Some(secret.expose());
+                let token = self.tokens.values().find(known).map(|token| &token.record);
+                let is_backed = |token: &&CredentialRecord| {
+                    token.created_with.is_none_or(|by| self.is_live(by, now))
+                };
                 let token = token
-                    .filter(|token| {
-                        token.kind == wanted && now < token.expires_at && !token.is_revoked
-                    })
-                    .ok_or(Refusal::Unauthenticated)?;
+                    .filter(|token| token.kind == wanted && self.is_live(token.id, now))
+                    .filter(is_backed);
+                let token = token.ok_or(ErrorResponse::Unauthenticated)?;
                 Who {
-                    org: token.org,
-                    member: token.member,
+                    org: token.org_id,
+                    member: token.member_id,
                     credential: Some(token.id),
-                    scope: Org::scope_of(Some(token)),
+                    scope: token.scope.clone(),
                 }
             }
         };
         let is_member = self
-            .orgs
-            .get(&who.org)
+            .find_org(who.org)
             .is_some_and(|org| org.members.contains_key(&who.member));
-        is_member.then_some(who).ok_or(Refusal::Unauthenticated)
+        is_member
+            .then_some(who)
+            .ok_or(ErrorResponse::Unauthenticated)
+    }
+
+    /// Returns true if a credential is valid, apart from the one that it was created with.
+    fn is_live(&self, credential: CredentialId, now: Timestamp) -> bool {
+        let token = self.tokens.get(&credential).map(|token| &token.record);
+        token.is_some_and(|token| now < token.expires_at && token.revoked_at.is_none())
+    }
+
+    /// Returns the time from which a credential is invalid.
+    pub(crate) fn expiry(&self, credential: CredentialId) -> Option<Timestamp> {
+        let token = self.tokens.get(&credential);
+        token.map(|token| token.record.expires_at)
+    }
+
+    /// Returns the caller on whose behalf something that it created acts.
+    ///
+    /// There is none once the member was removed or the credential is invalid.
+    pub(crate) fn acting_for(
+        &self,
+        org: OrgId,
+        (member, credential): Owner,
+        now: Timestamp,
+    ) -> Option<Who> {
+        let scope = match credential {
+            None => TokenScope::default(),
+            Some(id) => {
+                let token = self.tokens.get(&id).filter(|_| self.is_live(id, now))?;
+                token.record.scope.clone()
+            }
+        };
+        let is_member = self.org(org).members.contains_key(&member);
+        is_member.then_some(Who {
+            org,
+            member,
+            credential,
+            scope,
+        })
     }
 
     /// Authenticates the bearer of a token and authorises `action` for the organisation as a whole.
-    pub(super) fn bearer(
+    pub(crate) fn bearer(
         &self,
         by: &Caller,
         action: Action,
         now: Timestamp,
-    ) -> Result<Who, Refusal> {
+    ) -> Result<Who, ErrorResponse> {
         let who = self.authenticate(by, CredentialKind::Bearer, now)?;
         if self.org(who.org).actions(&who).contains(&action) {
             Ok(who)
         } else {
-            Err(Refusal::Forbidden)
+            Err(ErrorResponse::Forbidden)
         }
     }
 
     /// Authenticates the bearer of a token and authorises `action` in a workspace.
-    pub(super) fn authorize_in(
+    pub(crate) fn authorize_in(
         &self,
         by: &Caller,
         workspace: WorkspaceId,
         action: Action,
         now: Timestamp,
-    ) -> Result<Who, Refusal> {
+    ) -> Result<Who, ErrorResponse> {
         let who = self.authenticate(by, CredentialKind::Bearer, now)?;
         let org = self.org(who.org);
         if !org.workspaces.contains_key(&workspace) {
-            return Err(Refusal::NotFound);
+            return Err(ErrorResponse::NotFound);
         }
         if org.actions_in(&who, workspace).contains(&action) {
             Ok(who)
         } else {
-            Err(Refusal::Forbidden)
+            Err(ErrorResponse::Forbidden)
         }
     }
 
+    /// Authenticates the bearer of a token and returns its actions in a workspace.
+    pub(crate) fn enter(
+        &self,
+        by: &Caller,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Result<(Who, BTreeSet<Action>), ErrorResponse> {
+        let who = self.authenticate(by, CredentialKind::Bearer, now)?;
+        let org = self.org(who.org);
+        if !org.workspaces.contains_key(&workspace) {
+            return Err(ErrorResponse::NotFound);
+        }
+        if !Org::works_in(&who, workspace) {
+            // By the rules, a workspace outside the scope does not exist for the credential.
+            return Err(ErrorResponse::Forbidden);
+        }
+        let held = org.actions_in(&who, workspace);
+        Ok((who, held))
+    }
+
     /// Authenticates the holder of a session and authorises `action` in an organisation.
-    pub(super) fn authorize_in_org(
+    pub(crate) fn authorize_in_org(
         &self,
         by: &Caller,
         slug: &str,
         action: Action,
         now: Timestamp,
-    ) -> Result<Who, Refusal> {
+    ) -> Result<Who, ErrorResponse> {
         let who = self.authenticate(by, CredentialKind::Session, now)?;
         let org = self.org(who.org);
         if org.slug != slug {
-            return Err(Refusal::NotFound);
+            return Err(ErrorResponse::NotFound);
         }
         if org.actions(&who).contains(&action) {
             Ok(who)
         } else {
-            Err(Refusal::Forbidden)
-        }
-    }
-
-    pub(super) fn revoke(
-        &mut self,
-        org: OrgId,
-        credential: CredentialId,
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
-        let token = self
-            .tokens
-            .values_mut()
-            .find(|token| token.org == org && token.id == credential);
-        match token {
-            // An expired credential exists until it is purged, at an unspecified time.
-            Some(token) if now < token.expires_at || learned.is_some() => {
-                token.is_revoked = true;
-                self.org_mut(org).mcp_keys.remove(&credential);
-                Ok(Answer::Done)
-            }
-            _ => Err(vec![Refusal::NotFound]),
+            Err(ErrorResponse::Forbidden)
         }
     }
 }

@@ -5,11 +5,13 @@ use std::fmt::Debug;
 
 use serde::de::DeserializeOwned;
 
+use serde_json::{Value, json};
+
 use super::{Announcement, Model, Org};
 use knowledge_core::access::RoleRef;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    CustomRole, EventType, Member, MemberId, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
+    CustomRole, EventData, Member, MemberId, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
     RoleId, Source, WorkspaceId,
 };
 use knowledge_core::service::{Chat, Connector, Event};
@@ -102,14 +104,12 @@ impl Stored<'_> {
 
         let family = self.family(&keys::content(self.org, MemoryId(uuid::Uuid::nil())));
         let contents = self.all::<MemoryContent>(&family).await?;
-        let found = contents.into_iter().filter_map(|(key, content)| {
-            let id = MemoryId(keys::last_id(&key)?);
-            Some((id, (content.title, content.content)))
-        });
-        let found = found.collect();
+        let found = contents.into_iter();
+        let found = found
+            .filter_map(|(key, content)| Some((MemoryId(keys::last_id(&key)?), content)))
+            .collect();
         let wanted = org.memories.iter();
-        let wanted =
-            wanted.map(|(id, memory)| (*id, (memory.title.clone(), memory.content.clone())));
+        let wanted = wanted.map(|(id, memory)| (*id, memory.content.clone()));
         self.compare("content of memory", wanted.collect(), found);
 
         let sources = self.all::<Source>(&keys::sources(self.org)).await?;
@@ -138,13 +138,18 @@ impl Stored<'_> {
             role.to_string()
         };
         let members = self.all::<Member>(&keys::members(self.org)).await?;
-        let found: BTreeMap<MemberId, String> = members
+        let found: BTreeMap<MemberId, (Member, String)> = members
             .into_iter()
-            .map(|(_, member)| (member.id, followed(member.role)))
+            .map(|(_, member)| {
+                let role = followed(member.role);
+                (member.id, (unassigned(member), role))
+            })
             .collect();
-        let wanted = org.members.iter();
-        let wanted = wanted.map(|(id, member)| (*id, member.role.to_string()));
-        self.compare("role of member", wanted.collect(), found);
+        let wanted = org.members.iter().map(|(id, member)| {
+            let role = member.role.to_string();
+            (*id, (unassigned(member.clone()), role))
+        });
+        self.compare("member", wanted.collect(), found);
 
         let nobody = keys::workspace_role(
             self.org,
@@ -191,7 +196,7 @@ impl Stored<'_> {
         let wanted = wanted.map(|(id, facts)| (*id, facts.connector.clone()));
         self.compare("connector", wanted.collect(), connectors);
         let wanted = org.chats.iter();
-        let wanted = wanted.map(|(id, (chat, _))| (*id, chat.clone()));
+        let wanted = wanted.map(|(id, facts)| (*id, facts.chat.clone()));
         self.compare("chat", wanted.collect(), chats);
         // Expired keys may have been purged; the others are on the dashboards.
         let wanted = org.mcp_keys.keys().map(|id| (Some(id.0), ()));
@@ -207,17 +212,26 @@ impl Stored<'_> {
         let found = recalls.into_iter().map(|(_, recall)| (recall.id, recall));
         self.compare("recall", org.recalls.clone(), found.collect());
 
-        for family in ["subscription", "webhook", "inbound_webhook"] {
-            let wanted: BTreeSet<_> = match family {
-                "subscription" => org.subscriptions.keys().map(|id| id.0).collect(),
-                "webhook" => org.webhooks.keys().map(|id| id.0).collect(),
-                _ => org.inbound_webhooks.keys().map(|id| id.0).collect(),
-            };
+        let webhooks = org
+            .webhooks
+            .iter()
+            .map(|(id, webhook)| (id.0, json!(webhook)));
+        let inbound = org.inbound_webhooks.iter();
+        let inbound = inbound.map(|(id, facts)| (id.0, json!(facts.record)));
+        let subscriptions = org.subscriptions.iter();
+        let subscriptions = subscriptions.map(|(id, subscription)| (id.0, json!(subscription)));
+        for (family, wanted) in [
+            ("webhook", webhooks.collect::<BTreeMap<_, _>>()),
+            ("inbound_webhook", inbound.collect()),
+            ("subscription", subscriptions.collect()),
+        ] {
             let sample = Key::new(family).expect("a family has a name");
-            let found = self.store.scan_all(&self.family(&sample)).await?;
-            let found = found.iter().map(|found| (keys::last_id(&found.key), ()));
-            let wanted = wanted.into_iter().map(|id| (Some(id), ()));
-            self.compare(family, wanted.collect(), found.collect());
+            let found = self.all::<Value>(&self.family(&sample)).await?;
+            let found = found
+                .into_iter()
+                .filter_map(|(key, stored)| Some((keys::last_id(&key)?, stored["record"].clone())));
+            let found = found.collect();
+            self.compare(family, wanted, found);
         }
         Ok(())
     }
@@ -254,25 +268,34 @@ impl Stored<'_> {
 
 /// Returns the content of an event.
 pub(super) fn announcement(event: &Event) -> Announcement {
-    let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
-    let count = |name: &str| field(name).as_u64().unwrap_or(u64::MAX) as usize;
-    match event.event_type {
-        EventType::IngestCompleted => {
-            Announcement::Ingest(event.workspace_id, count("created"), count("updated"))
+    let workspace = event.workspace_id;
+    match &event.data {
+        EventData::ChunkCreated(changed)
+        | EventData::ChunkDeleted(changed)
+        | EventData::MemoryUpdated(changed) => {
+            let memories = changed.memory_ids.iter().copied().collect();
+            Announcement::Memories(event.event_type(), workspace, memories)
         }
-        EventType::ConnectorStatusChanged => {
-            let status = |name| serde_json::from_value(field(name)).ok();
-            let id = serde_json::from_value(field("service_account_id")).ok();
-            match (id, status("to")) {
-                (Some(id), Some(to)) => {
-                    Announcement::Status(event.workspace_id, id, status("from"), to)
-                }
-                _ => Announcement::Ingest(event.workspace_id, usize::MAX, usize::MAX),
-            }
+        EventData::IngestCompleted(ingest) => {
+            Announcement::Ingest(workspace, ingest.created, ingest.updated)
         }
-        event_type => {
-            let memories = serde_json::from_value(field("memory_ids")).unwrap_or_default();
-            Announcement::Memories(event_type, event.workspace_id, memories)
+        EventData::IngestFailed(failed) => Announcement::Rejected(
+            workspace,
+            failed.inbound_webhook_id,
+            failed.message_id.clone(),
+            failed.error.clone(),
+        ),
+        EventData::ConnectorStatusChanged(change) => {
+            Announcement::Status(workspace, change.service_account_id, change.from, change.to)
+        }
+        EventData::CitationChanged(_) | EventData::WebhookPing(_) => {
+            Announcement::Unexpected(event.event_type(), workspace)
         }
     }
+}
+
+/// Returns a member without its role.
+fn unassigned(member: Member) -> Member {
+    let role = RoleRef::BuiltIn(knowledge_core::access::BuiltInRole::Viewer);
+    Member { role, ..member }
 }

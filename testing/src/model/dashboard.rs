@@ -2,29 +2,33 @@
 
 use std::time::Duration;
 
-use super::{Announcement, Answer, Caller, Expected, Model, Org};
-use knowledge_core::access::Action;
+use super::{Announcement, McpKey, Org};
 use knowledge_core::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorStatus,
-    DashboardSummary, McpKeySummary, MemberKind, Timestamp, Workspace, WorkspaceId,
-    WorkspaceSummary,
+    DashboardSummary, MemberKind, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
-use knowledge_core::service::{Connector, SyncOutcome, SyncReport};
+use knowledge_core::service::{Connector, ConnectorDetails, SyncOutcome, SyncReport};
 
 const HOUR_MILLIS: i64 = 60 * 60 * 1_000;
 
-/// Period for which an MCP key remains valid after its rotation is due.
-pub(super) const MCP_KEY_GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
 /// Connector with all its reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ConnectorFacts {
-    pub(super) connector: Connector,
-    pub(super) reports: Vec<(Timestamp, SyncReport)>,
-    pub(super) announced: ConnectorStatus,
+pub(crate) struct ConnectorFacts {
+    pub(crate) connector: Connector,
+    pub(crate) reports: Vec<(Timestamp, SyncReport)>,
+    /// Time of the next sync, by the last report and the interval at that time.
+    pub(crate) next_sync: Option<Timestamp>,
+    pub(crate) announced: ConnectorStatus,
 }
 
 impl ConnectorFacts {
+    /// Records a report.
+    pub(crate) fn note(&mut self, report: &SyncReport, now: Timestamp) {
+        let interval = Duration::from_secs(self.connector.sync_interval_seconds);
+        self.next_sync = Some(report.next_sync_at.unwrap_or_else(|| now.plus(interval)));
+        self.reports.push((now, report.clone()));
+    }
+
     /// Returns the number of recent failures: each counts for 24 hours from the end of its hour.
     fn recent_errors(&self, now: Timestamp) -> u32 {
         let counts = |at: Timestamp| {
@@ -35,7 +39,7 @@ impl ConnectorFacts {
         failures.filter(|(at, _)| counts(*at)).count() as u32
     }
 
-    pub(super) fn status(&self, now: Timestamp) -> ConnectorStatus {
+    pub(crate) fn status(&self, now: Timestamp) -> ConnectorStatus {
         let in_a_row = self.reports.iter().rev();
         let in_a_row = in_a_row
             .take_while(|(_, report)| is_failure(report))
@@ -74,9 +78,21 @@ impl ConnectorFacts {
         success.map(|(at, _)| *at)
     }
 
+    pub(crate) fn details(&self, now: Timestamp) -> ConnectorDetails {
+        let health = self.health("", now);
+        ConnectorDetails {
+            connector: self.connector.clone(),
+            status: health.status,
+            last_sync: health.last_sync,
+            last_error: health.last_error,
+            last_success_at: health.last_success_at,
+            next_sync_at: health.next_sync_at,
+            error_count_24h: health.error_count_24h,
+        }
+    }
+
     fn health(&self, workspace_slug: &str, now: Timestamp) -> ConnectorHealth {
         let last = self.reports.last();
-        let interval = Duration::from_secs(self.connector.sync_interval_seconds);
         let last_error = last.and_then(|(_, report)| match &report.outcome {
             SyncOutcome::Success => None,
             SyncOutcome::Failure { error, .. } => Some(error.chars().take(500).collect()),
@@ -91,8 +107,7 @@ impl ConnectorFacts {
             last_sync: last.map(|(at, _)| *at),
             last_error,
             last_success_at: self.last_success(),
-            next_sync_at: last
-                .map(|(at, report)| report.next_sync_at.unwrap_or_else(|| at.plus(interval))),
+            next_sync_at: self.next_sync,
             error_count_24h: self.recent_errors(now),
         }
     }
@@ -102,14 +117,11 @@ fn is_failure(report: &SyncReport) -> bool {
     matches!(report.outcome, SyncOutcome::Failure { .. })
 }
 
-/// Returns true if the key has not expired.
-pub(super) fn is_live(key: &McpKeySummary, now: Timestamp) -> bool {
-    key.rotates_at
-        .is_none_or(|rotates_at| now < rotates_at.plus(MCP_KEY_GRACE))
-}
-
 impl Org {
-    fn connectors_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = &ConnectorFacts> {
+    pub(crate) fn connectors_of(
+        &self,
+        workspace: WorkspaceId,
+    ) -> impl Iterator<Item = &ConnectorFacts> {
         let all = self.connectors.values();
         all.filter(move |facts| facts.connector.workspace_id == workspace)
     }
@@ -117,12 +129,12 @@ impl Org {
     fn recent_chats(&self, workspace: WorkspaceId) -> Vec<ChatSummary> {
         let here = self.chats.values();
         let mut here: Vec<_> = here
-            .filter(|(chat, _)| chat.workspace_id == workspace)
-            .map(|(chat, newest)| ChatSummary {
-                session_id: chat.id,
-                title: chat.title.clone(),
-                last_message_at: chat.last_message_at,
-                snippet: newest.chars().take(160).collect(),
+            .filter(|facts| facts.chat.workspace_id == workspace)
+            .map(|facts| ChatSummary {
+                session_id: facts.chat.id,
+                title: facts.chat.title.clone(),
+                last_message_at: facts.chat.last_message_at,
+                snippet: facts.newest.chars().take(160).collect(),
             })
             .collect();
         here.sort_by_key(|chat| std::cmp::Reverse((chat.last_message_at, chat.session_id)));
@@ -148,7 +160,7 @@ impl Org {
             .values()
             .any(|memory| memory.labels.workspace_id == here);
         let mut keys = self.mcp_keys.values();
-        let has_mcp_key = keys.any(|key| key.workspace_id == here && is_live(key, now));
+        let has_mcp_key = keys.any(|key| key.workspace_id == here && key.is_live(now));
         let is_user = |kind| kind == MemberKind::User;
         let users = self
             .members
@@ -158,7 +170,7 @@ impl Org {
         let has_chat = self
             .chats
             .values()
-            .any(|(chat, _)| chat.workspace_id == here);
+            .any(|facts| facts.chat.workspace_id == here);
         let has_webhook = self.webhooks.values().any(|hook| hook.workspace_id == here);
         Checklist {
             required: vec![
@@ -178,7 +190,8 @@ impl Org {
         }
     }
 
-    fn summary(&self, workspace: &Workspace, now: Timestamp) -> DashboardSummary {
+    /// Returns the dashboard of a workspace, without the texts of the checklist.
+    pub(crate) fn summary(&self, workspace: &Workspace, now: Timestamp) -> DashboardSummary {
         let health = |facts: &ConnectorFacts| facts.health(&workspace.slug, now);
         let keys = self.mcp_keys.values();
         DashboardSummary {
@@ -194,15 +207,15 @@ impl Org {
             // Identifiers are in the order of their creation.
             connector_health: self.connectors_of(workspace.id).map(health).collect(),
             mcp_keys: keys
-                .filter(|key| key.workspace_id == workspace.id && is_live(key, now))
-                .cloned()
+                .filter(|key| key.workspace_id == workspace.id && key.is_live(now))
+                .map(McpKey::summary)
                 .collect(),
             recent_chats: self.recent_chats(workspace.id),
         }
     }
 
     /// Announces the status of a connector if it is not the one announced last.
-    pub(super) fn announce_status(&mut self, facts: &mut ConnectorFacts, now: Timestamp) {
+    pub(crate) fn announce_status(&mut self, facts: &mut ConnectorFacts, now: Timestamp) {
         let status = facts.status(now);
         if status != facts.announced {
             let (workspace, id) = (facts.connector.workspace_id, facts.connector.id);
@@ -210,48 +223,5 @@ impl Org {
             self.announce(Announcement::Status(workspace, id, from, status));
             facts.announced = status;
         }
-    }
-}
-
-impl Model {
-    pub(super) fn dashboard(
-        &mut self,
-        by: &Caller,
-        workspace: WorkspaceId,
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
-        let who = self.authorize_in(by, workspace, Action::DashboardRead, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let org = self.org(who.org);
-        let summary = org.summary(&org.workspaces[&workspace], now);
-        let etag = self.dashboard_tag(&summary, learned);
-        Ok(Answer::Dashboard(Box::new(summary), etag))
-    }
-
-    /// Returns the entity tag of the response, if it never identified another dashboard.
-    fn dashboard_tag(&mut self, summary: &DashboardSummary, learned: Option<&Answer>) -> String {
-        let Some(Answer::Dashboard(_, tag)) = learned else {
-            return String::new();
-        };
-        let known = self.dashboard_tags.entry(tag.clone());
-        let stands_for_it = known.or_insert_with(|| summary.clone()) == summary;
-        if stands_for_it && tag.starts_with("W/\"") {
-            tag.clone()
-        } else {
-            format!("not {tag}")
-        }
-    }
-
-    /// Runs maintenance, whose only visible effect is the announcement of statuses.
-    pub(super) fn maintain(&mut self, now: Timestamp) -> Expected {
-        for org in self.orgs.values_mut() {
-            let mut connectors = std::mem::take(&mut org.connectors);
-            for facts in connectors.values_mut() {
-                org.announce_status(facts, now);
-            }
-            org.connectors = connectors;
-        }
-        Ok(Answer::Done)
     }
 }

@@ -5,22 +5,45 @@ use std::fmt::Debug;
 
 use serde::Deserialize;
 
-use super::access::Who;
 use super::compare::announcement;
-use super::{Announcement, Model, Org};
-use knowledge_core::access::{Action, TokenScope};
+use super::{Announcement, Caller, ErrorResponse, Model, Org, Who};
+use knowledge_core::access::Action;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    CitationSubscription, EndpointId, EventId, EventType, MemoryId, OrgId, RecallId,
+    CitationChange, Delivery, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId,
+    EventType, MemoryId, OrgId, RecallId, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::Event;
+use knowledge_core::service::{Endpoint, Event, ResourceKind};
 use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreErrorKind, StoreExt};
+
+/// Test event that awaits its only attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PendingPing {
+    pub(crate) created_at: Timestamp,
+    pub(crate) next_attempt_at: Timestamp,
+}
+
+impl PendingPing {
+    /// Returns the delivery of this event to an endpoint.
+    pub(crate) fn delivery(&self, event: EventId, endpoint: EndpointId) -> Delivery {
+        Delivery {
+            id: DeliveryId::of(event, endpoint),
+            event_id: event,
+            event_type: EventType::WebhookPing,
+            status: DeliveryStatus::Pending,
+            created_at: self.created_at,
+            next_attempt_at: Some(self.next_attempt_at),
+            attempts: Vec::new(),
+        }
+    }
+}
 
 /// Notification of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Notification {
     Event(Announcement),
-    Citation(RecallId, String, BTreeSet<MemoryId>),
+    Citation(RecallId, CitationChange, BTreeSet<MemoryId>),
+    Ping,
 }
 
 /// Number of deliveries per endpoint and notification.
@@ -33,15 +56,20 @@ struct Announced {
 }
 
 impl Model {
-    /// Returns the differences after a complete fan-out.
+    /// Returns the differences after a complete fan-out at `now`.
     ///
-    /// Each event must have been delivered exactly once to each endpoint that existed at its time.
+    /// Each event must have been delivered exactly once to each endpoint that existed at its time
+    /// and whose owner may have it.
     ///
     /// Statuses of connectors are not compared if the announced ones are unknown.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn delivery_differences(&self, store: &dyn Store) -> Result<Vec<String>, StoreError> {
+    pub async fn delivery_differences(
+        &self,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<Vec<String>, StoreError> {
         let mut differences = Vec::new();
         let left = store.scan_all(&keys::outbox_events()).await?;
         if !left.is_empty() {
@@ -49,7 +77,7 @@ impl Model {
         }
         for (id, org) in &self.orgs {
             let mut found = found(store, *id).await?;
-            let mut wanted = org.wanted(*id);
+            let mut wanted = self.wanted(org, now);
             if self.lost_announcements {
                 let is_known = |(_, notification): &(EndpointId, Notification), _: &mut usize| {
                     !matches!(notification, Notification::Event(Announcement::Status(..)))
@@ -93,41 +121,54 @@ async fn found(store: &dyn Store, org: OrgId) -> Result<Deliveries, StoreError> 
 }
 
 fn notification(event: &Event) -> Notification {
-    if event.event_type != EventType::CitationChanged {
-        return Notification::Event(announcement(event));
+    if let EventData::WebhookPing(_) = &event.data {
+        return Notification::Ping;
     }
-    let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
-    let recall = serde_json::from_value(field("recall_id"));
-    Notification::Citation(
-        recall.expect("a recall"),
-        field("change").as_str().unwrap_or_default().to_owned(),
-        serde_json::from_value(field("memory_ids")).unwrap_or_default(),
-    )
+    let EventData::CitationChanged(citations) = &event.data else {
+        return Notification::Event(announcement(event));
+    };
+    let memories = citations.memory_ids.iter().copied().collect();
+    Notification::Citation(citations.recall_id, citations.change, memories)
 }
 
 impl Announcement {
     fn event_type(&self) -> EventType {
         match self {
-            Self::Memories(event_type, ..) => *event_type,
+            Self::Memories(event_type, ..) | Self::Unexpected(event_type, _) => *event_type,
             Self::Ingest(..) => EventType::IngestCompleted,
+            Self::Rejected(..) => EventType::IngestFailed,
             Self::Status(..) => EventType::ConnectorStatusChanged,
         }
     }
 }
 
-impl Org {
-    fn wanted(&self, id: OrgId) -> Deliveries {
+impl Model {
+    fn wanted(&self, org: &Org, now: Timestamp) -> Deliveries {
         let mut wanted = Deliveries::new();
         let mut notify =
             |endpoint, notification| *wanted.entry((endpoint, notification)).or_default() += 1;
-        for (event, endpoints) in &self.events {
-            let was_there = |endpoint: EndpointId| self.endpoints[&endpoint] <= *endpoints;
+        let is_authorized = |endpoint: EndpointId, workspace, action| {
+            let who = self.acting_for(org.id, org.owners[&endpoint], now);
+            who.is_some_and(|who| org.actions_in(&who, workspace).contains(&action))
+        };
+        for (endpoint, pings) in &org.pings {
+            pings
+                .iter()
+                .for_each(|_| notify(*endpoint, Notification::Ping));
+        }
+        for (event, endpoints) in &org.events {
+            let was_there = |endpoint: EndpointId| org.endpoints[&endpoint] <= *endpoints;
             let webhooks = |event_type| {
-                let webhooks = self.webhooks.values().filter(move |webhook| {
-                    webhook.workspace_id == event.workspace() && webhook.event_type == event_type
+                let webhooks = org.webhooks.values().filter(move |webhook| {
+                    webhook.workspace_id == event.workspace()
+                        && webhook.event_type == event_type
+                        && webhook.is_active
                 });
                 let webhooks = webhooks.map(|webhook| EndpointId::from(webhook.id));
-                webhooks.filter(|webhook| was_there(*webhook))
+                webhooks.filter(|webhook| {
+                    was_there(*webhook)
+                        && is_authorized(*webhook, event.workspace(), Action::WebhookManage)
+                })
             };
             for webhook in webhooks(event.event_type()) {
                 notify(webhook, Notification::Event(event.clone()));
@@ -136,43 +177,98 @@ impl Org {
                 continue;
             };
             let change = match event_type {
-                EventType::MemoryUpdated => "updated",
-                EventType::ChunkDeleted => "deleted",
+                EventType::MemoryUpdated => CitationChange::Updated,
+                EventType::ChunkDeleted => CitationChange::Deleted,
                 _ => continue,
             };
-            for recall in self.recalls.values() {
+            for recall in org.recalls.values() {
                 let cited = recall.memory_ids.iter().copied();
                 let cited: BTreeSet<_> = cited.filter(|id| memories.contains(id)).collect();
                 if cited.is_empty() {
                     continue;
                 }
-                let subscriptions = self.subscriptions.values();
+                let action = Action::CitationSubscriptionManage;
+                let subscriptions = org.subscriptions.values();
                 let subscriptions = subscriptions
-                    .filter(|to| to.recall_id == recall.id && self.is_authorized(id, to))
+                    .filter(|to| {
+                        to.recall_id == recall.id
+                            && is_authorized(to.id.into(), to.workspace_id, action)
+                    })
                     .map(|to| EndpointId::from(to.id))
                     .filter(|to| was_there(*to));
                 for endpoint in subscriptions.chain(webhooks(EventType::CitationChanged)) {
-                    let notification =
-                        Notification::Citation(recall.id, change.to_owned(), cited.clone());
+                    let notification = Notification::Citation(recall.id, change, cited.clone());
                     notify(endpoint, notification);
                 }
             }
         }
         wanted
     }
+}
 
-    /// Returns true if the subscriber currently has the permission.
-    fn is_authorized(&self, org: OrgId, subscription: &CitationSubscription) -> bool {
-        let member = subscription.subscriber_user_id;
-        let who = Who {
-            org,
-            member,
-            credential: None,
-            scope: TokenScope::default(),
+impl Org {
+    /// Returns the workspace of an endpoint; `None` if it does not exist.
+    fn workspace_of(&self, endpoint: Endpoint) -> Option<WorkspaceId> {
+        match endpoint {
+            Endpoint::Webhook(workspace, id) => self.webhook(workspace, id).ok().map(|_| workspace),
+            Endpoint::Subscription(id) => self.subscriptions.get(&id).map(|to| to.workspace_id),
+        }
+    }
+
+    /// Returns true if the endpoint is active.
+    pub(crate) fn is_active(&self, endpoint: Endpoint) -> bool {
+        match endpoint {
+            Endpoint::Webhook(_, id) => self.webhooks[&id].is_active,
+            Endpoint::Subscription(_) => true,
+        }
+    }
+
+    /// Returns the test events of an endpoint.
+    pub(crate) fn pings_of(&self, endpoint: Endpoint) -> BTreeMap<EventId, PendingPing> {
+        self.pings
+            .get(&id_of(endpoint))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Deletes an endpoint with its deliveries.
+    pub(crate) fn delete_endpoint(&mut self, endpoint: EndpointId) {
+        self.pings.remove(&endpoint);
+        self.owners.remove(&endpoint);
+    }
+}
+
+/// Returns the identifier of an endpoint.
+pub(crate) fn id_of(endpoint: Endpoint) -> EndpointId {
+    match endpoint {
+        Endpoint::Webhook(_, id) => id.into(),
+        Endpoint::Subscription(id) => id.into(),
+    }
+}
+
+/// Returns the resource of an endpoint in the audit log.
+pub(crate) fn resource_of(endpoint: Endpoint) -> (ResourceKind, uuid::Uuid) {
+    match endpoint {
+        Endpoint::Webhook(_, id) => (ResourceKind::Webhook, id.0),
+        Endpoint::Subscription(id) => (ResourceKind::Subscription, id.0),
+    }
+}
+
+impl Model {
+    /// Authorises a caller for the deliveries of an endpoint, and returns its workspace.
+    pub(crate) fn authorize_for_endpoint(
+        &self,
+        by: &Caller,
+        endpoint: Endpoint,
+        now: Timestamp,
+    ) -> Result<(Who, WorkspaceId), ErrorResponse> {
+        let who = match endpoint {
+            Endpoint::Webhook(workspace, _) => {
+                self.authorize_in(by, workspace, Action::WebhookManage, now)?
+            }
+            Endpoint::Subscription(id) => self.authorize_for_subscription(by, id, true, now)?.0,
         };
-        self.members.contains_key(&member)
-            && self
-                .actions_in(&who, subscription.workspace_id)
-                .contains(&Action::CitationSubscriptionManage)
+        let workspace = self.org(who.org).workspace_of(endpoint);
+        Ok((who, workspace.ok_or(ErrorResponse::NotFound)?))
     }
 }

@@ -1,26 +1,35 @@
-//! Bulk updates and ingestion of memories.
+//! Rules of memories that several operations share: visibility, batches and events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::access::Who;
+use super::audit::AuditFacts;
 use super::{
-    Announcement, Answer, Caller, Expected, Memory, Model, Org, Refusal, Replay, RequestErrors,
+    Announcement, ErrorResponse, Expected, Memory, Model, Org, RequestErrors, Response, Who,
 };
 use knowledge_core::ProblemCode;
-use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::access::Action;
 use knowledge_core::model::{
-    AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
-    EventType, Memory as WireMemory, MemoryChange, MemoryId, MemoryLabels, OperationId,
-    ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, WorkspaceId,
+    BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
+    MemoryId, MemoryLabels, MemorySummary, ReviewStatus, SensitivityLabel, SourceId, Timestamp,
+    WorkspaceId,
 };
 use knowledge_core::service::{
-    IdempotencyKey, IngestOutcome, IngestedMemory, NewMemory, NewSource,
+    AuditAction, IngestOutcome, IngestedMemory, NewMemory, ResourceKind,
 };
 
+/// Part of a memory that a caller sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sight {
+    Nothing,
+    Labels,
+    Everything,
+}
+
 /// Returns the actions that a change requires for any memory.
-fn required_actions(change: &MemoryChange) -> BTreeSet<Action> {
+pub(crate) fn required_actions(change: &MemoryChange) -> BTreeSet<Action> {
     let labels = change.audience_tag.is_some()
         || change.sensitivity_label.is_some()
         || change.source_id.is_some();
@@ -35,26 +44,14 @@ fn required_actions(change: &MemoryChange) -> BTreeSet<Action> {
 }
 
 impl Org {
-    /// Returns true if the role in the organisation or in some workspace allows all of the actions.
-    fn allows_somewhere(&self, who: &Who, required_actions: &BTreeSet<Action>) -> bool {
-        let everywhere = Who {
-            scope: knowledge_core::access::TokenScope {
-                workspaces: None,
-                ..who.scope.clone()
-            },
-            ..who.clone()
-        };
-        let mut overridden = self.workspaces.keys().filter(|workspace| {
-            let place = (who.member, **workspace);
-            self.overrides.contains_key(&place)
-        });
-        required_actions.is_subset(&self.actions(&everywhere))
-            || overridden
-                .any(|workspace| required_actions.is_subset(&self.actions_in(who, *workspace)))
-    }
-
     /// Returns the reason why a caller may not change a memory, if any.
-    fn refusal(&self, who: &Who, id: MemoryId, change: &MemoryChange) -> Option<BulkItemErrorCode> {
+    pub(crate) fn denied(
+        &self,
+        who: &Who,
+        id: MemoryId,
+        change: &MemoryChange,
+    ) -> Option<BulkItemErrorCode> {
+        // By the rules, so is a memory that does not exist for the caller.
         let Some(memory) = self.memories.get(&id) else {
             return Some(BulkItemErrorCode::NotFound);
         };
@@ -69,7 +66,7 @@ impl Org {
     }
 
     /// Changes a memory and returns true if anything is different.
-    fn relabel(&mut self, id: MemoryId, change: &MemoryChange) -> bool {
+    pub(crate) fn relabel(&mut self, id: MemoryId, change: &MemoryChange) -> bool {
         let labels = &mut self
             .memories
             .get_mut(&id)
@@ -92,7 +89,7 @@ impl Org {
     }
 
     /// Returns the number of memories of a workspace that await review.
-    pub(super) fn backlog(&self, workspace: WorkspaceId) -> u64 {
+    pub(crate) fn backlog(&self, workspace: WorkspaceId) -> u64 {
         let waits = |memory: &&Memory| {
             memory.labels.workspace_id == workspace && memory.labels.review == ReviewStatus::Pending
         };
@@ -100,255 +97,219 @@ impl Org {
     }
 }
 
-impl Model {
-    pub(super) fn bulk_update(
-        &mut self,
-        by: &Caller,
-        key: &IdempotencyKey,
-        request: &BulkUpdate,
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
-        let mut errors = RequestErrors::default();
-        let ids = &request.memory_ids;
-        errors.count("memoryIds", ids.len(), self.limits.bulk_memories_max);
-        for (index, id) in ids.iter().enumerate() {
-            let is_second = ids[..index].contains(id);
-            errors.when(
-                is_second,
-                &format!("memoryIds[{index}]"),
-                ProblemCode::Duplicate,
-            );
+impl Org {
+    /// Returns the action that reading a memory requires besides `memory:read`.
+    fn extra_action(labels: &MemoryLabels) -> Option<Action> {
+        match labels.sensitivity {
+            SensitivityLabel::Public | SensitivityLabel::Internal => None,
+            SensitivityLabel::Confidential => Some(Action::MemoryReadConfidential),
+            SensitivityLabel::Restricted => Some(Action::MemoryReadRestricted),
         }
-        let needed = required_actions(&request.change);
-        errors.when(needed.is_empty(), "body", ProblemCode::Required);
-        let authorised = self
-            .authenticate(by, CredentialKind::Bearer, now)
-            .and_then(|who| {
-                let may = self.org(who.org).allows_somewhere(&who, &needed);
-                may.then_some(who).ok_or(Refusal::Forbidden)
-            });
-        let who = errors.then(authorised)?;
-
-        let name = (who.member, key.as_str().to_owned());
-        let stored = self.org(who.org).replays.get(&name);
-        if let Some(stored) = stored.filter(|stored| now < stored.expires_at) {
-            if stored.request != *request {
-                return Err(vec![Refusal::IdempotencyKeyReused]);
-            }
-            let changed = stored.result.results.iter().filter(|item| item.ok);
-            let places = changed.map(|item| {
-                self.org(who.org).memories[&item.memory_id]
-                    .labels
-                    .workspace_id
-            });
-            let mut scoped_to = who.scope.workspaces.iter();
-            if scoped_to.any(|admitted| places.clone().any(|place| !admitted.contains(&place))) {
-                return Err(vec![Refusal::Forbidden]);
-            }
-            let replayed = true;
-            return Ok(Answer::Bulk(BulkResult {
-                replayed,
-                ..stored.result.clone()
-            }));
-        }
-        if let Some(source) = request.change.source_id
-            && !self.org(who.org).sources.contains_key(&source)
-        {
-            return Err(vec![Refusal::invalid("sourceId", ProblemCode::NotFound)]);
-        }
-        let result = self.change_memories(&who, request, learned);
-        let replay = Replay {
-            request: request.clone(),
-            result: result.clone(),
-            expires_at: now.plus(self.limits.idempotency_retention),
-        };
-        self.org_mut(who.org).replays.insert(name, replay);
-        Ok(Answer::Bulk(result))
     }
 
-    fn change_memories(
+    /// Returns true if the actions suffice to read the content of a memory with these labels.
+    pub(crate) fn may_read(held: &BTreeSet<Action>, labels: &MemoryLabels) -> bool {
+        let extra = Self::extra_action(labels);
+        held.contains(&Action::MemoryRead) && extra.is_none_or(|extra| held.contains(&extra))
+    }
+
+    /// Returns the part of a memory that a caller with these actions sees.
+    pub(crate) fn sight(&self, who: &Who, held: &BTreeSet<Action>, labels: &MemoryLabels) -> Sight {
+        let knows =
+            held.contains(&Action::MemoryRead) && self.is_covered(who, &labels.audience, None);
+        if knows && Self::may_read(held, labels) {
+            Sight::Everything
+        } else if knows || held.contains(&Action::MemoryUpdate) {
+            // By the rules, the second condition is `memory:share` without a list of labels, and
+            // a memory that awaits review exists only for its creator and for reviewers.
+            Sight::Labels
+        } else {
+            Sight::Nothing
+        }
+    }
+
+    /// Returns the error for a caller that may not act on a memory.
+    pub(crate) fn denial(
+        &self,
+        who: &Who,
+        held: &BTreeSet<Action>,
+        labels: &MemoryLabels,
+    ) -> ErrorResponse {
+        let is_covered = self.is_covered(who, &labels.audience, None);
+        if self.sight(who, held, labels) == Sight::Nothing && !is_covered {
+            ErrorResponse::NotFound
+        } else {
+            ErrorResponse::Forbidden
+        }
+    }
+
+    /// Returns a memory with the caller's actions in its workspace.
+    pub(crate) fn memory(
+        &self,
+        who: &Who,
+        id: MemoryId,
+    ) -> Result<(&Memory, BTreeSet<Action>), ErrorResponse> {
+        let found = self.memories.get(&id).ok_or(ErrorResponse::NotFound)?;
+        let workspace = found.labels.workspace_id;
+        if !Self::works_in(who, workspace) {
+            // By the rules, the memory does not exist for the credential.
+            return Err(ErrorResponse::Forbidden);
+        }
+        Ok((found, self.actions_in(who, workspace)))
+    }
+
+    /// Records a change to one memory with its event.
+    pub(crate) fn leave(
         &mut self,
         who: &Who,
-        request: &BulkUpdate,
-        learned: Option<&Answer>,
-    ) -> BulkResult {
-        let (operation_id, first_audit_id) = self.new_operation(learned);
-        let org = self.org_mut(who.org);
-        let mut results = Vec::new();
-        let mut changed: BTreeMap<WorkspaceId, BTreeSet<MemoryId>> = BTreeMap::new();
-        for (index, id) in request.memory_ids.iter().enumerate() {
-            let code = org.refusal(who, *id, &request.change);
-            if code.is_none() && org.relabel(*id, &request.change) {
-                let workspace = org.memories[id].labels.workspace_id;
-                changed.entry(workspace).or_default().insert(*id);
-            }
-            let audit_log_id =
-                AuditLogId(Uuid::from_u128(first_audit_id.0.as_u128() + index as u128));
-            org.audit
-                .insert(audit_log_id, (who.member, *id, code.is_none()));
-            results.push(BulkItem {
-                memory_id: *id,
-                ok: code.is_none(),
-                memory: code
-                    .is_none()
-                    .then(|| wire_memory(*id, &org.memories[id].labels)),
-                audit_log_id,
-                error: code.map(|code| BulkItemError {
-                    code,
-                    message: String::new(),
-                }),
-            });
-        }
-        for (workspace, memories) in changed {
-            let event = Announcement::Memories(EventType::MemoryUpdated, workspace, memories);
-            org.announce(event);
-        }
-        let count = |ok| results.iter().filter(|item| item.ok == ok).count() as u32;
-        let summary = BulkSummary {
-            requested: results.len() as u32,
-            succeeded: count(true),
-            failed: count(false),
-        };
-        BulkResult {
-            operation_id,
-            replayed: false,
-            summary,
-            results,
-        }
+        (action, event): (AuditAction, EventType),
+        id: MemoryId,
+        (before, after): (Option<&MemoryLabels>, Option<&MemoryLabels>),
+        at: Timestamp,
+    ) {
+        let workspace = after.or(before).map(|labels| labels.workspace_id);
+        let workspace = workspace.expect("the memory has labels");
+        self.announce(Announcement::Memories(event, workspace, [id].into()));
+        let states = (labels_state(before), labels_state(after));
+        self.audit(who, action, (ResourceKind::Memory, id.0), states, at);
+    }
+}
+
+impl Memory {
+    pub(crate) fn summary(&self, id: MemoryId, sight: Sight) -> MemorySummary {
+        self.details(id, sight).summary
     }
 
-    /// Returns the identifiers of a new operation, which must both be new.
-    fn new_operation(&mut self, learned: Option<&Answer>) -> (OperationId, AuditLogId) {
-        let Some(Answer::Bulk(result)) = learned else {
-            return (OperationId(Uuid::nil()), AuditLogId(Uuid::nil()));
-        };
-        let first = result
-            .results
-            .first()
-            .map_or(Uuid::nil(), |item| item.audit_log_id.0);
-        let (operation, audit) = (result.operation_id.0, first);
-        if self.made.insert(operation) && self.made.insert(audit) {
-            (OperationId(operation), AuditLogId(audit))
-        } else {
-            (OperationId(Uuid::nil()), AuditLogId(Uuid::nil()))
+    pub(crate) fn details(&self, id: MemoryId, sight: Sight) -> MemoryDetails {
+        let is_readable = sight == Sight::Everything;
+        let shown = |text: &String| is_readable.then(|| text.clone());
+        MemoryDetails {
+            summary: MemorySummary {
+                id,
+                workspace_id: self.labels.workspace_id,
+                source_id: self.labels.source_id,
+                origin_source_id: self.content.origin_source_id,
+                source_key: self.content.source_key.as_ref().and_then(shown),
+                audience_tag: self.labels.audience.clone(),
+                sensitivity_label: self.labels.sensitivity,
+                review_status: self.labels.review,
+                title: shown(&self.content.title),
+                created_by: self.content.created_by,
+                created_at: self.content.created_at,
+                updated_at: self.content.updated_at,
+            },
+            content: shown(&self.content.content),
         }
     }
+}
 
-    pub(super) fn create_source(
+impl RequestErrors {
+    /// Checks a memory by itself.
+    pub(crate) fn memory(
         &mut self,
-        by: &Caller,
-        new: &NewSource,
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
+        prefix: &str,
+        source_key: &str,
+        memory: &NewMemory,
+        bytes_max: usize,
+    ) {
+        self.name(&format!("{prefix}title"), &memory.title);
+        self.text(&format!("{prefix}content"), &memory.content, bytes_max);
+        if let Some(key) = &memory.source_key {
+            let is_wrong = !(1..=512).contains(&key.chars().count());
+            let path = format!("{prefix}{source_key}");
+            self.when(is_wrong, &path, ProblemCode::InvalidValue);
+        }
+    }
+}
+
+impl Model {
+    pub(crate) fn errors_of_batch(&self, memories: &[NewMemory]) -> RequestErrors {
         let mut errors = RequestErrors::default();
-        errors.name("name", &new.name);
-        errors.name("kind", &new.kind);
-        let who = errors.then(self.bearer(by, Action::ConnectorManage, now))?;
-        let source = Source {
-            id: SourceId(self.made(learned)),
-            name: new.name.clone(),
-            kind: new.kind.clone(),
-            created_at: now,
-        };
-        let sources = &mut self.org_mut(who.org).sources;
-        sources.insert(source.id, source.clone());
-        Ok(Answer::Source(source))
+        errors.count("memories", memories.len(), 100);
+        for (index, memory) in memories.iter().enumerate() {
+            let prefix = format!("memories[{index}].");
+            errors.memory(&prefix, "source_key", memory, self.limits.content_bytes_max);
+            if let Some(key) = &memory.source_key {
+                let mut before = memories[..index].iter();
+                let is_second = before.any(|other| other.source_key.as_ref() == Some(key));
+                let path = format!("{prefix}source_key");
+                errors.when(is_second, &path, ProblemCode::Duplicate);
+            }
+        }
+        errors
     }
 
-    pub(super) fn ingest(
+    /// Ingests a batch for an authorised caller. `ids` are the learned identifiers of its memories.
+    pub(crate) fn ingest(
         &mut self,
-        by: &Caller,
+        who: &Who,
         (workspace, source): (WorkspaceId, SourceId),
         memories: &[NewMemory],
         now: Timestamp,
-        learned: Option<&Answer>,
+        id: impl Fn(usize) -> Option<Uuid>,
     ) -> Expected {
-        let errors = self.errors_of_batch(memories);
-        let who = errors.then(self.authorize_in(by, workspace, Action::MemoryCreate, now))?;
         let org = self.org(who.org);
-        if !org.sources.contains_key(&source) {
-            return Err(vec![Refusal::invalid("source_id", ProblemCode::NotFound)]);
-        }
         let known = |memory: &NewMemory| {
             let name = (workspace, source, memory.source_key.clone()?);
             org.names.get(&name).copied()
         };
         let known: Vec<Option<MemoryId>> = memories.iter().map(known).collect();
-        let changes = |memory: &NewMemory, id: &MemoryId| {
-            let stored = &org.memories[id];
-            stored.title != memory.title || stored.content != memory.content
+        let changes = |(memory, id): (&NewMemory, &Option<MemoryId>)| {
+            let stored = id.map(|id| &org.memories[&id].content);
+            stored.is_some_and(|stored| {
+                stored.title != memory.title || stored.content != memory.content
+            })
         };
-        let changed: Vec<bool> = memories
-            .iter()
-            .zip(&known)
-            .map(|(memory, id)| id.as_ref().is_some_and(|id| changes(memory, id)))
-            .collect();
-        let may_update = org
-            .actions_in(&who, workspace)
-            .contains(&Action::MemoryUpdate);
-        if changed.contains(&true) && !may_update {
-            return Err(vec![Refusal::Forbidden]);
+        let changed: Vec<bool> = memories.iter().zip(&known).map(changes).collect();
+        let held = org.actions_in(who, workspace);
+        if changed.contains(&true) && !held.contains(&Action::MemoryUpdate) {
+            return Err(ErrorResponse::Forbidden.into());
         }
         let mut ingested = Vec::new();
-        for (index, (memory, id)) in memories.iter().zip(&known).enumerate() {
-            let (id, outcome) = match id {
+        let mut audit = Vec::new();
+        let mut note = |id: MemoryId, before: Value, after: Option<&MemoryLabels>| {
+            let after = labels_state(after);
+            audit.push(AuditFacts::ok(ResourceKind::Memory, id.0, before, after));
+        };
+        for (index, (memory, known)) in memories.iter().zip(&known).enumerate() {
+            let (id, outcome) = match known {
                 None => {
-                    let id = self.add_memory(&who, (workspace, source), memory, learned, index);
+                    let id = MemoryId(self.made(id(index)));
+                    let added = self.add_memory(who, (workspace, source), id, memory, now);
+                    note(id, Value::Null, Some(&added.labels));
                     (id, IngestOutcome::Created)
                 }
                 Some(id) if changed[index] => {
                     let stored = self.org_mut(who.org).memories.get_mut(id);
                     let stored = stored.expect("a name belongs to a memory");
-                    stored.title = memory.title.clone();
-                    stored.content = memory.content.clone();
+                    let before = labels_state(Some(&stored.labels));
+                    stored.content.title = memory.title.clone();
+                    stored.content.content = memory.content.clone();
+                    stored.content.updated_at = now;
                     stored.labels.review = ReviewStatus::Pending;
+                    note(*id, before, Some(&stored.labels));
                     (*id, IngestOutcome::Updated)
                 }
                 Some(id) => (*id, IngestOutcome::Unchanged),
             };
             ingested.push(IngestedMemory { id, outcome });
         }
-        self.org_mut(who.org)
-            .announce_ingest(workspace, &ingested, now);
-        Ok(Answer::Ingested(ingested))
-    }
-
-    fn errors_of_batch(&self, memories: &[NewMemory]) -> RequestErrors {
-        let mut errors = RequestErrors::default();
-        errors.count("memories", memories.len(), 100);
-        for (index, memory) in memories.iter().enumerate() {
-            let path = |field: &str| format!("memories[{index}].{field}");
-            errors.name(&path("title"), &memory.title);
-            let bytes_max = self.limits.content_bytes_max;
-            errors.text(&path("content"), &memory.content, bytes_max);
-            if let Some(key) = &memory.source_key {
-                let is_wrong = !(1..=512).contains(&key.chars().count());
-                errors.when(is_wrong, &path("source_key"), ProblemCode::InvalidValue);
-                let is_second = memories[..index]
-                    .iter()
-                    .any(|other| other.source_key.as_ref() == Some(key));
-                errors.when(is_second, &path("source_key"), ProblemCode::Duplicate);
-            }
+        if !audit.is_empty() {
+            let org = self.org_mut(who.org);
+            org.announce_ingest(workspace, &ingested, now);
+            org.audit_all(Some(who), AuditAction::MemoryIngest, None, audit, now);
         }
-        errors
+        Ok(Response::of(&ingested))
     }
 
-    fn add_memory(
+    pub(crate) fn add_memory(
         &mut self,
         who: &Who,
         (workspace, source): (WorkspaceId, SourceId),
+        id: MemoryId,
         memory: &NewMemory,
-        learned: Option<&Answer>,
-        index: usize,
-    ) -> MemoryId {
-        let learned = match learned {
-            Some(Answer::Ingested(memories)) => memories.get(index).map(|memory| memory.id),
-            _ => None,
-        };
-        let learned = learned.filter(|id| self.made.insert(id.0));
-        let id = learned.unwrap_or(MemoryId(Uuid::nil()));
+        now: Timestamp,
+    ) -> Memory {
         let org = self.org_mut(who.org);
         let audience = memory.audience_tag.clone();
         let labels = MemoryLabels {
@@ -360,19 +321,21 @@ impl Model {
                 .unwrap_or(SensitivityLabel::Internal),
             review: ReviewStatus::Pending,
         };
-        let (title, content) = (memory.title.clone(), memory.content.clone());
-        org.memories.insert(
-            id,
-            Memory {
-                labels,
-                title,
-                content,
-            },
-        );
+        let content = MemoryContent {
+            title: memory.title.clone(),
+            content: memory.content.clone(),
+            origin_source_id: source,
+            source_key: memory.source_key.clone(),
+            created_by: who.member,
+            created_at: now,
+            updated_at: now,
+        };
+        let added = Memory { labels, content };
+        org.memories.insert(id, added.clone());
         if let Some(name) = &memory.source_key {
             org.names.insert((workspace, source, name.clone()), id);
         }
-        id
+        added
     }
 }
 
@@ -406,11 +369,24 @@ impl Org {
     }
 }
 
-fn wire_memory(id: MemoryId, labels: &MemoryLabels) -> WireMemory {
+pub(crate) fn wire_memory(id: MemoryId, labels: &MemoryLabels) -> WireMemory {
     WireMemory {
         id,
         source_id: labels.source_id,
         audience_tag: labels.audience.clone(),
         sensitivity_label: labels.sensitivity,
     }
+}
+
+/// Returns labels as an entry of the audit log has them.
+pub(crate) fn labels_state(labels: Option<&MemoryLabels>) -> Value {
+    labels.map_or(Value::Null, |labels| {
+        json!({
+            "workspace_id": labels.workspace_id,
+            "source_id": labels.source_id,
+            "audience": labels.audience,
+            "sensitivity": labels.sensitivity,
+            "review": labels.review,
+        })
+    })
 }

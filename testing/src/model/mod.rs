@@ -2,155 +2,253 @@
 //!
 //! The [`Model`] runs on one thread, keeps everything in memory and shares no decision with the
 //! service: permissions, connector health, holders of deleted roles, idempotent replays. From the
-//! service it uses only the types of records and requests. It learns identifiers and secrets
-//! created by the service from the responses, and requires that they are new.
+//! service it uses only the types of records and requests. It learns identifiers, secrets, entity
+//! tags and cursors created by the service from the responses, and requires that they are new.
 //!
-//! ```
-//! use knowledge_core::limits::Limits;
-//! use knowledge_core::model::{Timestamp, WorkspaceId};
-//! use knowledge_testing::model::{Call, Caller, Model, Refusal};
-//! # use knowledge_core::access::Credential;
-//! # use knowledge_core::model::{MemberId, OrgId};
-//! # let nobody = Credential::Trusted { org: OrgId(uuid::Uuid::nil()), member: MemberId(uuid::Uuid::nil()) };
-//!
-//! let mut model = Model::new(Limits::default());
-//! let call = Call::Dashboard(
-//!     Caller { name: "nobody".to_owned(), credential: nobody },
-//!     WorkspaceId(uuid::Uuid::nil()),
-//! );
-//! let expected = model.apply(&call, Timestamp::UNIX_EPOCH, None);
-//! assert_eq!(expected, Err(vec![Refusal::Unauthenticated]));
-//! ```
+//! The expected result of each operation is beside its call, in
+//! `simulation::operations`. The model states what the service does; where the
+//! rules demand something else, a comment says so.
 
 mod access;
-mod call;
+mod audit;
 mod compare;
 mod dashboard;
 mod deliveries;
 mod endpoints;
 mod memories;
+mod pages;
+mod request_errors;
+mod response;
 mod roles;
-mod workspace;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
-use self::access::Token;
 pub use self::access::builtin_actions;
-pub use self::call::{Answer, Call, Caller, Expected, Outcome, Refusal, agrees};
-use self::dashboard::ConnectorFacts;
-use knowledge_core::ProblemCode;
-use knowledge_core::access::{RoleRef, Secret, TokenScope};
+pub(crate) use self::access::{Owner, Token, Who, possible_actions};
+pub(crate) use self::audit::{AuditFacts, AuditOperation};
+pub(crate) use self::dashboard::ConnectorFacts;
+pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
+pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
+pub(crate) use self::memories::{Sight, labels_state, required_actions, wire_memory};
+pub(crate) use self::pages::Record;
+pub(crate) use self::request_errors::{RequestErrors, none_of};
+pub(crate) use self::response::Moment;
+pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
+pub(crate) use self::roles::{OWNER, updated_role};
+use knowledge_core::access::{CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
-    AuditLogId, BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, ConnectorStatus,
-    CredentialId, CustomRole, DashboardSummary, EndpointId, EventType, InboundWebhook,
-    InboundWebhookId, McpKeySummary, Member, MemberId, MemoryId, MemoryLabels, OrgId, Organization,
-    Recall, RecallId, RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId,
-    Workspace, WorkspaceId,
+    AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId, CitationSubscription,
+    ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId, EventId, EventType,
+    InboundWebhookId, McpClient, McpKeySummary, Member, MemberId, MemoryContent, MemoryId,
+    MemoryLabels, OrgId, Organization, Recall, RecallId, RoleId, Source, SourceId, SubscriptionId,
+    Timestamp, Webhook, WebhookId, Workspace, WorkspaceId,
 };
-use knowledge_core::service::Chat;
+use knowledge_core::service::{AuditAction, Chat, ChatMessage, Issued, ResourceKind};
 
-/// Expected contents of one store.
+/// Expected contents of one store. Clones are cheap: they share what does not change.
 #[derive(Clone, Debug)]
 pub struct Model {
-    limits: Limits,
-    orgs: BTreeMap<OrgId, Org>,
-    /// Tokens by secret.
-    tokens: BTreeMap<String, Token>,
+    pub(crate) limits: Limits,
+    orgs: BTreeMap<OrgId, Arc<Org>>,
+    /// Tokens, sessions and MCP keys.
+    tokens: Arc<BTreeMap<CredentialId, Token>>,
     /// Identifiers created by the service.
-    made: BTreeSet<Uuid>,
+    made: Arc<BTreeSet<Uuid>>,
     /// Secrets shown by the service.
-    shown: BTreeSet<String>,
-    /// Role version that each entity tag identifies.
-    role_tags: BTreeMap<String, CustomRole>,
-    /// Dashboard that each entity tag identifies.
-    dashboard_tags: BTreeMap<String, DashboardSummary>,
+    shown: Arc<BTreeSet<String>>,
+    /// Response that each entity tag identifies.
+    tags: Arc<BTreeMap<String, Value>>,
+    /// Entity tag of each response that has a strong one, by its text.
+    tagged: Arc<BTreeMap<String, String>>,
+    /// List and last position of each cursor.
+    cursors: Arc<BTreeMap<String, (String, Uuid)>>,
     /// True while applying a call whose response was lost and has been reconstructed.
-    is_recovering: bool,
+    pub(crate) is_recovering: bool,
     /// True after a failed maintenance, which leaves the announced statuses unknown.
     lost_announcements: bool,
 }
 
 /// One organisation, which refers to no other.
 #[derive(Clone, Debug, PartialEq)]
-struct Org {
-    slug: String,
-    members: BTreeMap<MemberId, Member>,
+pub(crate) struct Org {
+    pub(crate) id: OrgId,
+    pub(crate) slug: String,
+    pub(crate) members: BTreeMap<MemberId, Member>,
     /// Roles that replace the member's own in a workspace.
-    overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
-    workspaces: BTreeMap<WorkspaceId, Workspace>,
-    roles: BTreeMap<RoleId, CustomRole>,
-    sources: BTreeMap<SourceId, Source>,
-    memories: BTreeMap<MemoryId, Memory>,
+    pub(crate) overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
+    pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
+    pub(crate) roles: BTreeMap<RoleId, CustomRole>,
+    pub(crate) sources: BTreeMap<SourceId, Source>,
+    pub(crate) memories: BTreeMap<MemoryId, Memory>,
     /// Memories by their names at their sources.
-    names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
-    last_ingest: BTreeMap<WorkspaceId, Timestamp>,
+    pub(crate) names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
+    pub(crate) last_ingest: BTreeMap<WorkspaceId, Timestamp>,
     /// Replays by member and idempotency key.
-    replays: BTreeMap<(MemberId, String), Replay>,
-    audit: BTreeMap<AuditLogId, (MemberId, MemoryId, bool)>,
-    connectors: BTreeMap<ConnectorId, ConnectorFacts>,
-    mcp_keys: BTreeMap<CredentialId, McpKeySummary>,
-    chats: BTreeMap<ChatId, (Chat, String)>,
-    recalls: BTreeMap<RecallId, Recall>,
-    subscriptions: BTreeMap<SubscriptionId, CitationSubscription>,
-    webhooks: BTreeMap<WebhookId, Webhook>,
-    inbound_webhooks: BTreeMap<InboundWebhookId, InboundWebhook>,
+    pub(crate) replays: BTreeMap<(MemberId, String), Replay>,
+    /// Audited operations, in order of their commits.
+    pub(crate) audit: Vec<Arc<AuditOperation>>,
+    pub(crate) connectors: BTreeMap<ConnectorId, ConnectorFacts>,
+    pub(crate) mcp_keys: BTreeMap<CredentialId, McpKey>,
+    pub(crate) chats: BTreeMap<ChatId, ChatFacts>,
+    pub(crate) recalls: BTreeMap<RecallId, Recall>,
+    pub(crate) subscriptions: BTreeMap<SubscriptionId, CitationSubscription>,
+    pub(crate) webhooks: BTreeMap<WebhookId, Webhook>,
+    pub(crate) inbound_webhooks: BTreeMap<InboundWebhookId, InboundFacts>,
+    /// Processed messages: true if the message was rejected, and the end of its retention.
+    pub(crate) messages: BTreeMap<(InboundWebhookId, String), (bool, Timestamp)>,
     /// Number of endpoints ever created in a workspace.
     endpoints_made: BTreeMap<WorkspaceId, i64>,
     /// Creation order of each endpoint within its workspace.
     endpoints: BTreeMap<EndpointId, i64>,
+    /// Owner of each endpoint.
+    pub(crate) owners: BTreeMap<EndpointId, Owner>,
+    /// Test events, which are pending: nothing is sent during a simulation.
+    pub(crate) pings: BTreeMap<EndpointId, BTreeMap<EventId, PendingPing>>,
     /// Announced events, each with the number of endpoints created before.
     events: Vec<(Announcement, i64)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Memory {
-    labels: MemoryLabels,
-    title: String,
-    content: String,
+pub(crate) struct Memory {
+    pub(crate) labels: MemoryLabels,
+    pub(crate) content: MemoryContent,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Replay {
-    request: BulkUpdate,
-    result: BulkResult,
-    expires_at: Timestamp,
+pub(crate) struct Replay {
+    pub(crate) request: BulkUpdate,
+    pub(crate) result: BulkResult,
+    /// Workspaces of the changed memories.
+    pub(crate) workspaces: BTreeSet<WorkspaceId>,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// MCP key; the fields before `workspace_id` are also its form in the audit log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct McpKey {
+    pub(crate) id: CredentialId,
+    pub(crate) name: String,
+    pub(crate) client: McpClient,
+    pub(crate) audience: Vec<AudienceLabel>,
+    pub(crate) created_by: MemberId,
+    pub(crate) created_at: Timestamp,
+    pub(crate) acts_as: MemberId,
+    pub(crate) rotation_seconds: u64,
+    pub(crate) rotates_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    #[serde(skip)]
+    pub(crate) workspace_id: WorkspaceId,
+    #[serde(skip)]
+    pub(crate) last_used_at: Option<Timestamp>,
+}
+
+impl McpKey {
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        now < self.expires_at
+    }
+
+    pub(crate) fn summary(&self) -> McpKeySummary {
+        McpKeySummary {
+            id: self.id,
+            workspace_id: self.workspace_id,
+            name: self.name.clone(),
+            client: self.client,
+            audience: self.audience.clone(),
+            last_used_at: self.last_used_at,
+            rotates_at: Some(self.rotates_at),
+        }
+    }
+}
+
+/// Chat with its messages.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ChatFacts {
+    pub(crate) chat: Chat,
+    pub(crate) messages: BTreeMap<ChatMessageId, ChatMessage>,
+    /// Text of the newest message.
+    pub(crate) newest: String,
 }
 
 /// Event that must be in the outbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Announcement {
+pub(crate) enum Announcement {
     Memories(EventType, WorkspaceId, BTreeSet<MemoryId>),
     Ingest(WorkspaceId, usize, usize),
+    /// Message that was rejected, with the code of the error.
+    Rejected(WorkspaceId, InboundWebhookId, String, String),
     Status(
         WorkspaceId,
         ConnectorId,
         Option<ConnectorStatus>,
         ConnectorStatus,
     ),
+    /// An event that no modelled operation writes to the outbox.
+    Unexpected(EventType, WorkspaceId),
 }
 
 impl Announcement {
     fn workspace(&self) -> WorkspaceId {
         let (Self::Memories(_, workspace, _)
         | Self::Ingest(workspace, ..)
-        | Self::Status(workspace, ..)) = self;
+        | Self::Rejected(workspace, ..)
+        | Self::Status(workspace, ..)
+        | Self::Unexpected(_, workspace)) = self;
         *workspace
     }
 }
 
 impl Org {
+    fn new(org: &Organization) -> Self {
+        Self {
+            id: org.id,
+            slug: org.slug.clone(),
+            members: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            workspaces: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            memories: BTreeMap::new(),
+            names: BTreeMap::new(),
+            last_ingest: BTreeMap::new(),
+            replays: BTreeMap::new(),
+            audit: Vec::new(),
+            connectors: BTreeMap::new(),
+            mcp_keys: BTreeMap::new(),
+            chats: BTreeMap::new(),
+            recalls: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
+            inbound_webhooks: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            endpoints_made: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            events: Vec::new(),
+        }
+    }
+
     /// Adds an endpoint, which receives the events from now on.
-    fn add_endpoint(&mut self, workspace: WorkspaceId, endpoint: EndpointId) {
+    pub(crate) fn add_endpoint(&mut self, workspace: WorkspaceId, endpoint: EndpointId, by: &Who) {
+        self.owners.insert(endpoint, by.owner());
         let made = self.endpoints_made.entry(workspace).or_default();
         *made += 1;
         self.endpoints.insert(endpoint, *made);
     }
 
+    /// Returns true if the workspace ever had an endpoint.
+    pub(crate) fn has_endpoints(&self, workspace: WorkspaceId) -> bool {
+        self.endpoints_made.contains_key(&workspace)
+    }
+
     /// Announces an event, unless the workspace never had an endpoint.
-    fn announce(&mut self, event: Announcement) {
+    pub(crate) fn announce(&mut self, event: Announcement) {
         if let Some(endpoints) = self.endpoints_made.get(&event.workspace()) {
             self.events.push((event, *endpoints));
         }
@@ -164,11 +262,12 @@ impl Model {
         Self {
             limits,
             orgs: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            made: BTreeSet::new(),
-            shown: BTreeSet::new(),
-            role_tags: BTreeMap::new(),
-            dashboard_tags: BTreeMap::new(),
+            tokens: Arc::default(),
+            made: Arc::default(),
+            shown: Arc::default(),
+            tags: Arc::default(),
+            tagged: Arc::default(),
+            cursors: Arc::default(),
             is_recovering: false,
             lost_announcements: false,
         }
@@ -176,31 +275,11 @@ impl Model {
 
     /// Adds an organisation created by the operator.
     pub fn add_organization(&mut self, org: &Organization, owner: &Member) {
-        let empty = Org {
-            slug: org.slug.clone(),
-            members: BTreeMap::new(),
-            overrides: BTreeMap::new(),
-            workspaces: BTreeMap::new(),
-            roles: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            memories: BTreeMap::new(),
-            names: BTreeMap::new(),
-            last_ingest: BTreeMap::new(),
-            replays: BTreeMap::new(),
-            audit: BTreeMap::new(),
-            connectors: BTreeMap::new(),
-            mcp_keys: BTreeMap::new(),
-            chats: BTreeMap::new(),
-            recalls: BTreeMap::new(),
-            subscriptions: BTreeMap::new(),
-            webhooks: BTreeMap::new(),
-            inbound_webhooks: BTreeMap::new(),
-            endpoints_made: BTreeMap::new(),
-            endpoints: BTreeMap::new(),
-            events: Vec::new(),
-        };
-        self.orgs.insert(org.id, empty);
-        self.add_member(org.id, owner);
+        let mut added = Org::new(org);
+        added.members.insert(owner.id, owner.clone());
+        let created = (AuditAction::OrganizationCreate, ResourceKind::Organization);
+        added.audit_created(None, created, org.id.0, org, org.created_at);
+        self.orgs.insert(org.id, Arc::new(added));
     }
 
     /// Adds a workspace created by the operator.
@@ -208,8 +287,16 @@ impl Model {
     /// # Panics
     /// If the model does not have the organisation.
     pub fn add_workspace(&mut self, org: OrgId, workspace: &Workspace) {
-        let workspaces = &mut self.org_mut(org).workspaces;
-        workspaces.insert(workspace.id, workspace.clone());
+        let org = self.org_mut(org);
+        org.workspaces.insert(workspace.id, workspace.clone());
+        let created = (AuditAction::WorkspaceCreate, ResourceKind::Workspace);
+        org.audit_created(
+            None,
+            created,
+            workspace.id.0,
+            workspace,
+            workspace.created_at,
+        );
     }
 
     /// Adds a member created by the operator.
@@ -217,104 +304,43 @@ impl Model {
     /// # Panics
     /// If the model does not have the organisation.
     pub fn add_member(&mut self, org: OrgId, member: &Member) {
-        self.org_mut(org).members.insert(member.id, member.clone());
+        let org = self.org_mut(org);
+        org.members.insert(member.id, member.clone());
+        let created = (AuditAction::MemberCreate, ResourceKind::Member);
+        org.audit_created(None, created, member.id.0, member, member.created_at);
     }
 
     /// Adds a token or session created by the operator.
-    pub fn add_credential(&mut self, issued: &knowledge_core::service::Issued) {
+    ///
+    /// # Panics
+    /// If the model does not have the organisation.
+    pub fn add_credential(&mut self, issued: &Issued) {
         let record = &issued.record;
-        self.add_token(
-            &issued.secret,
-            Token {
-                id: record.id,
-                kind: record.kind,
-                org: record.org_id,
-                member: record.member_id,
-                scope: record.scope.clone(),
-                expires_at: record.expires_at,
-                is_revoked: false,
-            },
-        );
+        self.add_token(record.clone(), Some(issued.secret.expose().to_owned()));
+        let created = (AuditAction::CredentialCreate, ResourceKind::Credential);
+        let org = self.org_mut(record.org_id);
+        org.audit_created(None, created, record.id.0, record, record.created_at);
     }
 
-    fn add_token(&mut self, secret: &Secret, token: Token) {
-        self.tokens.insert(secret.expose().to_owned(), token);
+    /// Adds or replaces a token. Without a secret, the response that had it was lost.
+    pub(crate) fn add_token(&mut self, record: CredentialRecord, secret: Option<String>) {
+        self.tokens_mut()
+            .insert(record.id, Token { record, secret });
     }
 
-    /// Applies a call and returns the expected result.
-    ///
-    /// `learned` is the actual response, from which the model takes only the identifiers and
-    /// secrets that the service created. A rejected call changes nothing.
-    pub fn apply(&mut self, call: &Call, now: Timestamp, learned: Option<&Answer>) -> Expected {
-        match call {
-            Call::BulkUpdate(by, key, request) => self.bulk_update(by, key, request, now, learned),
-            Call::Ingest(by, workspace, source, memories) => {
-                self.ingest(by, (*workspace, *source), memories, now, learned)
-            }
-            Call::CreateSource(by, new) => self.create_source(by, new, now, learned),
-            Call::ListRoles(by, org) => self.list_roles(by, org, now),
-            Call::ReadRole(by, org, role) => self.read_role(by, org, *role, now, learned),
-            Call::CreateRole(by, org, new) => self.create_role(by, org, new, now, learned),
-            Call::UpdateRole(by, org, role, update, if_match) => {
-                let conditions = (update, if_match.as_ref());
-                self.update_role(by, org, *role, conditions, now, learned)
-            }
-            Call::DeleteRole(by, org, role, target) => {
-                self.delete_role(by, org, *role, *target, now)
-            }
-            Call::AssignRole(by, org, member, assignment) => {
-                self.assign_role(by, org, *member, *assignment, now)
-            }
-            Call::Revoke(org, credential) => self.revoke(*org, *credential, now, learned),
-            Call::CreateWebhook(by, workspace, new) => {
-                self.create_webhook(by, *workspace, new, now, learned)
-            }
-            Call::CreateInboundWebhook(by, workspace, new) => {
-                self.create_inbound_webhook(by, *workspace, new, now, learned)
-            }
-            Call::CreateRecall(by, workspace, new) => {
-                self.create_recall(by, *workspace, new, now, learned)
-            }
-            Call::Subscribe(by, new) => self.subscribe(by, new, now, learned),
-            Call::CreateConnector(by, workspace, new) => {
-                self.create_connector(by, *workspace, new, now, learned)
-            }
-            Call::ReportSync(by, workspace, connector, report) => {
-                self.report_sync(by, (*workspace, *connector), report, now)
-            }
-            Call::PauseConnector(by, workspace, connector, is_paused) => {
-                self.pause_connector(by, (*workspace, *connector), *is_paused, now)
-            }
-            Call::CreateChat(by, workspace, title) => {
-                self.create_chat(by, *workspace, title, now, learned)
-            }
-            Call::PostMessage(by, workspace, chat, content) => {
-                self.post_message(by, (*workspace, *chat), content, now, learned)
-            }
-            Call::CreateMcpKey(by, workspace, new) => {
-                self.create_mcp_key(by, *workspace, new, now, learned)
-            }
-            Call::NoteMcpKeyUse(by, workspace) => self.note_mcp_key_use(by, *workspace, now),
-            Call::Dashboard(by, workspace) => self.dashboard(by, *workspace, now, learned),
-            Call::ReadAudit(by, id) => self.read_audit(by, *id, now),
-            Call::Maintain => self.maintain(now),
-        }
-    }
-
-    /// Applies a call whose response was lost and that is known to be committed.
-    ///
-    /// `learned` is reconstructed from the stored data, without secrets.
-    pub fn recover(&mut self, call: &Call, now: Timestamp, learned: &Answer) -> Expected {
-        self.is_recovering = true;
-        let expected = self.apply(call, now, Some(learned));
-        self.is_recovering = false;
-        expected
+    pub(crate) fn tokens_mut(&mut self) -> &mut BTreeMap<CredentialId, Token> {
+        Arc::make_mut(&mut self.tokens)
     }
 
     /// Returns true if both models expect the same stored data.
     #[must_use]
     pub fn is_as(&self, other: &Self) -> bool {
-        self.orgs == other.orgs && self.tokens == other.tokens
+        let same = |(own, others): (&Arc<Org>, &Arc<Org>)| {
+            Arc::ptr_eq(own, others) || own.as_ref() == others.as_ref()
+        };
+        self.orgs.len() == other.orgs.len()
+            && self.orgs.values().zip(other.orgs.values()).all(same)
+            && self.tokens == other.tokens
     }
 
     /// Records that maintenance failed, so that some statuses may have been announced.
@@ -322,122 +348,91 @@ impl Model {
         self.lost_announcements = true;
     }
 
-    /// Returns the memory with this name at its source.
-    #[must_use]
-    pub fn named_memory(
-        &self,
-        org: OrgId,
-        workspace: WorkspaceId,
-        source: SourceId,
-        name: &str,
-    ) -> Option<MemoryId> {
-        let names = &self.orgs.get(&org)?.names;
-        names.get(&(workspace, source, name.to_owned())).copied()
-    }
-
-    fn org(&self, org: OrgId) -> &Org {
+    pub(crate) fn org(&self, org: OrgId) -> &Org {
         &self.orgs[&org]
     }
 
-    fn org_mut(&mut self, org: OrgId) -> &mut Org {
-        self.orgs.get_mut(&org).expect("the organisation was added")
+    pub(crate) fn org_mut(&mut self, org: OrgId) -> &mut Org {
+        let org = self.orgs.get_mut(&org);
+        Arc::make_mut(org.expect("the organisation was added"))
+    }
+
+    pub(crate) fn find_org(&self, org: OrgId) -> Option<&Org> {
+        self.orgs.get(&org).map(AsRef::as_ref)
+    }
+
+    pub(crate) fn orgs_mut(&mut self) -> impl Iterator<Item = &mut Org> {
+        self.orgs.values_mut().map(Arc::make_mut)
     }
 
     /// Returns the identifier that the service created, or nil if it is missing or not new.
-    fn made(&mut self, learned: Option<&Answer>) -> Uuid {
-        match learned.and_then(Answer::made) {
-            Some(id) if self.made.insert(id) => id,
-            _ => Uuid::nil(),
-        }
+    pub(crate) fn made(&mut self, learned: Option<Uuid>) -> Uuid {
+        let learned = learned.filter(|id| Arc::make_mut(&mut self.made).insert(*id));
+        learned.unwrap_or_default()
     }
 
-    /// Returns the signing secret that the service created, if it is valid and new.
-    fn signing_secret(&mut self, learned: Option<&String>) -> Option<String> {
+    /// Returns the secret with this prefix that the service created, if it is valid and new.
+    ///
+    /// `None` is correct only for a response that was lost.
+    pub(crate) fn secret(&mut self, at: &Moment<'_>, field: &str, prefix: &str) -> Option<String> {
         if self.is_recovering {
             return None;
         }
-        let secret = learned.filter(|secret| secret.starts_with("whsec_"));
-        let secret = secret.filter(|secret| self.shown.insert(secret.to_string()));
-        Some(secret.map_or_else(|| "a new signing secret".to_owned(), String::clone))
-    }
-}
-
-impl Org {
-    fn scope_of(token: Option<&Token>) -> TokenScope {
-        token.map(|token| token.scope.clone()).unwrap_or_default()
-    }
-}
-
-/// Problems of a request, in the order in which errors are compared.
-#[derive(Debug, Default)]
-struct RequestErrors(Vec<(String, ProblemCode)>);
-
-impl RequestErrors {
-    fn push(&mut self, path: impl Into<String>, code: ProblemCode) {
-        self.0.push((path.into(), code));
+        let secret = at.learned.and_then(|learned| learned.get::<String>(field));
+        let secret = secret.filter(|secret| secret.starts_with(prefix));
+        let secret = secret.filter(|secret| Arc::make_mut(&mut self.shown).insert(secret.clone()));
+        Some(secret.unwrap_or_else(|| "a new secret".to_owned()))
     }
 
-    fn when(&mut self, is_wrong: bool, path: &str, code: ProblemCode) {
-        if is_wrong {
-            self.push(path, code);
+    /// Returns a response with an entity tag that identifies this body and no other.
+    pub(crate) fn tagged(&mut self, body: &impl Serialize, at: &Moment<'_>) -> Response {
+        let mut response = self.loosely_tagged(body, at, '"');
+        if let Some(tag) = &response.etag {
+            let tagged = Arc::make_mut(&mut self.tagged);
+            let known = tagged.entry(response.body.to_string());
+            if known.or_insert_with(|| tag.clone()) != tag {
+                response.etag = Some("a tag of another version".to_owned());
+            }
+        }
+        response
+    }
+
+    /// Returns a response with an entity tag that never identified another body.
+    pub(crate) fn loosely_tagged(
+        &mut self,
+        body: &impl Serialize,
+        at: &Moment<'_>,
+        begin: char,
+    ) -> Response {
+        let response = Response::of(body);
+        let Some(tag) = at.learned.and_then(|learned| learned.etag.clone()) else {
+            return response;
+        };
+        let known = Arc::make_mut(&mut self.tags).entry(tag.clone());
+        let is_its_own = *known.or_insert_with(|| response.body.clone()) == response.body;
+        let is_tag = tag.starts_with(begin) && tag.ends_with('"') && tag.len() > 2;
+        let etag = match is_its_own && is_tag {
+            true => tag,
+            false => format!("not {tag}"),
+        };
+        Response {
+            etag: Some(etag),
+            ..response
         }
     }
 
-    /// Checks a name or a title.
-    fn name(&mut self, path: &str, name: &str) {
-        if name.chars().count() > 128 {
-            self.push(path, ProblemCode::TooLarge);
-        } else if name.chars().all(char::is_whitespace) {
-            self.push(path, ProblemCode::TooSmall);
-        } else if name.chars().any(char::is_control) {
-            self.push(path, ProblemCode::InvalidValue);
+    /// Returns true if a condition names the current version of a resource.
+    pub(crate) fn is_current(
+        &self,
+        if_match: Option<&knowledge_core::service::IfMatch>,
+        body: &impl Serialize,
+    ) -> bool {
+        let body = Response::of(body).body;
+        match if_match {
+            Some(knowledge_core::service::IfMatch::Tags(tags)) => {
+                tags.iter().any(|tag| self.tags.get(tag) == Some(&body))
+            }
+            _ => true,
         }
-    }
-
-    fn slug(&mut self, path: &str, slug: &str) {
-        let is_slug = (1..=64).contains(&slug.len())
-            && slug
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c));
-        self.when(!is_slug, path, ProblemCode::InvalidValue);
-    }
-
-    fn count(&mut self, path: &str, count: usize, max: usize) {
-        self.when(count == 0, path, ProblemCode::TooSmall);
-        self.when(count > max, path, ProblemCode::TooLarge);
-    }
-
-    /// Checks the text of a memory or a message.
-    fn text(&mut self, path: &str, text: &str, bytes_max: usize) {
-        let escaped = text.chars().map(|c| match c {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' => 6,
-            other => other.len_utf8(),
-        });
-        let is_too_large = text.len() > bytes_max || escaped.sum::<usize>() + 2 > 60 * 1024;
-        self.when(text.is_empty(), path, ProblemCode::TooSmall);
-        self.when(is_too_large, path, ProblemCode::TooLarge);
-    }
-
-    /// Continues with the permissions if the request is valid.
-    ///
-    /// If both are wrong, either error is allowed.
-    fn then<T>(mut self, authorised: Result<T, Refusal>) -> Result<T, Vec<Refusal>> {
-        self.0.sort();
-        match authorised {
-            Ok(authorised) if self.0.is_empty() => Ok(authorised),
-            Ok(_) => Err(vec![Refusal::Invalid(self.0)]),
-            Err(refusal) if self.0.is_empty() => Err(vec![refusal]),
-            Err(refusal) => Err(vec![refusal, Refusal::Invalid(self.0)]),
-        }
-    }
-}
-
-/// Returns an error with all refusals that apply, if there are any.
-fn none_of(refusals: Vec<Refusal>) -> Result<(), Vec<Refusal>> {
-    if refusals.is_empty() {
-        Ok(())
-    } else {
-        Err(refusals)
     }
 }

@@ -1,29 +1,23 @@
-//! Custom roles and their assignment.
+//! Rules of roles that several operations share.
 
 use std::collections::BTreeSet;
 
-use super::access::{Who, custom_actions};
-use super::{Answer, Caller, Expected, Model, Org, Refusal, RequestErrors, none_of};
+use super::access::{builtin_actions, possible_actions};
+use super::{ErrorResponse, Org, RequestErrors, Who};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, BuiltInRole, RoleRef};
 use knowledge_core::model::{
-    CustomRole, CustomRoleUpdate, MemberId, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId,
-    Timestamp,
+    CustomRole, CustomRoleUpdate, Member, MemberId, RoleActions, RoleId, WorkspaceId,
 };
-use knowledge_core::service::{IfMatch, MemberAssignment};
 
-const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
+pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
 impl RequestErrors {
-    fn description(&mut self, text: &str) {
-        self.when(
-            text.chars().count() > 1_024,
-            "description",
-            ProblemCode::TooLarge,
-        );
+    pub(crate) fn description(&mut self, path: &str, text: &str) {
+        self.when(text.chars().count() > 1_024, path, ProblemCode::TooLarge);
     }
 
-    fn actions(&mut self, actions: &RoleActions) {
+    pub(crate) fn actions(&mut self, actions: &RoleActions) {
         let allowed: BTreeSet<_> = actions.allow.iter().collect();
         for _ in actions
             .deny
@@ -37,23 +31,76 @@ impl RequestErrors {
 
 impl Org {
     /// Returns the number of assignments of a role.
-    fn holders(&self, role: RoleRef) -> u64 {
+    pub(crate) fn holders(&self, role: RoleRef) -> u64 {
         let members = self.members.values().map(|member| member.role);
         let assigned = members.chain(self.overrides.values().copied());
         assigned.filter(|held| *held == role).count() as u64
     }
 
-    fn has_slug(&self, slug: &str) -> bool {
+    pub(crate) fn has_slug(&self, slug: &str) -> bool {
         self.roles.values().any(|role| role.slug == slug)
     }
 
-    /// Returns true if a caller would grant actions that it does not have itself.
-    fn exceeds(&self, who: &Who, granted: &BTreeSet<Action>) -> bool {
-        !granted.is_subset(&self.actions(who))
+    /// Returns true if a caller lacks some of the actions in a workspace.
+    ///
+    /// An owner is not bound by its own roles there, because it may change them.
+    fn exceeds_in(&self, who: &Who, workspace: WorkspaceId, actions: &BTreeSet<Action>) -> bool {
+        if self.is_owner(who) {
+            return !actions.is_subset(&self.actions(who));
+        }
+        !actions.is_subset(&self.actions_in(who, workspace))
+    }
+
+    /// Returns true if a caller lacks some of these actions somewhere a role may be held.
+    ///
+    /// `None` is a role of the whole organisation.
+    pub(crate) fn exceeds_role(
+        &self,
+        who: &Who,
+        workspace: Option<WorkspaceId>,
+        actions: &BTreeSet<Action>,
+    ) -> bool {
+        match workspace {
+            Some(workspace) => self.exceeds_in(who, workspace, actions),
+            None => {
+                !actions.is_subset(&self.actions(who))
+                    || self
+                        .workspaces
+                        .keys()
+                        .any(|workspace| self.exceeds_in(who, *workspace, actions))
+            }
+        }
+    }
+
+    /// Returns true if a caller lacks some of what a member has, with `role` in the organisation.
+    pub(crate) fn exceeds_member(&self, who: &Who, member: MemberId, role: RoleRef) -> bool {
+        let own = self.possible_actions(role);
+        !own.is_subset(&self.actions(who))
+            || self.workspaces.keys().any(|workspace| {
+                let there = self.overrides.get(&(member, *workspace));
+                let actions = there.map(|role| self.possible_actions(*role));
+                self.exceeds_in(who, *workspace, actions.as_ref().unwrap_or(&own))
+            })
+    }
+
+    fn possible_actions(&self, role: RoleRef) -> BTreeSet<Action> {
+        match role {
+            RoleRef::BuiltIn(role) => builtin_actions(role),
+            RoleRef::Custom(id) => possible_actions(&self.roles[&id]),
+        }
+    }
+
+    /// Returns true if a caller who is not an owner would change a role that it holds.
+    pub(crate) fn is_own_role(&self, who: &Who, role: RoleId) -> bool {
+        let role = RoleRef::Custom(role);
+        let mut there = self.overrides.iter();
+        !self.is_owner(who)
+            && (self.members[&who.member].role == role
+                || there.any(|((member, _), held)| *member == who.member && *held == role))
     }
 }
 
-fn updated(role: &CustomRole, update: &CustomRoleUpdate) -> CustomRole {
+pub(crate) fn updated_role(role: &CustomRole, update: &CustomRoleUpdate) -> CustomRole {
     let mut role = role.clone();
     if let Some(name) = &update.name {
         role.name = name.clone();
@@ -77,284 +124,97 @@ fn updated(role: &CustomRole, update: &CustomRoleUpdate) -> CustomRole {
     role
 }
 
-impl Model {
-    /// Returns the entity tag of the response, if it identifies this role and no other.
-    fn role_tag(&mut self, role: &CustomRole, learned: Option<&Answer>) -> String {
-        let Some(Answer::TaggedRole(_, tag)) = learned else {
-            return String::new();
-        };
-        let is_strong = tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2;
-        let known = self.role_tags.entry(tag.clone());
-        let is_its_own = known.or_insert_with(|| role.clone()) == role;
-        let others = self.role_tags.iter().filter(|(_, other)| *other == role);
-        if is_strong && is_its_own && others.count() == 1 {
-            tag.clone()
-        } else {
-            format!("not {tag}")
-        }
-    }
-
-    pub(super) fn list_roles(&mut self, by: &Caller, slug: &str, now: Timestamp) -> Expected {
-        let who = self.authorize_in_org(by, slug, Action::RoleRead, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let mut roles: Vec<_> = self.org(who.org).roles.values().cloned().collect();
-        roles.sort_by_key(|role| (role.name.clone(), role.id));
-        Ok(Answer::Roles(roles))
-    }
-
-    pub(super) fn read_role(
-        &mut self,
-        by: &Caller,
-        slug: &str,
-        role: RoleId,
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
-        let who = self.authorize_in_org(by, slug, Action::RoleRead, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let role = self.org(who.org).roles.get(&role).cloned();
-        let role = role.ok_or(vec![Refusal::NotFound])?;
-        let tag = self.role_tag(&role, learned);
-        Ok(Answer::TaggedRole(role, tag))
-    }
-
-    pub(super) fn create_role(
-        &mut self,
-        by: &Caller,
-        slug: &str,
-        new: &NewCustomRole,
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
-        let mut errors = RequestErrors::default();
-        errors.name("name", &new.name);
-        errors.slug("slug", &new.slug);
-        errors.description(&new.description);
-        errors.actions(&new.actions);
-        let who = errors.then(self.authorize_in_org(by, slug, Action::RoleManage, now))?;
-        let role = CustomRole {
-            id: RoleId(uuid::Uuid::nil()),
-            org_id: who.org,
-            workspace_id: new.workspace_id,
-            name: new.name.clone(),
-            slug: new.slug.clone(),
-            base_role: new.base_role,
-            description: new.description.clone(),
-            is_active: true,
-            created_by: who.member,
-            created_at: now,
-            updated_at: now,
-            actions: new.actions,
-        };
-        let org = self.org(who.org);
-        let mut refusals = Vec::new();
-        if new
-            .workspace_id
-            .is_some_and(|workspace| !org.workspaces.contains_key(&workspace))
-        {
-            refusals.push(Refusal::invalid("workspace_id", ProblemCode::NotFound));
-        }
-        if org.exceeds(&who, &custom_actions(&role)) {
-            refusals.push(Refusal::Forbidden);
-        }
-        if org.roles.len() as u64 >= self.limits.custom_roles_per_org_max {
-            refusals.push(Refusal::invalid("body", ProblemCode::LimitReached));
-        }
-        if org.has_slug(&new.slug) {
-            refusals.push(Refusal::SlugTaken);
-        }
-        none_of(refusals)?;
-        let id = RoleId(self.made(learned));
-        let role = CustomRole { id, ..role };
-        self.org_mut(who.org).roles.insert(id, role.clone());
-        Ok(Answer::Role(role))
-    }
-
-    pub(super) fn update_role(
-        &mut self,
-        by: &Caller,
-        slug: &str,
-        id: RoleId,
-        (update, if_match): (&CustomRoleUpdate, Option<&IfMatch>),
-        now: Timestamp,
-        learned: Option<&Answer>,
-    ) -> Expected {
-        let mut errors = RequestErrors::default();
-        update
-            .name
-            .iter()
-            .for_each(|name| errors.name("name", name));
-        update
-            .slug
-            .iter()
-            .for_each(|slug| errors.slug("slug", slug));
-        update
-            .description
-            .iter()
-            .for_each(|text| errors.description(text));
-        if let Some(RoleActionsUpdate {
-            allow: Some(allow),
-            deny: Some(deny),
-        }) = update.actions
-        {
-            errors.actions(&RoleActions { allow, deny });
-        }
-        let who = errors.then(self.authorize_in_org(by, slug, Action::RoleManage, now))?;
-        let org = self.org(who.org);
-        let before = org.roles.get(&id).ok_or(vec![Refusal::NotFound])?;
-        let mut refusals = Vec::new();
-        if let Some(IfMatch::Tags(tags)) = if_match
-            && !tags
-                .iter()
-                .any(|tag| self.role_tags.get(tag) == Some(before))
-        {
-            refusals.push(Refusal::PreconditionFailed);
-        }
-        let mut after = updated(before, update);
-        if after != *before {
-            let mut lists = RequestErrors::default();
-            lists.actions(&after.actions);
-            if !lists.0.is_empty() {
-                refusals.push(Refusal::Invalid(lists.0));
-            }
-            if org.exceeds(&who, &custom_actions(&after)) {
-                refusals.push(Refusal::Forbidden);
-            }
-            if after.slug != before.slug && org.has_slug(&after.slug) {
-                refusals.push(Refusal::SlugTaken);
-            }
-            after.updated_at = now;
-        }
-        none_of(refusals)?;
-        self.org_mut(who.org).roles.insert(id, after.clone());
-        let tag = self.role_tag(&after, learned);
-        Ok(Answer::TaggedRole(after, tag))
-    }
-
-    pub(super) fn delete_role(
-        &mut self,
-        by: &Caller,
-        slug: &str,
-        role: RoleId,
-        reassign_to: Option<RoleRef>,
-        now: Timestamp,
-    ) -> Expected {
-        let who = self.authorize_in_org(by, slug, Action::RoleManage, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let org = self.org(who.org);
-        if !org.roles.contains_key(&role) {
-            return Err(vec![Refusal::NotFound]);
-        }
-        let deleted = RoleRef::Custom(role);
-        let holders = org.holders(deleted);
-        if let Some(target) = reassign_to {
-            let code = match target {
-                RoleRef::BuiltIn(BuiltInRole::Viewer | BuiltInRole::Member) => None,
-                RoleRef::BuiltIn(_) => Some(ProblemCode::InvalidValue),
-                RoleRef::Custom(id) if id == role => Some(ProblemCode::InvalidValue),
-                RoleRef::Custom(id) => match org.roles.get(&id) {
-                    None => Some(ProblemCode::NotFound),
-                    Some(target) if !target.is_active || target.workspace_id.is_some() => {
-                        Some(ProblemCode::InvalidValue)
-                    }
-                    Some(_) => None,
-                },
-            };
-            if let Some(code) = code {
-                return Err(vec![Refusal::invalid("reassign_to", code)]);
-            }
-            if org.exceeds(&who, &org.role_actions(target)) {
-                return Err(vec![Refusal::Forbidden]);
-            }
-        } else if holders > 0 {
-            return Err(vec![Refusal::RoleInUse(holders)]);
-        }
-        let org = self.org_mut(who.org);
-        if let Some(target) = reassign_to {
-            let members = org.members.values_mut().map(|member| &mut member.role);
-            for held in members.chain(org.overrides.values_mut()) {
-                if *held == deleted {
-                    *held = target;
-                }
-            }
-        }
-        org.roles.remove(&role);
-        Ok(Answer::Done)
-    }
-
-    pub(super) fn assign_role(
-        &mut self,
-        by: &Caller,
-        slug: &str,
-        member: MemberId,
-        assignment: MemberAssignment,
-        now: Timestamp,
-    ) -> Expected {
-        let who = self.authorize_in_org(by, slug, Action::MemberManage, now);
-        let who = who.map_err(|refusal| vec![refusal])?;
-        let org = self.org(who.org);
-        let found = org.members.get(&member).ok_or(vec![Refusal::NotFound])?;
-        let (old, new, workspace) = match assignment {
-            MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
-            MemberAssignment::Workspace(workspace, role) => {
-                if !org.workspaces.contains_key(&workspace) {
-                    return Err(vec![Refusal::NotFound]);
-                }
-                let old = org.overrides.get(&(member, workspace)).copied();
-                (old, role, Some(workspace))
-            }
-        };
-        if old == new {
-            return Ok(Answer::Done);
-        }
-        if found.role == OWNER && org.members[&who.member].role != OWNER {
-            return Err(vec![Refusal::Forbidden]);
-        }
-        let mut refusals = Vec::new();
-        if let Some(RoleRef::Custom(id)) = new {
-            let invalid = |code| Err(vec![Refusal::invalid("role", code)]);
-            match org.roles.get(&id) {
-                None => return invalid(ProblemCode::NotFound),
-                Some(role) if !role.is_active => return invalid(ProblemCode::InvalidValue),
-                Some(role) if role.workspace_id.is_some() && role.workspace_id != workspace => {
-                    return invalid(ProblemCode::InvalidValue);
-                }
-                Some(_) => {}
-            }
-        }
-        if new == Some(OWNER) && workspace.is_some() {
-            refusals.push(Refusal::invalid("role", ProblemCode::InvalidValue));
-        }
-        // Without a role in the workspace, the one in the organisation applies.
-        if org.exceeds(&who, &org.role_actions(new.unwrap_or(found.role))) {
-            refusals.push(Refusal::Forbidden);
-        }
-        if old == Some(OWNER) || new == Some(OWNER) {
-            if org.members[&who.member].role != OWNER {
-                refusals.push(Refusal::Forbidden);
-            }
-            if old == Some(OWNER) && org.holders(OWNER) == 1 {
-                refusals.push(Refusal::invalid("role", ProblemCode::InvalidValue));
-            }
-        }
-        none_of(refusals)?;
-        self.org_mut(who.org).put_role(member, assignment);
-        Ok(Answer::Done)
-    }
-}
-
 impl Org {
-    fn put_role(&mut self, member: MemberId, assignment: MemberAssignment) {
-        match assignment {
-            MemberAssignment::Organization(role) => {
+    pub(crate) fn is_owner(&self, who: &Who) -> bool {
+        self.members[&who.member].role == OWNER
+    }
+
+    /// Returns the problem of a role that a member is to hold, if it has one.
+    pub(crate) fn problem_of_role(
+        &self,
+        role: RoleRef,
+        workspace: Option<WorkspaceId>,
+    ) -> Option<ProblemCode> {
+        let RoleRef::Custom(id) = role else {
+            return (role == OWNER && workspace.is_some()).then_some(ProblemCode::InvalidValue);
+        };
+        match self.roles.get(&id) {
+            None => Some(ProblemCode::NotFound),
+            Some(role) if !role.is_active => Some(ProblemCode::InvalidValue),
+            Some(role) if role.workspace_id.is_some() && role.workspace_id != workspace => {
+                Some(ProblemCode::InvalidValue)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Returns the errors of replacing a role of a member.
+    ///
+    /// `None` is no role in a workspace: there the one in the organisation applies again.
+    pub(crate) fn errors_of_assignment(
+        &self,
+        who: &Who,
+        member: &Member,
+        (old, new): (Option<RoleRef>, Option<RoleRef>),
+        workspace: Option<WorkspaceId>,
+    ) -> Vec<ErrorResponse> {
+        let invalid = |code| ErrorResponse::invalid("role", code);
+        if old == new {
+            return Vec::new();
+        }
+        let is_protected = member.role == OWNER || member.id == who.member;
+        if is_protected && !self.is_owner(who) {
+            return vec![ErrorResponse::Forbidden];
+        }
+        if let Some(code) = new.and_then(|new| self.problem_of_role(new, workspace))
+            && new != Some(OWNER)
+        {
+            return vec![invalid(code)];
+        }
+        let mut errors = Vec::new();
+        if new == Some(OWNER) && workspace.is_some() {
+            errors.push(invalid(ProblemCode::InvalidValue));
+        }
+        let concerns_owner = [old, new].contains(&Some(OWNER));
+        let exceeds = match workspace {
+            None => [old, new]
+                .into_iter()
+                .flatten()
+                .any(|role| self.exceeds_member(who, member.id, role)),
+            Some(workspace) => [old, new].into_iter().any(|role| {
+                let actions = self.possible_actions(role.unwrap_or(member.role));
+                self.exceeds_in(who, workspace, &actions)
+            }),
+        };
+        if exceeds || (concerns_owner && !self.is_owner(who)) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        if old == Some(OWNER) && self.holders(OWNER) == 1 {
+            errors.push(invalid(ProblemCode::InvalidValue));
+        }
+        errors
+    }
+
+    /// Returns true if a caller may not grant one of these teams.
+    pub(crate) fn exceeds_teams(&self, who: &Who, before: &[String], after: &[String]) -> bool {
+        let own = &self.members[&who.member].teams;
+        let mut added = after.iter().filter(|team| !before.contains(team));
+        self.actions(who).len() < Action::ALL.len() && added.any(|team| !own.contains(team))
+    }
+
+    /// Assigns a role to a member, or removes that in a workspace.
+    pub(crate) fn put_role(
+        &mut self,
+        member: MemberId,
+        workspace: Option<WorkspaceId>,
+        role: Option<RoleRef>,
+    ) {
+        match (workspace, role) {
+            (Some(workspace), Some(role)) => drop(self.overrides.insert((member, workspace), role)),
+            (Some(workspace), None) => drop(self.overrides.remove(&(member, workspace))),
+            (None, role) => {
                 let found = self.members.get_mut(&member).expect("the member was found");
-                found.role = role;
-            }
-            MemberAssignment::Workspace(workspace, Some(role)) => {
-                self.overrides.insert((member, workspace), role);
-            }
-            MemberAssignment::Workspace(workspace, None) => {
-                self.overrides.remove(&(member, workspace));
+                found.role = role.unwrap_or(found.role);
             }
         }
     }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
+use super::call::{Call, execute};
 use super::env::SimulatedTime;
-use super::execute::execute;
+use super::operations::Op;
 use super::resolve::Step;
 use super::run::{Divergence, Simulation, shown, simulated_options};
 use super::world::World;
-use crate::model::{Call, Model, Outcome, Refusal, agrees};
-use crate::strategies::Op;
+use crate::model::Model;
+use crate::model::{ErrorResponse, Outcome, agrees};
 use knowledge_core::env::Env;
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{Commit, CommitOutcome, Found, Read, Store, StoreError, Version};
@@ -167,7 +168,7 @@ impl ConcurrentRun {
         let observed = std::mem::take(&mut *lock(&self.shared.observed));
         let (mut commits, quiet): (Vec<_>, Vec<_>) = observed
             .into_iter()
-            .filter(|observed| !matches!(observed.call, Call::Maintain))
+            .filter(|observed| !observed.call.is_maintenance())
             .partition(|observed| !observed.applied.is_empty());
         commits.sort_by_key(|observed| observed.applied[0].version);
         let mut open: Vec<(usize, usize, ObservedCall)> = quiet
@@ -201,7 +202,8 @@ impl ConcurrentRun {
         let expected = self
             .model
             .apply(&observed.call, now, observed.outcome.as_ref().ok());
-        let is_indeterminate = observed.outcome == Err(Refusal::Unavailable) && expected.is_ok();
+        let is_indeterminate =
+            observed.outcome == Err(ErrorResponse::Unavailable) && expected.is_ok();
         if is_indeterminate || agrees(&expected, &observed.outcome) {
             Ok(())
         } else {
@@ -227,7 +229,7 @@ impl ConcurrentRun {
             let is_of_the_store = observed
                 .outcome
                 .as_ref()
-                .is_err_and(Refusal::is_of_the_store);
+                .is_err_and(ErrorResponse::is_of_the_store);
             let is_right = agrees(&expected, &observed.outcome) && here.is_as(&self.model);
             if is_of_the_store || is_right {
                 self.past.push(line(&observed));
@@ -256,13 +258,21 @@ impl ConcurrentRun {
         let service = service(Arc::clone(&store), self.shared.time.env(0)).await;
         let service = service.map_err(wrong)?;
         let now = self.shared.time.now();
+        // At an unchanged time it only clears what deletions left.
+        let maintained = async {
+            while service.maintain(now).await?.has_more {}
+            Ok::<_, knowledge_core::Error>(())
+        };
+        maintained
+            .await
+            .map_err(|error| wrong(format!("maintain: {error:?}")))?;
         let expanding = (0..2).map(|_| async {
             while service.fan_out(now).await?.has_more {}
             Ok::<_, knowledge_core::Error>(())
         });
         let expanded = futures::future::try_join_all(expanding).await;
         expanded.map_err(|error| wrong(format!("fan-out: {error:?}")))?;
-        let unheard = self.model.delivery_differences(&*store).await;
+        let unheard = self.model.delivery_differences(&*store, now).await;
         differences.extend(unheard.map_err(|error| wrong(error.to_string()))?);
         let verified = service.verify().await;
         let verified = verified.map_err(|error| wrong(format!("{error:?}")))?;
@@ -338,12 +348,12 @@ impl Shared {
             let begun = recording.tick();
             let outcome = execute(&service, &call).await;
             let ended = recording.tick();
-            if let Ok(answer) = &outcome {
-                lock(&self.world).learn(&call, answer);
+            if let Ok(response) = &outcome {
+                lock(&self.world).learn(&call, response);
             }
             lock(&self.observed).push(ObservedCall {
                 caller,
-                call: *call,
+                call,
                 outcome,
                 begun,
                 ended,

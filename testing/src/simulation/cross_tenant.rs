@@ -4,9 +4,10 @@ use uuid::Uuid;
 
 use super::world::{OrgState, World};
 use knowledge_core::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, MemberId, MemoryId, RecallId, RoleId, SourceId,
-    WorkspaceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, InboundWebhookId, MemberId,
+    MemoryId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
 };
+use knowledge_core::service::Endpoint;
 
 impl World {
     /// Returns this world with members who use entities of the other organisation as their own.
@@ -95,6 +96,27 @@ impl OrgState {
             recalls: ids!(7, recalls, RecallId),
             credentials: ids!(8, credentials, CredentialId),
             audit: ids!(9, audit, AuditLogId),
+            webhooks: placed!(10, webhooks, WebhookId),
+            inbound_webhooks: placed!(11, inbound_webhooks, InboundWebhookId),
+            subscriptions: ids!(12, subscriptions, SubscriptionId),
+            keys: placed!(13, keys, CredentialId),
+            deliveries: kind(
+                kinds & (1 << 14) != 0,
+                &self.deliveries,
+                &other.deliveries,
+                |(id, endpoint)| {
+                    let endpoint = match *endpoint {
+                        Endpoint::Webhook(place, id) => Endpoint::Webhook(
+                            WorkspaceId(stranger(place.0)),
+                            WebhookId(stranger(id.0)),
+                        ),
+                        Endpoint::Subscription(id) => {
+                            Endpoint::Subscription(SubscriptionId(stranger(id.0)))
+                        }
+                    };
+                    (DeliveryId(stranger(id.0)), endpoint)
+                },
+            ),
             ..self.clone()
         }
     }

@@ -23,7 +23,7 @@ use knowledge_core::model::Timestamp;
 pub struct SimulatedTime(Arc<AtomicI64>);
 
 /// 2026-01-31T09:30:00.000Z, in the middle of an hour.
-const BEGIN_MILLIS: i64 = 1_769_851_800_000;
+pub(super) const BEGIN_MILLIS: i64 = 1_769_851_800_000;
 
 impl Default for SimulatedTime {
     fn default() -> Self {

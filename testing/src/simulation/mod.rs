@@ -22,11 +22,13 @@
 //! # }
 //! ```
 
+mod call;
 mod concurrent;
 mod cross_tenant;
 mod env;
-mod execute;
+mod first_calls;
 mod indeterminate;
+pub mod operations;
 mod resolve;
 mod run;
 mod world;
@@ -40,13 +42,16 @@ use proptest::prelude::any;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, RngSeed, TestRng, TestRunner};
 
+pub(crate) use self::call::Described;
+pub use self::call::{Call, execute};
 pub use self::concurrent::ConcurrentRun;
 pub use self::env::SimulatedTime;
-pub use self::execute::execute;
+use self::operations::Op;
 pub use self::resolve::Step;
 pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
 pub use self::world::World;
-use crate::strategies::{Op, concurrent_operations, operations};
+pub use crate::model::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
+use crate::strategies::{concurrent_operations, operations};
 use knowledge_core::store::Store;
 use knowledge_store::conformance::Task;
 use knowledge_store::faults::FaultRates;

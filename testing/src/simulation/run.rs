@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::call::{Call, execute};
 use super::env::SimulatedTime;
-use super::execute::execute;
-use super::indeterminate::{Contents, reconstruct_answer};
+use super::indeterminate::{Changes, Contents};
+use super::operations::{Maintain, Op};
 use super::resolve::Step;
 use super::world::World;
-use crate::model::{Call, Model, Outcome, Refusal, agrees};
-use crate::strategies::Op;
+use crate::model::Model;
+use crate::model::{ErrorResponse, Outcome, Response, agrees};
+use crate::requests::with;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{FanOutLimits, KnowledgeService, Options, SealingKey};
@@ -47,25 +49,23 @@ impl fmt::Display for Divergence {
 /// Returns small limits, which short sequences reach.
 #[must_use]
 pub fn simulated_limits() -> Limits {
-    Limits {
-        bulk_memories_max: 6,
-        webhooks_per_workspace_max: 2,
-        inbound_webhooks_per_workspace_max: 2,
-        connectors_per_workspace_max: 3,
-        mcp_keys_per_workspace_max: 3,
-        custom_roles_per_org_max: 6,
-        subscriptions_per_recall_max: 2,
-        ..Limits::default()
-    }
+    with(Limits::default(), |limits| {
+        limits.bulk_memories_max = 6;
+        limits.webhooks_per_workspace_max = 2;
+        limits.inbound_webhooks_per_workspace_max = 2;
+        limits.connectors_per_workspace_max = 3;
+        limits.mcp_keys_per_workspace_max = 3;
+        limits.custom_roles_per_org_max = 6;
+        limits.subscriptions_per_recall_max = 2;
+    })
 }
 
 /// Returns the options of the service in a simulation.
 #[must_use]
 pub fn simulated_options() -> Options {
-    Options {
-        limits: simulated_limits(),
-        ..Options::new(SealingKey::new([7; 32]))
-    }
+    with(Options::new(SealingKey::new([7; 32])), |options| {
+        options.limits = simulated_limits();
+    })
 }
 
 /// Reads the whole contents of a store.
@@ -205,7 +205,7 @@ impl Simulation {
                 self.time.advance(by);
                 Ok(())
             }
-            Step::Call(call) => self.call(*call).await,
+            Step::Call(call) => self.call(call).await,
         }
     }
 
@@ -214,7 +214,7 @@ impl Simulation {
     /// # Errors
     /// A [`Divergence`] if they differ.
     pub async fn call(&mut self, call: Call) -> Result<(), Divergence> {
-        let before = match self.is_faulty {
+        let before = match self.is_faulty || call.request().is_silent() {
             true => Some(self.contents().await?),
             false => None,
         };
@@ -222,27 +222,62 @@ impl Simulation {
         let now = self.time.now();
         self.past.push((now, call.clone(), outcome.clone()));
         match (before, &outcome) {
-            (Some(before), Err(refusal)) if refusal.is_of_the_store() => {
-                self.resolve_indeterminate(&before, &call, refusal, now)
+            (Some(before), Err(error)) if error.is_of_the_store() => {
+                self.resolve_indeterminate(&before, &call, error, now)
                     .await?;
             }
             (before, _) => {
-                let expected = self.model.apply(&call, now, outcome.as_ref().ok());
+                let learned = self.learned(before.as_ref(), &call, &outcome).await?;
+                let expected = self.model.apply(&call, now, learned.as_ref());
                 if !agrees(&expected, &outcome) {
                     return Err(self.diverged(format!("the model expects {expected:?}")));
                 }
                 if before.is_some() {
                     self.settle().await?;
                 }
-                if let Ok(answer) = &outcome {
-                    self.world.learn(&call, answer);
+                if let Some(response) = &learned {
+                    self.world.learn(&call, response);
                 }
             }
         }
         if self.is_faulty {
+            let is_rejected = |error: &ErrorResponse| !error.is_of_the_store();
+            if call.request().leaves_work() && !outcome.is_err_and(|error| is_rejected(&error)) {
+                self.settle().await?;
+                self.maintain().await?;
+            }
             self.store.enable_faults();
         }
         Ok(())
+    }
+
+    /// Returns the response to learn from, which is reconstructed if it says too little.
+    async fn learned(
+        &self,
+        before: Option<&Contents>,
+        call: &Call,
+        outcome: &Outcome,
+    ) -> Result<Option<Response>, Divergence> {
+        match (before, outcome) {
+            (_, Err(_)) => Ok(None),
+            (Some(before), Ok(_)) if call.request().is_silent() => {
+                self.settle().await?;
+                let after = self.contents().await?;
+                self.reconstructed(call, before, &after).map(Some)
+            }
+            (_, Ok(response)) => Ok(Some(response.clone())),
+        }
+    }
+
+    fn reconstructed(
+        &self,
+        call: &Call,
+        before: &Contents,
+        after: &Contents,
+    ) -> Result<Response, Divergence> {
+        let changes = Changes { before, after };
+        let response = call.request().reconstruct(&self.model, &changes);
+        response.map_err(|problem| self.diverged(problem))
     }
 
     /// Disables faults and waits for delayed commits.
@@ -255,36 +290,37 @@ impl Simulation {
     /// Resolves an indeterminate call and updates the model accordingly.
     ///
     /// The call must have been applied as a whole or not at all.
-    ///
-    /// It must have been applied as a whole or not at all.
     async fn resolve_indeterminate(
         &mut self,
         before: &Contents,
         call: &Call,
-        refusal: &Refusal,
+        error: &ErrorResponse,
         now: Timestamp,
     ) -> Result<(), Divergence> {
         self.settle().await?;
         let after = self.contents().await?;
-        if matches!(call, Call::Maintain) {
+        if call.is_maintenance() {
             self.model.lose_announcements();
             return Ok(());
         }
         if *before == after {
             return Ok(());
         }
-        if *refusal == Refusal::Conflict {
+        if *error == ErrorResponse::Conflict {
             return Err(self.diverged("a conflict changed something".to_owned()));
         }
-        let answer = reconstruct_answer(&self.model, call, before, &after);
-        let answer = answer.map_err(|problem| self.diverged(problem))?;
-        match self.model.recover(call, now, &answer) {
-            Ok(answer) => {
-                self.world.learn(call, &answer);
+        let response = self.reconstructed(call, before, &after)?;
+        let is_silent = call.request().is_silent();
+        match self.model.recover(call, now, &response) {
+            Ok(recovered) => {
+                let learned = if is_silent { response } else { recovered };
+                self.world.learn(call, &learned);
                 Ok(())
             }
-            Err(refusals) => Err(self.diverged(format!(
-                "the call changed something; the model expects {refusals:?}"
+            // A rejected message is recorded too.
+            Err(_) if is_silent => Ok(()),
+            Err(errors) => Err(self.diverged(format!(
+                "the call changed something; the model expects {errors:?}"
             ))),
         }
     }
@@ -299,17 +335,24 @@ impl Simulation {
         let was_faulty = std::mem::take(&mut self.is_faulty);
         self.settle().await?;
         self.compare().await?;
+        for call in self.world.last_calls() {
+            self.call(call).await?;
+        }
+        self.maintain().await?;
+        self.compare().await?;
+        self.announce(was_faulty).await
+    }
+
+    /// Runs maintenance until it is complete.
+    async fn maintain(&mut self) -> Result<(), Divergence> {
         for _ in 0..MAINTAIN_CALLS_MAX {
-            let done = self.service.maintain(self.time.now()).await;
             let now = self.time.now();
-            let applied = self.model.apply(&Call::Maintain, now, None);
-            applied.map_err(|refusals| self.diverged(format!("maintain: {refusals:?}")))?;
+            let done = self.service.maintain(now).await;
+            let applied = self.model.apply(&Maintain.into(), now, None);
+            applied.map_err(|errors| self.diverged(format!("maintain: {errors:?}")))?;
             match done {
                 Ok(done) if done.has_more => {}
-                Ok(_) => {
-                    self.compare().await?;
-                    return self.announce(was_faulty).await;
-                }
+                Ok(_) => return Ok(()),
                 Err(error) => return Err(self.diverged(format!("maintain: {error:?}"))),
             }
         }
@@ -336,14 +379,14 @@ impl Simulation {
             let done = self.service.fan_out(now).await;
             let done = done.map_err(|error| self.diverged(format!("fan-out: {error:?}")))?;
             if !done.has_more {
-                return self.compare_deliveries().await;
+                return self.compare_deliveries(now).await;
             }
         }
         Err(self.diverged("the fan-out does not complete".to_owned()))
     }
 
-    async fn compare_deliveries(&self) -> Result<(), Divergence> {
-        let differences = self.model.delivery_differences(&**self.store.inner());
+    async fn compare_deliveries(&self, now: Timestamp) -> Result<(), Divergence> {
+        let differences = self.model.delivery_differences(&**self.store.inner(), now);
         let differences = differences.await.map_err(|error| self.broken(&error))?;
         self.verified(differences).await
     }

@@ -17,7 +17,7 @@
 //! });
 //! ```
 
-mod operations;
+mod refs;
 
 use std::time::Duration;
 
@@ -27,10 +27,13 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use uuid::Uuid;
 
-pub use self::operations::{
-    Actor, CastMember, CredentialUse, EntityRef, EtagRef, Op, RoleEntityRef, concurrent_operations,
-    operation, operations,
+pub use self::refs::{
+    Actor, CastMember, CredentialUse, CursorRef, EntityRef, EtagRef, PageRef, RoleEntityRef,
 };
+pub(crate) use self::refs::{
+    actor, elsewhere, entity, etag, governor, memory_entity, page, role_pick,
+};
+pub use crate::simulation::operations::{Op, concurrent_operations, operation, operations};
 use knowledge_core::access::{Action, ActionSet, BaseRole};
 use knowledge_core::model::{
     AudienceLabel, BulkUpdate, ConnectorScope, CustomRoleUpdate, EventType, McpClient,
@@ -93,19 +96,25 @@ pub fn memory_change() -> impl Strategy<Value = MemoryChange> {
         weighted(0.4, review_status()),
     )
         .prop_map(
-            |(audience_tag, sensitivity_label, source_id, review_status)| MemoryChange {
-                audience_tag,
-                sensitivity_label,
-                source_id,
-                review_status,
+            |(audience_tag, sensitivity_label, source_id, review_status)| {
+                MemoryChange::builder()
+                    .maybe_audience_tag(audience_tag)
+                    .maybe_sensitivity_label(sensitivity_label)
+                    .maybe_source_id(source_id)
+                    .maybe_review_status(review_status)
+                    .build()
             },
         )
 }
 
 /// Bulk updates of memories from a pool, a few of them empty, with a duplicate or without a change.
 pub fn bulk_update() -> impl Strategy<Value = BulkUpdate> {
-    (vec(id(MemoryId), 0..6), memory_change())
-        .prop_map(|(memory_ids, change)| BulkUpdate { memory_ids, change })
+    (vec(id(MemoryId), 0..6), memory_change()).prop_map(|(memory_ids, change)| {
+        BulkUpdate::builder()
+            .memory_ids(memory_ids)
+            .change(change)
+            .build()
+    })
 }
 
 /// Names and titles, a few of them too long, empty or with a control character.
@@ -154,13 +163,14 @@ pub fn description() -> impl Strategy<Value = String> {
 /// New custom roles of the whole organisation.
 pub fn new_custom_role() -> impl Strategy<Value = NewCustomRole> {
     (name(), slug(), base_role(), description(), role_actions()).prop_map(
-        |(name, slug, base_role, description, actions)| NewCustomRole {
-            name,
-            slug,
-            base_role,
-            description,
-            workspace_id: None,
-            actions,
+        |(name, slug, base_role, description, actions)| {
+            NewCustomRole::builder()
+                .name(name)
+                .slug(slug)
+                .base_role(base_role)
+                .description(description)
+                .actions(actions)
+                .build()
         },
     )
 }
@@ -168,9 +178,11 @@ pub fn new_custom_role() -> impl Strategy<Value = NewCustomRole> {
 /// Updates of the lists of actions, often only of one.
 pub fn role_actions_update() -> impl Strategy<Value = RoleActionsUpdate> {
     let is_there = || prop::bool::weighted(0.7);
-    (role_actions(), is_there(), is_there()).prop_map(|(actions, allow, deny)| RoleActionsUpdate {
-        allow: allow.then_some(actions.allow),
-        deny: deny.then_some(actions.deny),
+    (role_actions(), is_there(), is_there()).prop_map(|(actions, allow, deny)| {
+        RoleActionsUpdate::builder()
+            .maybe_allow(allow.then_some(actions.allow))
+            .maybe_deny(deny.then_some(actions.deny))
+            .build()
     })
 }
 
@@ -185,14 +197,14 @@ pub fn custom_role_update() -> impl Strategy<Value = CustomRoleUpdate> {
         weighted(0.3, role_actions_update()),
     )
         .prop_map(|(name, slug, description, base_role, is_active, actions)| {
-            CustomRoleUpdate {
-                name,
-                slug,
-                description,
-                base_role,
-                is_active,
-                actions,
-            }
+            CustomRoleUpdate::builder()
+                .maybe_name(name)
+                .maybe_slug(slug)
+                .maybe_description(description)
+                .maybe_base_role(base_role)
+                .maybe_is_active(is_active)
+                .maybe_actions(actions)
+                .build()
         })
 }
 
@@ -212,27 +224,37 @@ pub fn webhook_url() -> impl Strategy<Value = WebhookUrl> {
 
 /// New outbound webhooks.
 pub fn new_webhook() -> impl Strategy<Value = NewWebhook> {
-    (select(EventType::ALL), webhook_url())
-        .prop_map(|(event_type, url)| NewWebhook { event_type, url })
+    (select(EventType::ALL), webhook_url()).prop_map(|(event_type, url)| {
+        NewWebhook::builder()
+            .event_type(event_type)
+            .url(url)
+            .build()
+    })
 }
 
 /// New inbound webhooks.
 pub fn new_inbound_webhook() -> impl Strategy<Value = NewInboundWebhook> {
-    name().prop_map(|name| NewInboundWebhook { name })
+    name().prop_map(|name| NewInboundWebhook::builder().name(name).build())
 }
 
 /// New subscriptions to recalls from a pool.
 pub fn new_citation_subscription() -> impl Strategy<Value = NewCitationSubscription> {
-    (id(RecallId), webhook_url()).prop_map(|(recall_id, webhook_url)| NewCitationSubscription {
-        recall_id,
-        webhook_url,
+    (id(RecallId), webhook_url()).prop_map(|(recall_id, webhook_url)| {
+        NewCitationSubscription::builder()
+            .recall_id(recall_id)
+            .webhook_url(webhook_url)
+            .build()
     })
 }
 
 /// New recalls of memories from a pool.
 pub fn new_recall() -> impl Strategy<Value = NewRecall> {
-    ("[a-z ]{0,12}", vec(id(MemoryId), 0..5))
-        .prop_map(|(query, memory_ids)| NewRecall { query, memory_ids })
+    ("[a-z ]{0,12}", vec(id(MemoryId), 0..5)).prop_map(|(query, memory_ids)| {
+        NewRecall::builder()
+            .query(query)
+            .memory_ids(memory_ids)
+            .build()
+    })
 }
 
 /// Texts, mostly short.
@@ -266,30 +288,34 @@ pub fn new_memory() -> impl Strategy<Value = NewMemory> {
         of(sensitivity_label()),
     )
         .prop_map(
-            |(title, content, source_key, audience_tag, sensitivity_label)| NewMemory {
-                title,
-                content,
-                source_key,
-                audience_tag,
-                sensitivity_label,
+            |(title, content, source_key, audience_tag, sensitivity_label)| {
+                NewMemory::builder()
+                    .title(title)
+                    .content(content)
+                    .maybe_source_key(source_key)
+                    .maybe_audience_tag(audience_tag)
+                    .maybe_sensitivity_label(sensitivity_label)
+                    .build()
             },
         )
 }
 
 /// New sources.
 pub fn new_source() -> impl Strategy<Value = NewSource> {
-    (name(), name()).prop_map(|(name, kind)| NewSource { name, kind })
+    (name(), name()).prop_map(|(name, kind)| NewSource::builder().name(name).kind(kind).build())
 }
 
 /// New connectors with intervals from a minute to a month, a few of them too short.
 pub fn new_connector() -> impl Strategy<Value = NewConnector> {
     let seconds = select(&[60_u64, 3_600, 3_600, 86_400, 31 * 86_400, 59][..]);
     (name(), name(), select(ConnectorScope::ALL), seconds).prop_map(
-        |(kind, account_label, scope, seconds)| NewConnector {
-            kind,
-            account_label,
-            scope,
-            sync_interval: Duration::from_secs(seconds),
+        |(kind, account_label, scope, seconds)| {
+            NewConnector::builder()
+                .kind(kind)
+                .account_label(account_label)
+                .scope(scope)
+                .sync_interval(Duration::from_secs(seconds))
+                .build()
         },
     )
 }
@@ -303,10 +329,7 @@ pub fn sync_report() -> impl Strategy<Value = SyncReport> {
             is_authentication,
         },
     );
-    prop_oneof![Just(SyncOutcome::Success), failed].prop_map(|outcome| SyncReport {
-        outcome,
-        next_sync_at: None,
-    })
+    prop_oneof![Just(SyncOutcome::Success), failed].prop_map(SyncReport::new)
 }
 
 /// New MCP keys, a few with an invalid rotation period or an unusual audience.
@@ -323,11 +346,13 @@ pub fn new_mcp_key() -> impl Strategy<Value = NewMcpKey> {
     ];
     let audience = prop_oneof![20 => vec(label, 1..3), 1 => Just(Vec::new())];
     (name(), select(McpClient::ALL), audience, rotation).prop_map(
-        |(name, client, audience, rotation)| NewMcpKey {
-            name,
-            client,
-            audience,
-            rotation,
+        |(name, client, audience, rotation)| {
+            NewMcpKey::builder()
+                .name(name)
+                .client(client)
+                .audience(audience)
+                .rotation(rotation)
+                .build()
         },
     )
 }

@@ -1,0 +1,348 @@
+//! The audit log.
+//!
+//! Most responses do not name their entries of the audit log. The model therefore learns the
+//! identifiers from the first list that shows them; in a list they only have to be in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{ErrorResponse, Expected, Model, Moment, Org, Response, Who};
+use knowledge_core::model::{CredentialId, MemberId, OrgId, Timestamp};
+use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
+
+/// Retention of an entry.
+const RETENTION: std::time::Duration = std::time::Duration::from_secs(400 * 24 * 60 * 60);
+
+/// Audited operation, whose entries have consecutive identifiers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AuditOperation {
+    /// Identifier of the operation and of its first entry, once they are known.
+    pub(crate) ids: Option<(Uuid, Uuid)>,
+    pub(crate) at: Timestamp,
+    pub(crate) actor: Option<MemberId>,
+    pub(crate) credential: Option<CredentialId>,
+    pub(crate) action: AuditAction,
+    pub(crate) entries: Vec<AuditFacts>,
+}
+
+/// Entry of the audit log, apart from what it shares with the others of the operation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AuditFacts {
+    pub(crate) kind: ResourceKind,
+    pub(crate) resource: Uuid,
+    pub(crate) outcome: &'static str,
+    pub(crate) before: Value,
+    pub(crate) after: Value,
+}
+
+impl AuditFacts {
+    /// Creates an entry about a successful operation.
+    pub(crate) fn ok(kind: ResourceKind, resource: Uuid, before: Value, after: Value) -> Self {
+        Self {
+            kind,
+            resource,
+            outcome: "ok",
+            before,
+            after,
+        }
+    }
+}
+
+impl AuditOperation {
+    /// Returns an entry on the wire, without the reason, which is for people.
+    fn entry(&self, index: usize) -> Value {
+        let entry = &self.entries[index];
+        let ids = self.ids.map(|(operation, first)| {
+            let id = Uuid::from_u128(first.as_u128() + index as u128);
+            (operation, id)
+        });
+        json!({
+            "id": ids.map(|(_, id)| id),
+            "operation_id": ids.map(|(operation, _)| operation),
+            "at": self.at,
+            "actor_id": self.actor,
+            "credential_id": self.credential,
+            "action": self.action,
+            "resource": { "kind": entry.kind, "id": entry.resource },
+            "outcome": entry.outcome,
+            "reason": null,
+            "before": entry.before,
+            "after": entry.after,
+        })
+    }
+
+    fn id(&self, index: usize) -> Option<Uuid> {
+        let (_, first) = self.ids?;
+        Some(Uuid::from_u128(first.as_u128() + index as u128))
+    }
+
+    /// Returns the identifiers of the operation, if a shown entry can be this one of its entries.
+    ///
+    /// Its entries in the shown part of the log, from `upper`, exclusive, to the last shown entry,
+    /// must be all those shown of the operation: no other operation has identifiers in between.
+    fn ids_by(
+        &self,
+        (place, index): (usize, usize),
+        matching: &[(usize, usize)],
+        (id, operation): (Uuid, Uuid),
+        (upper, shown): (u128, &BTreeMap<Uuid, &Value>),
+    ) -> Option<(Uuid, Uuid)> {
+        let first = Uuid::from_u128(id.as_u128().checked_sub(index as u128)?);
+        // The first identifier of an operation ends in 16 zero bits.
+        if first.as_u128() & 0xffff != 0 {
+            return None;
+        }
+        let named = Self {
+            ids: Some((operation, first)),
+            ..self.clone()
+        };
+        let last = Uuid::from_u128(first.as_u128() | 0xffff);
+        let shown_of_operation = shown.range(first..=last);
+        let is_last = |id: Uuid| shown.keys().next().is_some_and(|last| id >= *last);
+        let own = (0..self.entries.len())
+            .filter(|index| matching.contains(&(place, *index)))
+            .filter_map(|index| Some((named.id(index)?, named.entry(index))))
+            .filter(|(id, _)| is_last(*id) && id.as_u128() < upper);
+        let agree = own.eq(shown_of_operation.map(|(id, shown)| (*id, (*shown).clone())));
+        agree.then_some((operation, first))
+    }
+}
+
+/// Returns the number of milliseconds in an identifier.
+fn millis(id: Uuid) -> u128 {
+    id.as_u128() >> 80
+}
+
+impl Org {
+    /// Records an operation on one resource.
+    pub(crate) fn audit(
+        &mut self,
+        who: &Who,
+        action: AuditAction,
+        (kind, resource): (ResourceKind, Uuid),
+        (before, after): (Value, Value),
+        at: Timestamp,
+    ) {
+        let entries = vec![AuditFacts::ok(kind, resource, before, after)];
+        self.audit_all(Some(who), action, None, entries, at);
+    }
+
+    /// Records an operation of the operator on one resource.
+    pub(crate) fn audit_by_operator(
+        &mut self,
+        action: AuditAction,
+        (kind, resource): (ResourceKind, Uuid),
+        (before, after): (Value, Value),
+        at: Timestamp,
+    ) {
+        let entries = vec![AuditFacts::ok(kind, resource, before, after)];
+        self.audit_all(None, action, None, entries, at);
+    }
+
+    /// Records the creation of a resource, without a caller that of the operator.
+    pub(crate) fn audit_created(
+        &mut self,
+        who: Option<&Who>,
+        (action, kind): (AuditAction, ResourceKind),
+        resource: Uuid,
+        after: &impl Serialize,
+        at: Timestamp,
+    ) {
+        let entry = AuditFacts::ok(kind, resource, Value::Null, json!(after));
+        self.audit_all(who, action, None, vec![entry], at);
+    }
+
+    /// Records an operation with these entries.
+    pub(crate) fn audit_all(
+        &mut self,
+        who: Option<&Who>,
+        action: AuditAction,
+        ids: Option<(Uuid, Uuid)>,
+        entries: Vec<AuditFacts>,
+        at: Timestamp,
+    ) {
+        self.audit.push(Arc::new(AuditOperation {
+            ids,
+            at,
+            actor: who.map(|who| who.member),
+            credential: who.and_then(|who| who.credential),
+            action,
+            entries,
+        }));
+    }
+
+    /// Returns the entries that match a filter: the places of the operation and of the entry.
+    fn matching(&self, filter: &AuditFilter, now: Timestamp) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for (place, operation) in self.audit.iter().enumerate() {
+            let is_wanted = now < operation.at.plus(RETENTION)
+                && filter.actor_id.is_none_or(|id| operation.actor == Some(id))
+                && filter
+                    .action
+                    .is_none_or(|action| operation.action == action)
+                && filter.since.is_none_or(|since| since <= operation.at)
+                && filter.until.is_none_or(|until| operation.at < until);
+            for (index, entry) in operation.entries.iter().enumerate() {
+                let is_about = filter.resource_kind.is_none_or(|kind| entry.kind == kind)
+                    && filter.resource_id.is_none_or(|id| entry.resource == id);
+                if is_wanted && is_about {
+                    found.push((place, index));
+                }
+            }
+        }
+        found
+    }
+
+    /// Learns the identifiers of the shown entries, which precede `after`.
+    fn learn_audit(
+        &mut self,
+        matching: &[(usize, usize)],
+        shown: &[Value],
+        after: Option<Uuid>,
+    ) -> BTreeSet<Uuid> {
+        let read = |value: &Value| serde_json::from_value::<Uuid>(value.clone()).ok();
+        let by_id = shown.iter();
+        let by_id: BTreeMap<Uuid, &Value> = by_id
+            .filter_map(|shown| Some((read(&shown["id"])?, shown)))
+            .collect();
+        let upper = after.map_or(u128::MAX, |after| after.as_u128());
+        let mut learned = BTreeSet::new();
+        for (id, shown) in &by_id {
+            let known = |(place, index): &(usize, usize)| self.audit[*place].id(*index);
+            let is_known = matching.iter().any(|entry| known(entry) == Some(*id));
+            let Some(operation) = read(&shown["operation_id"]).filter(|_| !is_known) else {
+                continue;
+            };
+            let found = matching.iter().find_map(|(place, index)| {
+                let candidate = Some(&self.audit[*place]).filter(|of| of.ids.is_none())?;
+                let place = (*place, *index);
+                let ids = candidate.ids_by(place, matching, (*id, operation), (upper, &by_id))?;
+                Some((place.0, ids))
+            });
+            if let Some((place, ids)) = found {
+                Arc::make_mut(&mut self.audit[place]).ids = Some(ids);
+                learned.extend([ids.0, ids.1]);
+            }
+        }
+        learned
+    }
+}
+
+impl Model {
+    /// Returns a page of the audit log of an organisation, newest entry first.
+    pub(crate) fn audit_page(
+        &mut self,
+        org: OrgId,
+        (list, filter): (String, &AuditFilter),
+        page: &PageRequest,
+        at: &Moment<'_>,
+    ) -> Expected {
+        let (limit, after) = self.page_request(&list, page)?;
+        let shown = at
+            .learned
+            .and_then(|learned| learned.get::<Vec<Value>>("/data"));
+        let shown = shown.unwrap_or_default();
+        let matching = self.org(org).matching(filter, at.now);
+        let learned = self.org_mut(org).learn_audit(&matching, &shown, after);
+        let are_new = learned.into_iter().all(|id| self.made(Some(id)) == id);
+        let org = self.org(org);
+        let entry = |(place, index): &(usize, usize)| (&org.audit[*place], *index);
+        let mut known: Vec<_> = matching
+            .iter()
+            .map(entry)
+            .filter_map(|(operation, index)| Some((operation.id(index)?, operation, index)))
+            .filter(|(id, ..)| after.is_none_or(|after| *id < after))
+            .collect();
+        known.sort_by_key(|(id, ..)| std::cmp::Reverse(*id));
+        // Entries of unknown identifiers follow those of the page, unless they are of a later time.
+        let last = known.get(limit.wrapping_sub(1)).map(|(id, ..)| *id);
+        let unknown = matching.iter().map(entry);
+        let unknown = unknown
+            .filter(|(operation, _)| operation.ids.is_none())
+            .map(|(operation, _)| operation.at.as_millis().unsigned_abs().into())
+            .filter(|time: &u128| after.is_none_or(|after| *time <= millis(after)));
+        let unknown: Vec<u128> = unknown.collect();
+        // On the page of a cursor, they may also precede it, if they have its time.
+        let is_before = |time: &u128| after.is_some_and(|after| *time == millis(after));
+        let is_missed = |time: &u128| match last {
+            Some(last) => *time > millis(last),
+            None => true,
+        };
+        let is_complete = !unknown
+            .iter()
+            .any(|time| is_missed(time) && !is_before(time));
+        let has_more = known.len() > limit || unknown.iter().any(|time| !is_before(time));
+        let may_have_more = has_more || !unknown.is_empty();
+        let mut data: Vec<_> = known
+            .iter()
+            .take(limit)
+            .map(|(_, of, index)| of.entry(*index))
+            .collect();
+        if !is_complete || !are_new {
+            data.push(json!("an entry is missing or not new"));
+        }
+        let is_full = data.len() == limit;
+        let more = match (is_full && has_more, is_full && may_have_more) {
+            (false, true) => None,
+            (has_more, _) => Some(has_more),
+        };
+        let next = self.next_cursor(list, last.filter(|_| is_full), more, at);
+        Ok(Response::of(&json!({ "data": data, "next_cursor": next })))
+    }
+
+    /// Returns the entry of the audit log with this identifier.
+    pub(crate) fn audit_entry(&self, org: OrgId, id: Uuid, now: Timestamp) -> Expected {
+        let all = self.org(org).matching(&AuditFilter::default(), now);
+        let mut all = all
+            .into_iter()
+            .map(|(place, index)| (&self.org(org).audit[place], index));
+        let found = all.find(|(operation, index)| operation.id(*index) == Some(id));
+        let (operation, index) = found.ok_or(ErrorResponse::NotFound)?;
+        Ok(Response::of(&operation.entry(index)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use knowledge_core::model::Organization;
+
+    use super::*;
+
+    #[test]
+    fn shorter_operation_does_not_take_ids_of_a_longer_one() {
+        let at = Timestamp::from_millis(1_769_851_800_000);
+        let mut org = Org::new(&Organization {
+            id: OrgId(Uuid::from_u128(1)),
+            name: "acme".to_owned(),
+            slug: "acme".to_owned(),
+            created_at: at,
+        });
+        let about = |memory| {
+            let memory = Uuid::from_u128(memory);
+            AuditFacts::ok(ResourceKind::Memory, memory, Value::Null, Value::Null)
+        };
+        let action = AuditAction::MemoryIngest;
+        org.audit_all(None, action, None, vec![about(7)], at);
+        org.audit_all(None, action, None, vec![about(7), about(8)], at);
+
+        // The later operation has the lower identifiers.
+        let ids = |at: u128| (Uuid::from_u128(at), Uuid::from_u128(at << 16));
+        let given = [ids(4), ids(3)].map(Some);
+        let named = org.audit.iter().zip(given).flat_map(|(operation, ids)| {
+            let named = AuditOperation {
+                ids,
+                ..(**operation).clone()
+            };
+            (0..named.entries.len()).map(move |index| named.entry(index))
+        });
+        let shown: Vec<Value> = named.collect();
+        let matching = org.matching(&AuditFilter::default(), at);
+        org.learn_audit(&matching, &shown, None);
+        let learned: Vec<_> = org.audit.iter().map(|operation| operation.ids).collect();
+        assert_eq!(learned, given);
+    }
+}

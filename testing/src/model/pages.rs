@@ -1,0 +1,106 @@
+//! Lists in pages.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{ErrorResponse, Expected, Model, Moment, Response};
+use knowledge_core::ProblemCode;
+use knowledge_core::service::PageRequest;
+use knowledge_core::store::Direction;
+
+/// Default and maximum number of items on a page.
+const ITEMS: (usize, usize) = (50, 200);
+
+/// Record of a list.
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    Shown(Value),
+    /// It is not shown, but takes a place in the list.
+    Hidden,
+    /// It is not shown, and may no longer be stored.
+    Expired,
+}
+
+impl Model {
+    /// Returns the number of items and the position that a page follows.
+    pub(crate) fn page_request(
+        &self,
+        list: &str,
+        page: &PageRequest,
+    ) -> Result<(usize, Option<Uuid>), Vec<ErrorResponse>> {
+        let limit = page.limit.unwrap_or(ITEMS.0);
+        if !(1..=ITEMS.1).contains(&limit) {
+            return Err(ErrorResponse::invalid("limit", ProblemCode::InvalidValue).into());
+        }
+        let Some(cursor) = &page.cursor else {
+            return Ok((limit, None));
+        };
+        match self.cursors.get(&cursor.to_string()) {
+            Some((of, after)) if of == list => Ok((limit, Some(*after))),
+            _ => Err(ErrorResponse::invalid("cursor", ProblemCode::InvalidValue).into()),
+        }
+    }
+
+    /// Returns the cursor of the response, if it stands for this position of the list.
+    ///
+    /// Without `has_more`, it is unknown whether anything follows.
+    pub(crate) fn next_cursor(
+        &mut self,
+        list: String,
+        last: Option<Uuid>,
+        has_more: Option<bool>,
+        at: &Moment<'_>,
+    ) -> Option<String> {
+        let learned = at.learned;
+        let learned = learned.and_then(|learned| learned.get::<String>("/next_cursor"));
+        let place = (list, last?);
+        match (learned, has_more) {
+            (_, Some(false)) | (None, None) => None,
+            (None, Some(true)) => Some("a cursor".to_owned()),
+            (Some(text), _) => {
+                let known = std::sync::Arc::make_mut(&mut self.cursors).entry(text.clone());
+                let is_its_own = *known.or_insert_with(|| place.clone()) == place;
+                Some(if is_its_own {
+                    text
+                } else {
+                    format!("not {text}")
+                })
+            }
+        }
+    }
+
+    /// Returns a page of a list of these records, which are in order of their identifiers.
+    pub(crate) fn page(
+        &mut self,
+        (list, direction): (String, Direction),
+        mut records: Vec<(Uuid, Record)>,
+        page: &PageRequest,
+        at: &Moment<'_>,
+    ) -> Expected {
+        let (limit, after) = self.page_request(&list, page)?;
+        if direction == Direction::Reverse {
+            records.reverse();
+        }
+        let is_left = |id: &Uuid| {
+            after.is_none_or(|after| match direction {
+                Direction::Forward => *id > after,
+                Direction::Reverse => *id < after,
+            })
+        };
+        let (mut data, mut last, mut has_more) = (Vec::new(), None, Some(false));
+        for (id, record) in records.into_iter().filter(|(id, _)| is_left(id)) {
+            match record {
+                Record::Shown(item) if data.len() < limit => {
+                    data.push(item);
+                    last = Some(id);
+                }
+                _ if data.len() < limit => {}
+                Record::Shown(_) | Record::Hidden => has_more = Some(true),
+                Record::Expired => has_more = has_more.filter(|has_more| *has_more),
+            }
+        }
+        let last = last.filter(|_| data.len() == limit);
+        let next = self.next_cursor(list, last, has_more, at);
+        Ok(Response::of(&json!({ "data": data, "next_cursor": next })))
+    }
+}

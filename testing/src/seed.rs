@@ -1,0 +1,216 @@
+//! The one way in which tests and measurements create an organisation and its records.
+
+use knowledge_core::Error;
+use knowledge_core::access::Credential;
+use knowledge_core::limits::INGEST_MEMORIES_MAX;
+use knowledge_core::model::{
+    BulkResult, BulkUpdate, ChatId, ConnectorId, CustomRole, EventType, InboundWebhook, Member,
+    MemberId, MemoryChange, MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook,
+    NewWebhook, Organization, RecallId, SourceId, SubscriptionId, Webhook, Workspace, WorkspaceId,
+};
+use knowledge_core::service::{
+    IngestOutcome, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewConnector,
+    NewMcpKey, NewMember, NewMemory, NewOrganization, NewRecall, NewSource, NewToken, NewWorkspace,
+};
+
+/// An organisation whose owner creates the records.
+///
+/// The requests are those of [`requests`](crate::requests), or changed ones. All methods return the errors
+/// of their operation.
+#[derive(Clone)]
+pub struct Seed {
+    /// Service that is called.
+    pub service: KnowledgeService,
+    /// The organisation.
+    pub org: Organization,
+    /// Trusted credential of the owner.
+    pub owner: Credential,
+    /// Record of the owner when it was created.
+    pub founder: Member,
+}
+
+/// Result of an operation.
+type Done<T> = Result<T, Error>;
+
+impl Seed {
+    /// Creates an organisation.
+    pub async fn new(service: &KnowledgeService, new: &NewOrganization) -> Done<Self> {
+        let (org, founder) = service.provisioning().create_organization(new).await?;
+        Ok(Self {
+            service: service.clone(),
+            owner: Credential::Trusted {
+                org: org.id,
+                member: founder.id,
+            },
+            founder,
+            org,
+        })
+    }
+
+    /// Returns a credential of a member that the host vouches for.
+    #[must_use]
+    pub fn trusted(&self, member: MemberId) -> Credential {
+        Credential::Trusted {
+            org: self.org.id,
+            member,
+        }
+    }
+
+    /// Creates a workspace.
+    pub async fn workspace(&self, new: &NewWorkspace) -> Done<Workspace> {
+        let provisioning = self.service.provisioning();
+        provisioning.create_workspace(self.org.id, new).await
+    }
+
+    /// Creates a member.
+    pub async fn member(&self, new: &NewMember) -> Done<Member> {
+        let provisioning = self.service.provisioning();
+        provisioning.create_member(self.org.id, new).await
+    }
+
+    /// Issues a token or a session.
+    pub async fn issue(&self, new: &NewToken) -> Done<Issued> {
+        self.service.provisioning().issue(self.org.id, new).await
+    }
+
+    /// Creates a custom role.
+    pub async fn role(&self, new: &NewCustomRole) -> Done<CustomRole> {
+        let service = &self.service;
+        service
+            .create_custom_role(&self.owner, &self.org.slug, new)
+            .await
+    }
+
+    /// Assigns a role to a member.
+    pub async fn assign(&self, member: MemberId, role: MemberAssignment) -> Done<()> {
+        let service = &self.service;
+        service
+            .assign_role(&self.owner, &self.org.slug, member, role)
+            .await
+    }
+
+    /// Creates a source.
+    pub async fn source(&self, name: &str, kind: &str) -> Done<SourceId> {
+        let new = NewSource::builder()
+            .name(name.to_owned())
+            .kind(kind.to_owned())
+            .build();
+        Ok(self.service.create_source(&self.owner, &new).await?.id)
+    }
+
+    /// Ingests any number of new memories.
+    ///
+    /// # Panics
+    /// If a memory with the same source key exists.
+    pub async fn ingest(
+        &self,
+        workspace: WorkspaceId,
+        source: SourceId,
+        memories: &[NewMemory],
+    ) -> Done<Vec<MemoryId>> {
+        let mut ids = Vec::with_capacity(memories.len());
+        for batch in memories.chunks(INGEST_MEMORIES_MAX) {
+            let service = &self.service;
+            let ingested = service
+                .ingest_memories(&self.owner, workspace, source, batch)
+                .await?;
+            for memory in ingested {
+                assert_eq!(memory.outcome, IngestOutcome::Created);
+                ids.push(memory.id);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Changes memories by one bulk update with this idempotency key.
+    ///
+    /// # Panics
+    /// If the text is not an idempotency key.
+    pub async fn bulk_update(
+        &self,
+        key: &str,
+        memories: &[MemoryId],
+        change: MemoryChange,
+    ) -> Done<BulkResult> {
+        let key = key.parse().expect("an idempotency key");
+        let update = BulkUpdate::builder()
+            .memory_ids(memories.to_vec())
+            .change(change)
+            .build();
+        self.service
+            .bulk_update_memories(&self.owner, &key, &update)
+            .await
+    }
+
+    /// Creates a recall.
+    pub async fn recall(&self, workspace: WorkspaceId, new: &NewRecall) -> Done<RecallId> {
+        let service = &self.service;
+        Ok(service.create_recall(&self.owner, workspace, new).await?.id)
+    }
+
+    /// Subscribes the owner to the citations of a recall.
+    ///
+    /// # Panics
+    /// If the text is not a URL.
+    pub async fn subscription(&self, recall: RecallId, url: &str) -> Done<SubscriptionId> {
+        let new = NewCitationSubscription::builder()
+            .recall_id(recall)
+            .webhook_url(url.parse().expect("a URL"))
+            .build();
+        let service = &self.service;
+        let created = service.create_citation_subscription(&self.owner, &new);
+        Ok(created.await?.id)
+    }
+
+    /// Creates an outbound webhook.
+    ///
+    /// # Panics
+    /// If the text is not a URL.
+    pub async fn webhook(
+        &self,
+        workspace: WorkspaceId,
+        event_type: EventType,
+        url: &str,
+    ) -> Done<Webhook> {
+        let url = url.parse().expect("a URL");
+        let new = NewWebhook::builder()
+            .event_type(event_type)
+            .url(url)
+            .build();
+        let service = &self.service;
+        service.create_webhook(&self.owner, workspace, &new).await
+    }
+
+    /// Creates an inbound webhook.
+    pub async fn inbound_webhook(
+        &self,
+        workspace: WorkspaceId,
+        name: &str,
+    ) -> Done<InboundWebhook> {
+        let name = name.to_owned();
+        let new = NewInboundWebhook::builder().name(name).build();
+        let service = &self.service;
+        service
+            .create_inbound_webhook(&self.owner, workspace, &new)
+            .await
+    }
+
+    /// Creates a connector.
+    pub async fn connector(&self, workspace: WorkspaceId, new: &NewConnector) -> Done<ConnectorId> {
+        let service = &self.service;
+        let created = service.create_connector(&self.owner, workspace, new);
+        Ok(created.await?.id)
+    }
+
+    /// Creates a chat.
+    pub async fn chat(&self, workspace: WorkspaceId, title: &str) -> Done<ChatId> {
+        let service = &self.service;
+        Ok(service.create_chat(&self.owner, workspace, title).await?.id)
+    }
+
+    /// Creates an MCP key.
+    pub async fn mcp_key(&self, workspace: WorkspaceId, new: &NewMcpKey) -> Done<IssuedMcpKey> {
+        let service = &self.service;
+        service.create_mcp_key(&self.owner, workspace, new).await
+    }
+}

@@ -1,0 +1,126 @@
+//! The audit log.
+
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::select;
+use uuid::Uuid;
+
+use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::model::Moment;
+use crate::model::{ErrorResponse, Expected, Model, Response};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::env::BEGIN_MILLIS;
+use crate::simulation::world::OrgState;
+use crate::strategies::{entity, governor, page};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::Action;
+use knowledge_core::model::{AuditLogId, MemoryId, Timestamp};
+use knowledge_core::service::{
+    AuditAction, AuditFilter, KnowledgeService, PageRequest, ResourceKind,
+};
+
+requests! {
+    ListAuditEntries { filter: AuditFilter, page: PageRequest }
+    GetAuditEntry { id: AuditLogId }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let filter = (
+        weighted(0.2, entity()),
+        weighted(0.2, select(AuditAction::ALL)),
+        weighted(0.2, select(ResourceKind::ALL)),
+        weighted(0.1, entity()),
+        weighted(0.1, 0_i64..3_600_000),
+        weighted(0.1, 0_i64..3_600_000),
+    );
+    vec![
+        alone(
+            1,
+            (governor(), filter, page()).prop_map(|(by, filter, page)| {
+                let (actor, action, resource_kind, resource, since, until) = filter;
+                Op::by(by, move |view| {
+                    let memory = |entity| view.memory(entity);
+                    let after = |millis| Timestamp::from_millis(BEGIN_MILLIS + millis);
+                    let request = ListAuditEntries {
+                        by: view.bearer(by),
+                        filter: AuditFilter::builder()
+                            .maybe_actor_id(actor.map(|entity| view.member(entity)))
+                            .maybe_action(action)
+                            .maybe_resource_kind(resource_kind)
+                            .maybe_resource_id(resource.map(memory).map(|MemoryId(id)| id))
+                            .maybe_since(since.map(after))
+                            .maybe_until(until.map(after))
+                            .build(),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity()).prop_map(|(by, id)| {
+                Op::by(by, move |view| GetAuditEntry {
+                    by: view.bearer(by),
+                    id: view.one(|of| &of.audit, AuditLogId, id),
+                })
+            }),
+        ),
+    ]
+}
+
+/// Drops the reason of a rejection, which is for people.
+fn clear_reason(entry: &mut serde_json::Value) {
+    entry["reason"].take();
+}
+
+impl Request for ListAuditEntries {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_audit_entries(by, &self.filter, &self.page);
+            let mut response = Response::of(&listed.await?);
+            let entries = response.body["data"].as_array_mut();
+            entries.into_iter().flatten().for_each(clear_reason);
+            Ok(response)
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let filter = &self.filter;
+        let authorized = model.bearer(&self.by, Action::AuditRead, at.now);
+        if filter.resource_id.is_some() && filter.resource_kind.is_none() {
+            let wrong = ErrorResponse::invalid("resource_kind", ProblemCode::Required);
+            return Err(authorized.err().into_iter().chain([wrong]).collect());
+        }
+        let list = (self.list().unwrap_or_default(), filter);
+        model.audit_page(authorized?.org, list, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, &self.filter)
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let ids = (0..).map_while(|index| response.get::<Uuid>(&format!("/data/{index}/id")));
+        let ids = ids.map(AuditLogId).take(3);
+        let new: Vec<_> = ids.filter(|id| !org_state.audit.contains(id)).collect();
+        org_state.audit.extend(new);
+    }
+}
+
+impl Request for GetAuditEntry {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_audit_entry(&self.by.credential, self.id);
+            let mut response = Response::of(&found.await?);
+            clear_reason(&mut response.body);
+            Ok(response)
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.bearer(&self.by, Action::AuditRead, at.now)?;
+        model.audit_entry(who.org, self.id.0, at.now)
+    }
+}

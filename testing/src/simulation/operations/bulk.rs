@@ -1,0 +1,284 @@
+//! Bulk updates of memories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Op, Weighted, of};
+use crate::model::{
+    Announcement, AuditFacts, Expected, Model, Org, Replay, RequestErrors, Response, Who,
+    labels_state, required_actions, wire_memory,
+};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::requests::with;
+use crate::simulation::call::{Described, Request, Run};
+use crate::simulation::indeterminate::{Changes, read};
+use crate::simulation::resolve::Step;
+use crate::simulation::world::{OrgState, World};
+use crate::strategies::{
+    actor, audience_label, entity, idempotency_key, memory_entity, review_status, sensitivity_label,
+};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::CredentialKind;
+use knowledge_core::api::Operation;
+use knowledge_core::model::{
+    AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
+    EventType, MemoryChange, MemoryId, OperationId, WorkspaceId,
+};
+use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService, ResourceKind};
+
+#[derive(Clone, Debug)]
+pub(in crate::simulation) struct BulkUpdateMemories {
+    by: Caller,
+    key: IdempotencyKey,
+    request: BulkUpdate,
+    /// True if it repeats an earlier one.
+    is_repeated: bool,
+}
+
+impl Described for BulkUpdateMemories {
+    fn operation(&self) -> Option<Operation> {
+        Some(Operation::BulkUpdateMemories)
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        Some(&self.by)
+    }
+}
+
+/// Changes of labels, a few of them empty.
+pub(super) fn change() -> impl Strategy<Value = MemoryChange> {
+    (
+        weighted(0.4, audience_label()),
+        weighted(0.5, sensitivity_label()),
+        weighted(0.6, review_status()),
+    )
+        .prop_map(|(audience_tag, sensitivity_label, review_status)| {
+            MemoryChange::builder()
+                .maybe_audience_tag(audience_tag)
+                .maybe_sensitivity_label(sensitivity_label)
+                .maybe_review_status(review_status)
+                .build()
+        })
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let memories = prop_oneof![30 => vec(memory_entity(), 1..7), 1 => Just(Vec::new())];
+    let update = (
+        actor(),
+        idempotency_key(),
+        (memories, prop::bool::weighted(0.03)),
+        change(),
+        weighted(0.15, entity()),
+    )
+        .prop_map(|(by, key, (memories, has_duplicate), change, source)| {
+            Op::by(by, move |view| {
+                let mut memory_ids = view.memories(&memories, None);
+                if has_duplicate {
+                    memory_ids.extend(memory_ids.first().copied());
+                }
+                BulkUpdateMemories {
+                    by: view.bearer(by),
+                    key: key.clone(),
+                    request: BulkUpdate::builder()
+                        .memory_ids(memory_ids)
+                        .change(with(change.clone(), |new| {
+                            new.source_id = source.map(|entity| view.source(entity));
+                        }))
+                        .build(),
+                    is_repeated: false,
+                }
+            })
+        });
+    // Possibly with another change or by another caller.
+    let repeat = (any::<u8>(), weighted(0.2, change()), weighted(0.2, actor()));
+    let repeat = repeat.prop_map(|(number, change, by)| {
+        Op::new("Repeat", move |world: &World| {
+            let Some(number) = usize::from(number).checked_rem(world.sent.len()) else {
+                return Step::Nothing;
+            };
+            let (earlier, key, request) = world.sent[number].clone();
+            let mut repeated = BulkUpdateMemories {
+                by: earlier,
+                key,
+                request,
+                is_repeated: true,
+            };
+            if let Some(by) = by {
+                repeated.by = world.view(by.is_second_org).bearer(by);
+            }
+            if let Some(change) = &change {
+                repeated.request.change = change.clone();
+            }
+            Step::Call(repeated.into())
+        })
+    });
+    vec![of(16, update), of(8, repeat)]
+}
+
+impl Request for BulkUpdateMemories {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let updated =
+                service.bulk_update_memories(&self.by.credential, &self.key, &self.request);
+            let mut result = updated.await?;
+            // The messages of failed items are for people.
+            let errors = result
+                .results
+                .iter_mut()
+                .filter_map(|item| item.error.as_mut());
+            errors.for_each(|error| error.message.clear());
+            Ok(Response::of(&result))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let ids = &self.request.memory_ids;
+        errors.count("memoryIds", ids.len(), model.limits.bulk_memories_max);
+        for (index, id) in ids.iter().enumerate() {
+            let is_second = ids[..index].contains(id);
+            let path = format!("memoryIds[{index}]");
+            errors.when(is_second, &path, ProblemCode::Duplicate);
+        }
+        let needed = required_actions(&self.request.change);
+        errors.when(needed.is_empty(), "body", ProblemCode::Required);
+        let authenticated = model.authenticate(&self.by, CredentialKind::Bearer, at.now);
+        let authorised = authenticated.and_then(|who| {
+            let may = model.org(who.org).allows_somewhere(&who, &needed);
+            may.then_some(who).ok_or(ErrorResponse::Forbidden)
+        });
+        let who = errors.then(authorised)?;
+
+        let name = (who.member, self.key.as_str().to_owned());
+        let stored = model.org(who.org).replays.get(&name);
+        if let Some(stored) = stored.filter(|stored| at.now < stored.expires_at) {
+            if stored.request != self.request {
+                return Err(ErrorResponse::IdempotencyKeyReused.into());
+            }
+            // By the rules, each item is checked again.
+            if !stored
+                .workspaces
+                .iter()
+                .all(|place| Org::works_in(&who, *place))
+            {
+                return Err(ErrorResponse::Forbidden.into());
+            }
+            return Ok(Response::of(&BulkResult {
+                replayed: true,
+                ..stored.result.clone()
+            }));
+        }
+        if let Some(source) = self.request.change.source_id
+            && !model.org(who.org).sources.contains_key(&source)
+        {
+            return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
+        }
+        let result = self.change_memories(model, &who, at);
+        let changed = result.results.iter().filter(|item| item.ok);
+        let changed: Vec<MemoryId> = changed.map(|item| item.memory_id).collect();
+        let expires_at = at.now.plus(model.limits.idempotency_retention);
+        let org = model.org_mut(who.org);
+        let workspaces = changed
+            .iter()
+            .map(|id| org.memories[id].labels.workspace_id);
+        let replay = Replay {
+            request: self.request.clone(),
+            result: result.clone(),
+            workspaces: workspaces.collect(),
+            expires_at,
+        };
+        org.replays.insert(name, replay);
+        Ok(Response::of(&result))
+    }
+
+    fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
+        let (first, page) = changes.audit_page()?;
+        let operation: Uuid = read(&page["operation_id"])?;
+        Ok(Response::of(&json!({
+            "operationId": operation,
+            "results": [{ "auditLogId": first }],
+        })))
+    }
+
+    fn send(&self, world: &mut World) {
+        if !self.is_repeated {
+            let sent = (self.by.clone(), self.key.clone(), self.request.clone());
+            world.sent.push(sent);
+        }
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let result = response.get::<BulkResult>("");
+        if let Some(result) = result.filter(|result| !result.replayed) {
+            let audit = result.results.iter().map(|item| item.audit_log_id);
+            org_state.audit.extend(audit);
+        }
+    }
+}
+
+impl BulkUpdateMemories {
+    fn change_memories(&self, model: &mut Model, who: &Who, at: &Moment<'_>) -> BulkResult {
+        let learned = |field| at.learned.and_then(|learned| learned.get(field));
+        let operation_id = OperationId(model.made(learned("/operationId")));
+        let first = model.made(learned("/results/0/auditLogId"));
+        let change = &self.request.change;
+        let org = model.org_mut(who.org);
+        let (mut results, mut audit) = (Vec::new(), Vec::new());
+        let mut changed: BTreeMap<WorkspaceId, BTreeSet<MemoryId>> = BTreeMap::new();
+        for (index, id) in self.request.memory_ids.iter().enumerate() {
+            let code = org.denied(who, *id, change);
+            let before = org.memories.get(id).map(|memory| memory.labels.clone());
+            if code.is_none() && org.relabel(*id, change) {
+                let workspace = org.memories[id].labels.workspace_id;
+                changed.entry(workspace).or_default().insert(*id);
+            }
+            let after = org.memories.get(id).filter(|_| code.is_none());
+            let after = after.map(|memory| &memory.labels);
+            results.push(BulkItem {
+                memory_id: *id,
+                ok: code.is_none(),
+                memory: after.map(|labels| wire_memory(*id, labels)),
+                audit_log_id: AuditLogId(Uuid::from_u128(first.as_u128() + index as u128)),
+                error: code.map(|code| BulkItemError {
+                    code,
+                    message: String::new(),
+                }),
+            });
+            audit.push(AuditFacts {
+                outcome: match code {
+                    None => "ok",
+                    Some(BulkItemErrorCode::NotFound) => "not_found",
+                    Some(BulkItemErrorCode::Forbidden) => "forbidden",
+                },
+                ..AuditFacts::ok(
+                    ResourceKind::Memory,
+                    id.0,
+                    labels_state(before.as_ref()),
+                    labels_state(after),
+                )
+            });
+        }
+        for (workspace, memories) in changed {
+            let event = Announcement::Memories(EventType::MemoryUpdated, workspace, memories);
+            org.announce(event);
+        }
+        let ids = Some((operation_id.0, first));
+        org.audit_all(Some(who), AuditAction::MemoryBulkUpdate, ids, audit, at.now);
+        let count = |ok| results.iter().filter(|item| item.ok == ok).count() as u32;
+        BulkResult {
+            operation_id,
+            replayed: false,
+            summary: BulkSummary {
+                requested: results.len() as u32,
+                succeeded: count(true),
+                failed: count(false),
+            },
+            results,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Chats and their messages.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Op, Weighted, list_of, of, requests};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{ChatFacts, Expected, Model, Record, RequestErrors, Response, Who};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::indeterminate::Changes;
+use crate::simulation::world::OrgState;
+use crate::strategies::{actor, elsewhere, entity, name, page, text};
+use knowledge_core::access::Action;
+use knowledge_core::model::{ChatId, ChatMessageId, Timestamp, WorkspaceId};
+use knowledge_core::service::{
+    AuditAction, Chat, ChatMessage, KnowledgeService, PageRequest, ResourceKind,
+};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateChat { workspace: WorkspaceId, title: String }
+    ListChats { workspace: WorkspaceId, page: PageRequest }
+    GetChat { workspace: WorkspaceId, chat: ChatId }
+    PostChatMessage { workspace: WorkspaceId, chat: ChatId, content: String }
+    ListChatMessages { workspace: WorkspaceId, chat: ChatId, page: PageRequest }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let one = || (actor(), entity(), elsewhere());
+    vec![
+        of(
+            1,
+            (actor(), entity(), name()).prop_map(|(by, place, title)| {
+                Op::by(by, move |view| CreateChat {
+                    by: view.bearer(by),
+                    workspace: view.workspace(place),
+                    title: title.clone(),
+                })
+            }),
+        ),
+        of(
+            1,
+            (actor(), entity(), page()).prop_map(|(by, place, page)| {
+                Op::by(by, move |view| {
+                    let request = ListChats {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, chat, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
+                    GetChat {
+                        by,
+                        workspace,
+                        chat,
+                    }
+                })
+            }),
+        ),
+        of(
+            3,
+            (one(), text()).prop_map(|((by, chat, place), content)| {
+                Op::by(by, move |view| {
+                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
+                    PostChatMessage {
+                        by: view.bearer(by),
+                        workspace,
+                        chat,
+                        content: content.clone(),
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            (one(), page()).prop_map(|((by, chat, place), page)| {
+                Op::by(by, move |view| {
+                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
+                    let request = ListChatMessages {
+                        by: view.bearer(by),
+                        workspace,
+                        chat,
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateChat {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let created = service.create_chat(&self.by.credential, self.workspace, &self.title);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        errors.name("title", &self.title);
+        let action = Action::ChatWrite;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let chat = Chat {
+            id: ChatId(model.made(at.learned.and_then(Response::id))),
+            workspace_id: self.workspace,
+            title: self.title.clone(),
+            created_by: who.member,
+            created_at: at.now,
+            last_message_at: at.now,
+        };
+        let facts = ChatFacts {
+            chat: chat.clone(),
+            messages: BTreeMap::new(),
+            newest: String::new(),
+        };
+        let org = model.org_mut(who.org);
+        org.chats.insert(chat.id, facts);
+        let created = (AuditAction::ChatCreate, ResourceKind::Chat);
+        org.audit_created(Some(&who), created, chat.id.0, &chat, at.now);
+        Ok(Response::of(&chat))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(|id| (ChatId(id), self.workspace));
+        org_state.chats.extend(id);
+    }
+}
+
+impl Request for ListChats {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_chats(by, self.workspace, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        // By the rules, a chat is shown to those who wrote in it or may read all that it cites.
+        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let chats = model.org(who.org).chats.values().map(|facts| &facts.chat);
+        let here = chats.filter(|chat| chat.workspace_id == self.workspace);
+        let records = here.map(|chat| (chat.id.0, Record::Shown(json!(chat))));
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Reverse);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.workspace)
+    }
+}
+
+/// Authorises a caller and returns the chat.
+fn find(
+    model: &Model,
+    by: &Caller,
+    (workspace, chat): (WorkspaceId, ChatId),
+    now: Timestamp,
+) -> Result<(Who, ChatFacts), ErrorResponse> {
+    let who = model.authorize_in(by, workspace, Action::DashboardRead, now)?;
+    let found = model.org(who.org).chats.get(&chat);
+    let found = found.filter(|facts| facts.chat.workspace_id == workspace);
+    Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
+}
+
+impl Request for GetChat {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_chat(&self.by.credential, self.workspace, self.chat);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
+        Ok(Response::of(&found.chat))
+    }
+}
+
+impl Request for PostChatMessage {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, place) = (&self.by.credential, self.workspace);
+            let posted = service.post_chat_message(by, place, self.chat, &self.content);
+            Ok(Response::of(&posted.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        errors.text("content", &self.content, model.limits.content_bytes_max);
+        let action = Action::ChatWrite;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let id = ChatMessageId(model.made(at.learned.and_then(Response::id)));
+        let found = model.org_mut(who.org).chats.get_mut(&self.chat);
+        let found = found.filter(|facts| facts.chat.workspace_id == self.workspace);
+        let facts = found.ok_or(ErrorResponse::NotFound)?;
+        let message = ChatMessage {
+            id,
+            chat_id: self.chat,
+            author_id: who.member,
+            content: self.content.clone(),
+            created_at: at.now,
+        };
+        facts.chat.last_message_at = at.now;
+        facts.newest.clone_from(&self.content);
+        facts.messages.insert(id, message.clone());
+        Ok(Response::of(&message))
+    }
+
+    fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
+        let id = changes.only("chat_message")?;
+        Ok(Response::of(&json!({ "id": id })))
+    }
+}
+
+impl Request for ListChatMessages {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, place) = (&self.by.credential, self.workspace);
+            let listed = service.list_chat_messages(by, place, self.chat, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
+        let messages = found.messages.values();
+        let records = messages.map(|message| (message.id.0, Record::Shown(json!(message))));
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records.collect(), &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.chat)
+    }
+}

@@ -1,0 +1,373 @@
+//! Connectors.
+
+use std::time::Duration;
+
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{
+    ConnectorFacts, Expected, Model, Record, RequestErrors, Response, Who, limit_reached,
+};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::indeterminate::Changes;
+use crate::simulation::world::OrgState;
+use crate::strategies::{elsewhere, entity, governor, name, new_connector, page, sync_report};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::Action;
+use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, Timestamp, WorkspaceId};
+use knowledge_core::service::{
+    AuditAction, Connector, ConnectorUpdate, KnowledgeService, NewConnector, PageRequest,
+    ResourceKind, SyncReport,
+};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateConnector { workspace: WorkspaceId, new: NewConnector }
+    ListConnectors { workspace: WorkspaceId, page: PageRequest }
+    GetConnector { workspace: WorkspaceId, connector: ConnectorId }
+    UpdateConnector { workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate }
+    DeleteConnector { workspace: WorkspaceId, connector: ConnectorId }
+    ReportSync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
+}
+
+fn update() -> impl Strategy<Value = ConnectorUpdate> {
+    let interval = select(&[60_u64, 3_600, 86_400, 59][..]).prop_map(Duration::from_secs);
+    (
+        weighted(0.2, name()),
+        weighted(0.2, select(ConnectorScope::ALL)),
+        weighted(0.2, interval),
+        weighted(0.6, any::<bool>()),
+    )
+        .prop_map(|(account_label, scope, sync_interval, is_paused)| {
+            ConnectorUpdate::builder()
+                .maybe_account_label(account_label)
+                .maybe_scope(scope)
+                .maybe_sync_interval(sync_interval)
+                .maybe_is_paused(is_paused)
+                .build()
+        })
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let one = || (governor(), entity(), elsewhere());
+    vec![
+        of(
+            1,
+            (governor(), entity(), new_connector()).prop_map(|(by, place, new)| {
+                Op::by(by, move |view| CreateConnector {
+                    by: view.bearer(by),
+                    workspace: view.workspace(place),
+                    new: new.clone(),
+                })
+            }),
+        ),
+        alone(
+            1,
+            (governor(), entity(), page()).prop_map(|(by, place, page)| {
+                Op::by(by, move |view| {
+                    let request = ListConnectors {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, connector) =
+                        view.placed(|of| &of.connectors, ConnectorId, id, place);
+                    GetConnector {
+                        by,
+                        workspace,
+                        connector,
+                    }
+                })
+            }),
+        ),
+        of(
+            2,
+            (one(), update()).prop_map(|((by, id, place), update)| {
+                Op::by(by, move |view| {
+                    let (workspace, connector) =
+                        view.placed(|of| &of.connectors, ConnectorId, id, place);
+                    UpdateConnector {
+                        by: view.bearer(by),
+                        workspace,
+                        connector,
+                        update: update.clone(),
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, connector) =
+                        view.placed(|of| &of.connectors, ConnectorId, id, place);
+                    DeleteConnector {
+                        by,
+                        workspace,
+                        connector,
+                    }
+                })
+            }),
+        ),
+        of(
+            5,
+            (one(), sync_report()).prop_map(|((by, id, place), report)| {
+                Op::by(by, move |view| {
+                    let (workspace, connector) =
+                        view.placed(|of| &of.connectors, ConnectorId, id, place);
+                    ReportSync {
+                        by: view.bearer(by),
+                        workspace,
+                        connector,
+                        report: report.clone(),
+                    }
+                })
+            }),
+        ),
+    ]
+}
+
+fn check_interval(errors: &mut RequestErrors, interval: Duration) {
+    let is_interval = (60..=31 * 24 * 60 * 60).contains(&interval.as_secs());
+    errors.when(
+        !is_interval,
+        "sync_interval_seconds",
+        ProblemCode::InvalidValue,
+    );
+}
+
+impl Request for CreateConnector {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let created = service.create_connector(by, self.workspace, &self.new);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let new = &self.new;
+        let mut errors = RequestErrors::default();
+        errors.name("kind", &new.kind);
+        errors.name("account_label", &new.account_label);
+        check_interval(&mut errors, new.sync_interval);
+        let action = Action::ConnectorManage;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let count = model.org(who.org).connectors_of(self.workspace).count();
+        if count as u64 >= model.limits.connectors_per_workspace_max {
+            return Err(limit_reached("body"));
+        }
+        let connector = Connector {
+            id: ConnectorId(model.made(at.learned.and_then(Response::id))),
+            workspace_id: self.workspace,
+            kind: new.kind.clone(),
+            account_label: new.account_label.clone(),
+            scope: new.scope,
+            sync_interval_seconds: new.sync_interval.as_secs(),
+            is_paused: false,
+            created_at: at.now,
+        };
+        let facts = ConnectorFacts {
+            connector: connector.clone(),
+            reports: Vec::new(),
+            next_sync: None,
+            announced: ConnectorStatus::Pending,
+        };
+        let org = model.org_mut(who.org);
+        org.connectors.insert(connector.id, facts);
+        let created = (AuditAction::ConnectorCreate, ResourceKind::Connector);
+        org.audit_created(Some(&who), created, connector.id.0, &connector, at.now);
+        Ok(Response::of(&connector))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(|id| (ConnectorId(id), self.workspace));
+        org_state.connectors.extend(id);
+    }
+}
+
+impl Request for ListConnectors {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_connectors(by, self.workspace, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let connectors = model.org(who.org).connectors_of(self.workspace);
+        let records = connectors.map(|facts| {
+            let details = facts.details(at.now);
+            (facts.connector.id.0, Record::Shown(json!(details)))
+        });
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.workspace)
+    }
+}
+
+/// Authorises a caller and returns the connector.
+fn find(
+    model: &Model,
+    (by, action): (&Caller, Action),
+    (workspace, connector): (WorkspaceId, ConnectorId),
+    now: Timestamp,
+) -> Result<(Who, ConnectorFacts), ErrorResponse> {
+    let who = model.authorize_in(by, workspace, action, now)?;
+    let found = model.org(who.org).connectors.get(&connector);
+    let found = found.filter(|facts| facts.connector.workspace_id == workspace);
+    Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
+}
+
+impl Request for GetConnector {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_connector(&self.by.credential, self.workspace, self.connector);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = (
+            (&self.by, Action::DashboardRead),
+            (self.workspace, self.connector),
+        );
+        let (_, found) = find(model, by, place, at.now)?;
+        Ok(Response::of(&found.details(at.now)))
+    }
+}
+
+impl Request for UpdateConnector {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, place) = (&self.by.credential, self.workspace);
+            let changed = service.update_connector(by, place, self.connector, &self.update);
+            Ok(Response::of(&changed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let update = &self.update;
+        let mut errors = RequestErrors::default();
+        let labels = update.account_label.iter();
+        labels.for_each(|label| errors.name("account_label", label));
+        let intervals = update.sync_interval.into_iter();
+        intervals.for_each(|interval| check_interval(&mut errors, interval));
+        let action = Action::ConnectorManage;
+        errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let place = (self.workspace, self.connector);
+        let (who, mut facts) = find(model, (&self.by, action), place, at.now)?;
+        let before = facts.connector.clone();
+        let label = update.account_label.clone();
+        let interval = update.sync_interval.map(|interval| interval.as_secs());
+        let after = Connector {
+            account_label: label.unwrap_or_else(|| before.account_label.clone()),
+            scope: update.scope.unwrap_or(before.scope),
+            sync_interval_seconds: interval.unwrap_or(before.sync_interval_seconds),
+            is_paused: update.is_paused.unwrap_or(before.is_paused),
+            ..before.clone()
+        };
+        facts.connector = after.clone();
+        let details = facts.details(at.now);
+        if after != before {
+            let is_pause_alone = after
+                == Connector {
+                    is_paused: after.is_paused,
+                    ..before.clone()
+                };
+            let action = match is_pause_alone {
+                true => AuditAction::ConnectorPause,
+                false => AuditAction::ConnectorUpdate,
+            };
+            let org = model.org_mut(who.org);
+            org.announce_status(&mut facts, at.now);
+            org.connectors.insert(self.connector, facts);
+            let resource = (ResourceKind::Connector, self.connector.0);
+            org.audit(
+                &who,
+                action,
+                resource,
+                (json!(before), json!(after)),
+                at.now,
+            );
+        }
+        Ok(Response::of(&details))
+    }
+}
+
+impl Request for DeleteConnector {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let deleted = service.delete_connector(by, self.workspace, self.connector);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = (
+            (&self.by, Action::ConnectorManage),
+            (self.workspace, self.connector),
+        );
+        let (who, facts) = find(model, by, place, at.now)?;
+        let org = model.org_mut(who.org);
+        org.connectors.remove(&self.connector);
+        let resource = (ResourceKind::Connector, self.connector.0);
+        let states = (json!(facts.connector), Value::Null);
+        org.audit(&who, AuditAction::ConnectorDelete, resource, states, at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.connector.0);
+    }
+}
+
+impl Request for ReportSync {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, place) = (&self.by.credential, self.workspace);
+            let reported = service.report_sync(by, place, self.connector, &self.report);
+            reported.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = (
+            (&self.by, Action::ConnectorReport),
+            (self.workspace, self.connector),
+        );
+        let (who, mut facts) = find(model, by, place, at.now)?;
+        facts.note(&self.report, at.now);
+        let org = model.org_mut(who.org);
+        org.announce_status(&mut facts, at.now);
+        org.connectors.insert(self.connector, facts);
+        Ok(Response::done())
+    }
+
+    fn reconstruct(&self, _model: &Model, _changes: &Changes<'_>) -> Result<Response, String> {
+        Ok(Response::done())
+    }
+}

@@ -1,0 +1,357 @@
+//! Inbound webhooks.
+
+use proptest::option::weighted;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, list_of, of, requests};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{
+    Expected, InboundFacts, Model, Record, RequestErrors, Response, SECRET_OVERLAP, Who,
+    limit_reached,
+};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{elsewhere, entity, etag, governor, name, new_inbound_webhook, page};
+use knowledge_core::access::Action;
+use knowledge_core::model::{
+    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Source, SourceId,
+    Timestamp, WorkspaceId,
+};
+use knowledge_core::service::{AuditAction, IfMatch, KnowledgeService, PageRequest, ResourceKind};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateInboundWebhook { workspace: WorkspaceId, new: NewInboundWebhook }
+    ListInboundWebhooks { workspace: WorkspaceId, page: PageRequest }
+    GetInboundWebhook { workspace: WorkspaceId, id: InboundWebhookId }
+    UpdateInboundWebhook {
+        workspace: WorkspaceId,
+        id: InboundWebhookId,
+        update: InboundWebhookUpdate,
+        if_match: Option<IfMatch>,
+    }
+    DeleteInboundWebhook { workspace: WorkspaceId, id: InboundWebhookId }
+    RotateInboundWebhookSecret { workspace: WorkspaceId, id: InboundWebhookId }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let one = || (governor(), entity(), elsewhere());
+    vec![
+        of(
+            2,
+            (governor(), entity(), new_inbound_webhook()).prop_map(|(by, place, new)| {
+                Op::by(by, move |view| CreateInboundWebhook {
+                    by: view.bearer(by),
+                    workspace: view.workspace(place),
+                    new: new.clone(),
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity(), page()).prop_map(|(by, place, page)| {
+                Op::by(by, move |view| {
+                    let request = ListInboundWebhooks {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, id) =
+                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
+                    GetInboundWebhook { by, workspace, id }
+                })
+            }),
+        ),
+        of(
+            1,
+            (one(), weighted(0.8, name()), etag()).prop_map(|((by, id, place), name, tag)| {
+                Op::by(by, move |view| {
+                    let (workspace, id) =
+                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
+                    UpdateInboundWebhook {
+                        by: view.bearer(by),
+                        workspace,
+                        id,
+                        update: InboundWebhookUpdate::builder()
+                            .maybe_name(name.clone())
+                            .build(),
+                        if_match: view.if_match(id.0, tag),
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, id) =
+                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
+                    DeleteInboundWebhook { by, workspace, id }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, id) =
+                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
+                    RotateInboundWebhookSecret { by, workspace, id }
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateInboundWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let created = service.create_inbound_webhook(by, self.workspace, &self.new);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        errors.name("name", &self.new.name);
+        let action = Action::InboundWebhookManage;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let webhooks = model.org(who.org).inbound_webhooks.values();
+        let here = webhooks.filter(|other| other.record.workspace_id == self.workspace);
+        if here.count() as u64 >= model.limits.inbound_webhooks_per_workspace_max {
+            return Err(limit_reached("body"));
+        }
+        let id = InboundWebhookId(model.made(at.learned.and_then(Response::id)));
+        let source = Source {
+            id: SourceId(id.0),
+            name: self.new.name.clone(),
+            kind: "inbound_webhook".to_owned(),
+            created_at: at.now,
+        };
+        let record = InboundWebhook {
+            id,
+            org_id: who.org,
+            workspace_id: self.workspace,
+            name: self.new.name.clone(),
+            url: format!("/v1/inbound/{}/{id}", who.org),
+            source_id: source.id,
+            acts_as: who.member,
+            signing_secret: None,
+            created_by: who.member,
+            created_at: at.now,
+            updated_at: at.now,
+        };
+        let secret = model.secret(at, "/signing_secret", "whsec_");
+        let facts = InboundFacts {
+            record: record.clone(),
+            owner: who.owner(),
+            secret: secret.clone(),
+            previous: None,
+        };
+        let org = model.org_mut(who.org);
+        org.sources.insert(source.id, source);
+        org.inbound_webhooks.insert(id, facts);
+        let created = (
+            AuditAction::InboundWebhookCreate,
+            ResourceKind::InboundWebhook,
+        );
+        org.audit_created(Some(&who), created, id.0, &record, at.now);
+        Ok(Response::of(&InboundWebhook {
+            signing_secret: secret,
+            ..record
+        }))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        if let Some(id) = response.id() {
+            let webhook = (InboundWebhookId(id), self.workspace);
+            org_state.inbound_webhooks.push(webhook);
+            let secret = response.get("/signing_secret");
+            org_state.signing_secrets.push(secret.unwrap_or_default());
+        }
+    }
+}
+
+impl Request for ListInboundWebhooks {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_inbound_webhooks(by, self.workspace, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let action = Action::InboundWebhookManage;
+        let who = model.authorize_in(&self.by, self.workspace, action, at.now)?;
+        let records = model.org(who.org).inbound_webhooks.values();
+        let records = records.map(|facts| &facts.record);
+        let here = records.filter(|webhook| webhook.workspace_id == self.workspace);
+        let records = here.map(|webhook| (webhook.id.0, Record::Shown(json!(webhook))));
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.workspace)
+    }
+}
+
+/// Authorises a caller and returns the inbound webhook.
+fn find(
+    model: &Model,
+    by: &Caller,
+    workspace: WorkspaceId,
+    id: InboundWebhookId,
+    now: Timestamp,
+) -> Result<(Who, InboundFacts), ErrorResponse> {
+    let who = model.authorize_in(by, workspace, Action::InboundWebhookManage, now)?;
+    let found = model.org(who.org).inbound_webhook(workspace, id)?.clone();
+    Ok((who, found))
+}
+
+impl Request for GetInboundWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_inbound_webhook(&self.by.credential, self.workspace, self.id);
+            Ok(Response::tagged(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (_, found) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        Ok(model.tagged(&found.record, at))
+    }
+}
+
+impl Request for UpdateInboundWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
+            let changed =
+                service.update_inbound_webhook(by, self.workspace, self.id, &self.update, if_match);
+            Ok(Response::tagged(&changed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let new_name = self.update.name.iter();
+        new_name.for_each(|name| errors.name("name", name));
+        let action = Action::InboundWebhookManage;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let found = model
+            .org(who.org)
+            .inbound_webhook(self.workspace, self.id)?;
+        let mut facts = found.clone();
+        let before = facts.record.clone();
+        if !model.is_current(self.if_match.as_ref(), &before) {
+            return Err(ErrorResponse::PreconditionFailed.into());
+        }
+        let name = self.update.name.clone();
+        facts.record.name = name.unwrap_or_else(|| before.name.clone());
+        if facts.record != before {
+            facts.record.updated_at = at.now;
+            let org = model.org_mut(who.org);
+            org.inbound_webhooks.insert(self.id, facts.clone());
+            let resource = (ResourceKind::InboundWebhook, self.id.0);
+            let states = (json!(before), json!(facts.record));
+            org.audit(
+                &who,
+                AuditAction::InboundWebhookUpdate,
+                resource,
+                states,
+                at.now,
+            );
+        }
+        Ok(model.tagged(&facts.record, at))
+    }
+}
+
+impl Request for DeleteInboundWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let deleted = service.delete_inbound_webhook(by, self.workspace, self.id);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (who, before) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        let org = model.org_mut(who.org);
+        org.inbound_webhooks.remove(&self.id);
+        let resource = (ResourceKind::InboundWebhook, self.id.0);
+        let states = (json!(before.record), Value::Null);
+        org.audit(
+            &who,
+            AuditAction::InboundWebhookDelete,
+            resource,
+            states,
+            at.now,
+        );
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.id.0);
+    }
+}
+
+impl Request for RotateInboundWebhookSecret {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let rotated = service.rotate_inbound_webhook_secret(by, self.workspace, self.id);
+            Ok(Response::of(&rotated.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (who, mut facts) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        let secret = model.secret(at, "/signing_secret", "whsec_");
+        let until = at.now.plus(SECRET_OVERLAP);
+        facts.previous = Some((std::mem::replace(&mut facts.secret, secret.clone()), until));
+        facts.owner = who.owner();
+        if facts.record.acts_as != who.member {
+            facts.record.acts_as = who.member;
+            facts.record.updated_at = at.now;
+        }
+        let org = model.org_mut(who.org);
+        org.inbound_webhooks.insert(self.id, facts);
+        let action = AuditAction::InboundWebhookRotateSecret;
+        let resource = (ResourceKind::InboundWebhook, self.id.0);
+        let states = (Value::Null, json!({ "previous_secret_expires_at": until }));
+        org.audit(&who, action, resource, states, at.now);
+        Ok(Response::of(&json!({
+            "signing_secret": secret,
+            "previous_secret_expires_at": until,
+        })))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let mut webhooks = org_state.inbound_webhooks.iter();
+        let number = webhooks.position(|(id, _)| *id == self.id);
+        let secret = response.get::<String>("/signing_secret");
+        // Some senders continue with the old secret.
+        let is_replaced = |(_, secret): &(usize, String)| secret.as_bytes().get(6) < Some(&b'a');
+        if let Some((number, secret)) = number.zip(secret).filter(is_replaced) {
+            org_state.signing_secrets[number] = secret;
+        }
+    }
+}

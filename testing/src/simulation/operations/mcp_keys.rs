@@ -1,0 +1,418 @@
+//! MCP keys.
+
+use std::time::Duration;
+
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{
+    Expected, McpKey, Model, Record, RequestErrors, Response, Who, limit_reached, none_of,
+};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::indeterminate::Changes;
+use crate::simulation::world::OrgState;
+use crate::strategies::{Actor, CredentialUse, elsewhere, entity, governor, new_mcp_key, page};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::{
+    Action, ActionSet, CredentialKind, CredentialRecord, Secret, TokenScope,
+};
+use knowledge_core::model::{CredentialId, Timestamp, WorkspaceId};
+use knowledge_core::service::{
+    AuditAction, IssuedMcpKey, KnowledgeService, NewMcpKey, PageRequest, ResourceKind,
+};
+use knowledge_core::store::Direction;
+
+/// Actions that an MCP key allows.
+const ACTIONS: [&str; 5] = [
+    "memory:read",
+    "memory:read_confidential",
+    "memory:read_restricted",
+    "chat:write",
+    "recall:create",
+];
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Period for which an MCP key remains valid after its rotation is due.
+const GRACE: Duration = DAY.saturating_mul(7);
+
+requests! {
+    CreateMcpKey { workspace: WorkspaceId, new: NewMcpKey }
+    ListMcpKeys { workspace: WorkspaceId, page: PageRequest }
+    GetMcpKey { workspace: WorkspaceId, key: CredentialId }
+    RotateMcpKey { workspace: WorkspaceId, key: CredentialId, rotation: Option<Duration> }
+    RevokeMcpKey { workspace: WorkspaceId, key: CredentialId }
+    NoteMcpKeyUse { workspace: WorkspaceId }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let one = || (governor(), entity(), elsewhere());
+    let key_holder = (governor(), weighted(0.8, 0_u8..4)).prop_map(|(by, key)| Actor {
+        credential: key.map_or(by.credential, CredentialUse::McpKey),
+        ..by
+    });
+    let rotation = select(vec![DAY, 90 * DAY, Duration::ZERO]);
+    vec![
+        of(
+            2,
+            (
+                governor(),
+                entity(),
+                new_mcp_key(),
+                prop::bool::weighted(0.6),
+            )
+                .prop_map(|(by, place, new, is_for_workspace)| {
+                    Op::by(by, move |view| {
+                        let (workspace, mut new) = (view.workspace(place), new.clone());
+                        if is_for_workspace && let Some(label) = view.label_of(workspace) {
+                            new.audience = vec![label];
+                        }
+                        CreateMcpKey {
+                            by: view.bearer(by),
+                            workspace,
+                            new,
+                        }
+                    })
+                }),
+        ),
+        alone(
+            1,
+            (governor(), entity(), page()).prop_map(|(by, place, page)| {
+                Op::by(by, move |view| {
+                    let request = ListMcpKeys {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, key, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, key) = view.placed(|of| &of.keys, CredentialId, key, place);
+                    GetMcpKey { by, workspace, key }
+                })
+            }),
+        ),
+        of(
+            2,
+            (one(), weighted(0.4, rotation)).prop_map(|((by, key, place), rotation)| {
+                Op::by(by, move |view| {
+                    let (workspace, key) = view.placed(|of| &of.keys, CredentialId, key, place);
+                    RotateMcpKey {
+                        by: view.bearer(by),
+                        workspace,
+                        key,
+                        rotation,
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, key, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, key) = view.placed(|of| &of.keys, CredentialId, key, place);
+                    RevokeMcpKey { by, workspace, key }
+                })
+            }),
+        ),
+        of(
+            1,
+            (key_holder, elsewhere()).prop_map(|(by, place)| {
+                Op::by(by, move |view| {
+                    let own = view.workspace_of_key(by.credential);
+                    NoteMcpKeyUse {
+                        by: view.bearer(by),
+                        workspace: place.map_or(own, |entity| view.workspace(entity)),
+                    }
+                })
+            }),
+        ),
+    ]
+}
+
+fn check_rotation(errors: &mut RequestErrors, rotation: Duration) {
+    let is_rotation = !rotation.is_zero() && rotation <= 366 * DAY;
+    errors.when(!is_rotation, "rotationSeconds", ProblemCode::InvalidValue);
+}
+
+/// Returns the record of the token of a key, whose scope is never wider than that of its creator.
+fn record(who: &Who, key: &McpKey, now: Timestamp) -> CredentialRecord {
+    let actions = ACTIONS.map(|name| name.parse().expect("the action exists"));
+    let scoped_to = who.scope.actions.unwrap_or(ActionSet::ALL);
+    CredentialRecord {
+        id: key.id,
+        kind: CredentialKind::Bearer,
+        name: key.name.clone(),
+        org_id: who.org,
+        member_id: who.member,
+        scope: TokenScope {
+            workspaces: Some(vec![key.workspace_id]),
+            actions: Some(ActionSet::from_iter(actions) & scoped_to),
+            audience: Some(key.audience.clone()),
+        },
+        created_with: who.credential,
+        created_at: now,
+        expires_at: key.expires_at,
+        revoked_at: None,
+    }
+}
+
+/// Returns a time, or the expiry of the caller's credential if that is earlier.
+fn until(model: &Model, who: &Who, time: Timestamp) -> Timestamp {
+    let expiry = who.credential.and_then(|id| model.expiry(id));
+    expiry.map_or(time, |expiry| time.min(expiry))
+}
+
+/// Returns the response that shows a key with its secret.
+fn shown(key: &McpKey, secret: Option<&String>) -> Response {
+    let mut response = Response::of(&key.summary());
+    response.body["secret"] = json!(secret);
+    response
+}
+
+/// Adds the secret of a new or rotated key to the world.
+fn learn_secret(org_state: &mut OrgState, workspace: WorkspaceId, response: &Response) {
+    let id = response.id().map(CredentialId);
+    let secret = response.get::<String>("/secret");
+    let secret = secret.and_then(|secret| secret.parse::<Secret>().ok());
+    if let Some((id, secret)) = id.zip(secret) {
+        let known = org_state
+            .mcp_keys
+            .iter_mut()
+            .find(|(other, ..)| *other == id);
+        match known {
+            // Some clients continue with the old secret.
+            Some(_) if secret.expose().ends_with(['a', 'b', 'c']) => {}
+            Some(known) => known.2 = secret,
+            None => org_state.mcp_keys.push((id, workspace, secret)),
+        }
+    }
+}
+
+impl Request for CreateMcpKey {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let issued: IssuedMcpKey = service
+                .create_mcp_key(by, self.workspace, &self.new)
+                .await?;
+            Ok(Response::of(&issued))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (new, place) = (&self.new, self.workspace);
+        let mut errors = RequestErrors::default();
+        errors.name("name", &new.name);
+        errors.count("audience", new.audience.len(), 32);
+        check_rotation(&mut errors, new.rotation);
+        let action = Action::McpKeyManage;
+        let who = errors.then(model.authorize_in(&self.by, place, action, at.now))?;
+        let org = model.org(who.org);
+        let mut errors = Vec::new();
+        let mut audience = new.audience.iter();
+        if !audience.all(|label| org.is_covered(&who, label, Some(place))) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        let keys = org.mcp_keys.values();
+        let live = keys.filter(|key| key.workspace_id == place && key.is_live(at.now));
+        if live.count() as u64 >= model.limits.mcp_keys_per_workspace_max {
+            errors.extend(limit_reached("body"));
+        }
+        none_of(errors)?;
+        let key = McpKey {
+            id: CredentialId(model.made(at.learned.and_then(Response::id))),
+            name: new.name.clone(),
+            client: new.client,
+            audience: new.audience.clone(),
+            created_by: who.member,
+            created_at: at.now,
+            acts_as: who.member,
+            rotation_seconds: new.rotation.as_secs(),
+            rotates_at: until(model, &who, at.now.plus(new.rotation)),
+            expires_at: until(model, &who, at.now.plus(new.rotation + GRACE)),
+            workspace_id: place,
+            last_used_at: None,
+        };
+        let secret = model.secret(at, "/secret", "wkt_");
+        model.add_token(record(&who, &key, at.now), secret.clone());
+        let org = model.org_mut(who.org);
+        org.mcp_keys.insert(key.id, key.clone());
+        let created = (AuditAction::McpKeyCreate, ResourceKind::Credential);
+        org.audit_created(Some(&who), created, key.id.0, &key, at.now);
+        Ok(shown(&key, secret.as_ref()))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(CredentialId);
+        org_state.credentials.extend(id);
+        org_state.keys.extend(id.map(|id| (id, self.workspace)));
+        learn_secret(org_state, self.workspace, response);
+    }
+}
+
+impl Request for ListMcpKeys {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_mcp_keys(by, self.workspace, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let keys = model.org(who.org).mcp_keys.values();
+        let here = keys.filter(|key| key.workspace_id == self.workspace);
+        let records = here.map(|key| {
+            let record = match key.is_live(at.now) {
+                true => Record::Shown(json!(key.summary())),
+                false => Record::Expired,
+            };
+            (key.id.0, record)
+        });
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.workspace)
+    }
+}
+
+/// Authorises a caller and returns the key, if it has not expired.
+fn find(
+    model: &Model,
+    (by, action): (&Caller, Action),
+    (workspace, key): (WorkspaceId, CredentialId),
+    now: Timestamp,
+) -> Result<(Who, McpKey), ErrorResponse> {
+    let who = model.authorize_in(by, workspace, action, now)?;
+    let found = model.org(who.org).mcp_keys.get(&key);
+    let found = found.filter(|key| key.workspace_id == workspace && key.is_live(now));
+    Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
+}
+
+impl Request for GetMcpKey {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_mcp_key(&self.by.credential, self.workspace, self.key);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = (
+            (&self.by, Action::DashboardRead),
+            (self.workspace, self.key),
+        );
+        let (_, found) = find(model, by, place, at.now)?;
+        Ok(Response::of(&found.summary()))
+    }
+}
+
+impl Request for RotateMcpKey {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, place) = (&self.by.credential, self.workspace);
+            let rotated = service.rotate_mcp_key(by, place, self.key, self.rotation);
+            Ok(Response::of(&rotated.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let rotations = self.rotation.into_iter();
+        rotations.for_each(|rotation| check_rotation(&mut errors, rotation));
+        let action = Action::McpKeyManage;
+        errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let place = (self.workspace, self.key);
+        let (who, before) = find(model, (&self.by, action), place, at.now)?;
+        let org = model.org(who.org);
+        let mut audience = before.audience.iter();
+        if !audience.all(|label| org.is_covered(&who, label, Some(self.workspace))) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let rotation = self.rotation;
+        let rotation = rotation.unwrap_or(Duration::from_secs(before.rotation_seconds));
+        let after = McpKey {
+            acts_as: who.member,
+            rotation_seconds: rotation.as_secs(),
+            rotates_at: until(model, &who, at.now.plus(rotation)),
+            expires_at: until(model, &who, at.now.plus(rotation + GRACE)),
+            ..before.clone()
+        };
+        let secret = model.secret(at, "/secret", "wkt_");
+        model.add_token(record(&who, &after, at.now), secret.clone());
+        let org = model.org_mut(who.org);
+        org.mcp_keys.insert(self.key, after.clone());
+        let resource = (ResourceKind::Credential, self.key.0);
+        let states = (json!(before), json!(after));
+        org.audit(&who, AuditAction::McpKeyRotate, resource, states, at.now);
+        Ok(shown(&after, secret.as_ref()))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        learn_secret(org_state, self.workspace, response);
+    }
+}
+
+impl Request for RevokeMcpKey {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let revoked = service.revoke_mcp_key(&self.by.credential, self.workspace, self.key);
+            revoked.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = ((&self.by, Action::McpKeyManage), (self.workspace, self.key));
+        let (who, before) = find(model, by, place, at.now)?;
+        if let Some(token) = model.tokens_mut().get_mut(&self.key) {
+            token.record.revoked_at = Some(at.now);
+        }
+        let org = model.org_mut(who.org);
+        org.mcp_keys.remove(&self.key);
+        let resource = (ResourceKind::Credential, self.key.0);
+        let states = (json!(before), Value::Null);
+        org.audit(&who, AuditAction::McpKeyRevoke, resource, states, at.now);
+        Ok(Response::done())
+    }
+}
+
+impl Request for NoteMcpKeyUse {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let noted = service.note_mcp_key_use(&self.by.credential, self.workspace);
+            noted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let key = who
+            .credential
+            .filter(|id| model.org(who.org).mcp_keys.contains_key(id));
+        let keys = &mut model.org_mut(who.org).mcp_keys;
+        let key = key.and_then(|id| keys.get_mut(&id));
+        let key = key.filter(|key| key.workspace_id == self.workspace);
+        key.ok_or(ErrorResponse::NotFound)?.last_used_at = Some(at.now);
+        Ok(Response::done())
+    }
+
+    fn reconstruct(&self, _model: &Model, _changes: &Changes<'_>) -> Result<Response, String> {
+        Ok(Response::done())
+    }
+}

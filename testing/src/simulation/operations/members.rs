@@ -1,0 +1,386 @@
+//! Members.
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Expected, Model, OWNER, Org, Record, RequestErrors, Response, Who, none_of};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{RoleEntityRef, entity, etag, governor, name, page, role_pick};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, BuiltInRole};
+use knowledge_core::model::{Member, MemberId, MemberKind, Timestamp};
+use knowledge_core::service::{
+    AuditAction, IfMatch, KnowledgeService, MemberDetails, MemberUpdate, NewMember, PageRequest,
+    ResourceKind, WorkspaceRole,
+};
+use knowledge_core::store::Direction;
+
+requests! {
+    ListMembers { org: String, page: PageRequest }
+    GetMember { org: String, member: MemberId }
+    AddMember { org: String, new: NewMember }
+    UpdateMember {
+        org: String,
+        member: MemberId,
+        update: MemberUpdate,
+        if_match: Option<IfMatch>,
+    }
+    RemoveMember { org: String, member: MemberId }
+}
+
+fn teams() -> impl Strategy<Value = Vec<String>> {
+    let team = prop_oneof![
+        10 => select(&["platform", "sales"][..]).prop_map(str::to_owned),
+        1 => Just("Not A Slug".to_owned()),
+    ];
+    vec(team, 0..2)
+}
+
+fn handle() -> impl Strategy<Value = String> {
+    let handles = ["nina", "otto", "pia", "quinn", "rosa", "sven", "mia", ""];
+    select(handles.to_vec()).prop_map(str::to_owned)
+}
+
+/// Choices of roles for a new member, most of which its creator may grant.
+fn first_role() -> impl Strategy<Value = RoleEntityRef> {
+    let built_in = select(&[BuiltInRole::Viewer, BuiltInRole::Member][..]);
+    prop_oneof![2 => built_in.prop_map(RoleEntityRef::BuiltIn), 1 => role_pick()]
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let update = (
+        weighted(0.4, name()),
+        weighted(0.4, teams()),
+        weighted(0.4, role_pick()),
+    );
+    vec![
+        alone(
+            1,
+            (governor(), entity(), page()).prop_map(|(by, org, page)| {
+                Op::by(by, move |view| {
+                    let request = ListMembers {
+                        by: view.session(by),
+                        org: view.slug(org),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity()).prop_map(|(by, member)| {
+                Op::by(by, move |view| GetMember {
+                    by: view.session(by),
+                    org: view.own.slug.clone(),
+                    member: view.member(member),
+                })
+            }),
+        ),
+        of(
+            4,
+            (governor(), handle(), name(), first_role(), teams()).prop_map(
+                |(by, handle, name, role, teams)| {
+                    Op::by(by, move |view| AddMember {
+                        by: view.session(by),
+                        org: view.own.slug.clone(),
+                        new: NewMember::builder()
+                            .kind(MemberKind::User)
+                            .handle(handle.clone())
+                            .name(name.clone())
+                            .role(view.role_ref(role))
+                            .teams(teams.clone())
+                            .build(),
+                    })
+                },
+            ),
+        ),
+        of(
+            2,
+            ((governor(), entity(), any::<bool>()), update, etag()).prop_map(
+                |((by, member, is_added), (name, teams, role), tag)| {
+                    Op::by(by, move |view| {
+                        let member = match is_added {
+                            true => view.added_member(member),
+                            false => view.member(member),
+                        };
+                        UpdateMember {
+                            by: view.session(by),
+                            org: view.own.slug.clone(),
+                            member,
+                            update: MemberUpdate::builder()
+                                .maybe_name(name.clone())
+                                .maybe_role(role.map(|role| view.role_ref(role)))
+                                .maybe_teams(teams.clone())
+                                .build(),
+                            if_match: view.if_match(member.0, tag),
+                        }
+                    })
+                },
+            ),
+        ),
+        // Mostly members that were added later, so that the others remain.
+        alone(
+            2,
+            (governor(), entity(), prop::bool::weighted(0.05)).prop_map(|(by, member, is_any)| {
+                Op::by(by, move |view| RemoveMember {
+                    by: view.session(by),
+                    org: view.own.slug.clone(),
+                    member: match is_any {
+                        true => view.member(member),
+                        false => view.added_member(member),
+                    },
+                })
+            }),
+        ),
+    ]
+}
+
+/// Returns a member with its roles in workspaces.
+fn details(org: &Org, member: &Member) -> MemberDetails {
+    let roles = org
+        .overrides
+        .iter()
+        .filter(|((holder, _), _)| *holder == member.id);
+    let roles = roles.map(|((_, workspace_id), role)| WorkspaceRole {
+        workspace_id: *workspace_id,
+        role: *role,
+    });
+    MemberDetails {
+        member: member.clone(),
+        workspace_roles: roles.collect(),
+    }
+}
+
+/// Authorises a caller and returns the member.
+pub(super) fn find(
+    model: &Model,
+    (by, action): (&Caller, Action),
+    (org, member): (&str, MemberId),
+    now: Timestamp,
+) -> Result<(Who, Member), ErrorResponse> {
+    let who = model.authorize_in_org(by, org, action, now)?;
+    let found = model.org(who.org).members.get(&member);
+    Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
+}
+
+fn check_teams(errors: &mut RequestErrors, teams: &[String]) {
+    for (index, team) in teams.iter().enumerate() {
+        errors.slug(&format!("teams[{index}]"), team);
+    }
+}
+
+impl Request for ListMembers {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let listed = service.list_members(&self.by.credential, &self.org, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
+        let members = model.org(who.org).members.values();
+        let records = members.map(|member| (member.id.0, Record::Shown(json!(member))));
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, ())
+    }
+}
+
+impl Request for GetMember {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_member(&self.by.credential, &self.org, self.member);
+            Ok(Response::tagged(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = ((&self.by, Action::RoleRead), (&*self.org, self.member));
+        let (who, member) = find(model, by, place, at.now)?;
+        let details = details(model.org(who.org), &member);
+        Ok(model.tagged(&details, at))
+    }
+}
+
+impl Request for AddMember {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let added = service.add_member(&self.by.credential, &self.org, &self.new);
+            Ok(Response::tagged(&added.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let new = &self.new;
+        let mut errors = RequestErrors::default();
+        errors.slug("handle", &new.handle);
+        errors.name("name", &new.name);
+        check_teams(&mut errors, &new.teams);
+        let action = Action::MemberManage;
+        let who = errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let org = model.org(who.org);
+        let mut errors = Vec::new();
+        if org.exceeds_teams(&who, &[], &new.teams) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        if let Some(code) = org.problem_of_role(new.role, None) {
+            errors.push(ErrorResponse::invalid("role", code));
+        } else if org.exceeds_role(&who, None, &org.role_actions(new.role)) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        if new.role == OWNER && !org.is_owner(&who) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        if org
+            .members
+            .values()
+            .any(|member| member.handle == new.handle)
+        {
+            errors.push(ErrorResponse::SlugTaken);
+        }
+        none_of(errors)?;
+        let member = Member {
+            id: MemberId(model.made(at.learned.and_then(Response::id))),
+            kind: new.kind,
+            handle: new.handle.clone(),
+            name: new.name.clone(),
+            role: new.role,
+            teams: new.teams.clone(),
+            created_at: at.now,
+        };
+        let org = model.org_mut(who.org);
+        org.members.insert(member.id, member.clone());
+        let created = (AuditAction::MemberCreate, ResourceKind::Member);
+        org.audit_created(Some(&who), created, member.id.0, &member, at.now);
+        let details = details(org, &member);
+        Ok(model.tagged(&details, at))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        org_state.members.extend(response.id().map(MemberId));
+    }
+}
+
+impl Request for UpdateMember {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
+            let changed = service.update_member(by, &self.org, self.member, &self.update, if_match);
+            Ok(Response::tagged(&changed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let update = &self.update;
+        let mut errors = RequestErrors::default();
+        update
+            .name
+            .iter()
+            .for_each(|name| errors.name("name", name));
+        update
+            .teams
+            .iter()
+            .for_each(|teams| check_teams(&mut errors, teams));
+        let action = Action::MemberManage;
+        errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let (by, place) = ((&self.by, action), (&*self.org, self.member));
+        let (who, before) = find(model, by, place, at.now)?;
+        let org = model.org(who.org);
+        if !model.is_current(self.if_match.as_ref(), &details(org, &before)) {
+            return Err(ErrorResponse::PreconditionFailed.into());
+        }
+        let new = update.clone();
+        let after = Member {
+            name: new.name.unwrap_or_else(|| before.name.clone()),
+            role: new.role.unwrap_or(before.role),
+            teams: new.teams.unwrap_or_else(|| before.teams.clone()),
+            ..before.clone()
+        };
+        if after != before {
+            let roles = (Some(before.role), Some(after.role));
+            let mut errors = org.errors_of_assignment(&who, &before, roles, None);
+            let is_protected = before.role == OWNER && !org.is_owner(&who);
+            let exceeds = org.exceeds_member(&who, self.member, before.role)
+                || org.exceeds_teams(&who, &before.teams, &after.teams);
+            if is_protected || exceeds {
+                errors.push(ErrorResponse::Forbidden);
+            }
+            none_of(errors)?;
+            let is_role_alone = before.name == after.name && before.teams == after.teams;
+            let action = match is_role_alone {
+                true => AuditAction::RoleAssign,
+                false => AuditAction::MemberUpdate,
+            };
+            let org = model.org_mut(who.org);
+            org.members.insert(self.member, after.clone());
+            let resource = (ResourceKind::Member, self.member.0);
+            org.audit(
+                &who,
+                action,
+                resource,
+                (json!(before), json!(after)),
+                at.now,
+            );
+        }
+        let details = details(model.org(who.org), &after);
+        Ok(model.tagged(&details, at))
+    }
+}
+
+impl Request for RemoveMember {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let removed = service.remove_member(&self.by.credential, &self.org, self.member);
+            removed.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = ((&self.by, Action::MemberManage), (&*self.org, self.member));
+        let (who, before) = find(model, by, place, at.now)?;
+        let org = model.org(who.org);
+        let mut errors = Vec::new();
+        let is_protected = before.role == OWNER && !org.is_owner(&who);
+        if is_protected || org.exceeds_member(&who, self.member, before.role) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        if before.role == OWNER && org.holders(OWNER) == 1 {
+            errors.push(ErrorResponse::invalid("member", ProblemCode::InvalidValue));
+        }
+        none_of(errors)?;
+        let is_theirs = |token: &crate::model::Token| {
+            token.record.org_id == who.org && token.record.member_id == self.member
+        };
+        model.tokens_mut().retain(|_, token| !is_theirs(token));
+        let org = model.org_mut(who.org);
+        org.members.remove(&self.member);
+        org.overrides
+            .retain(|(holder, _), _| *holder != self.member);
+        org.mcp_keys.retain(|_, key| key.acts_as != self.member);
+        let resource = (ResourceKind::Member, self.member.0);
+        let states = (json!(before), Value::Null);
+        org.audit(&who, AuditAction::MemberRemove, resource, states, at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.member.0);
+    }
+
+    fn leaves_work(&self) -> bool {
+        true
+    }
+}

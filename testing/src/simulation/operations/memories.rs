@@ -1,0 +1,429 @@
+//! Single memories.
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::bulk::change;
+use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::model::{ErrorResponse, Moment};
+use crate::model::{
+    Expected, Memory, Model, Org, Record, RequestErrors, Response, Sight, required_actions,
+};
+use crate::requests::with;
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{
+    actor, audience_label, entity, etag, memory_entity, name, new_memory, page, review_status,
+    sensitivity_label, text,
+};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::model::{
+    AccessCheck, AccessCheckResult, AccessLabels, EventType, MemoryAccess, MemoryFilter, MemoryId,
+    MemoryUpdate, ReviewStatus, WorkspaceId,
+};
+use knowledge_core::service::{
+    AuditAction, CreateMemory as NewSingleMemory, IfMatch, KnowledgeService, NewMemory, PageRequest,
+};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateMemory { workspace: WorkspaceId, new: NewSingleMemory }
+    ListMemories { workspace: WorkspaceId, filter: MemoryFilter, page: PageRequest }
+    CheckMemoryAccess { check: AccessCheck }
+    GetMemory { memory: MemoryId }
+    UpdateMemory { memory: MemoryId, update: MemoryUpdate, if_match: Option<IfMatch> }
+    DeleteMemory { memory: MemoryId }
+}
+
+fn filter() -> impl Strategy<Value = MemoryFilter> {
+    (
+        weighted(0.2, audience_label()),
+        weighted(0.2, sensitivity_label()),
+        weighted(0.2, review_status()),
+    )
+        .prop_map(|(audience_tag, sensitivity_label, review_status)| {
+            MemoryFilter::builder()
+                .maybe_audience_tag(audience_tag)
+                .maybe_sensitivity_label(sensitivity_label)
+                .maybe_review_status(review_status)
+                .build()
+        })
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let update = (
+        weighted(0.3, name()),
+        weighted(0.3, text()),
+        weighted(0.5, change()),
+        weighted(0.1, entity()),
+    );
+    vec![
+        of(
+            2,
+            (actor(), entity(), entity(), new_memory()).prop_map(|(by, place, source, new)| {
+                Op::by(by, move |view| {
+                    let new = new.clone();
+                    CreateMemory {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        new: NewSingleMemory::builder()
+                            .source_id(view.source(source))
+                            .title(new.title)
+                            .content(new.content)
+                            .maybe_source_key(new.source_key)
+                            .maybe_audience_tag(new.audience_tag)
+                            .maybe_sensitivity_label(new.sensitivity_label)
+                            .build(),
+                    }
+                })
+            }),
+        ),
+        alone(
+            3,
+            (actor(), entity(), filter(), weighted(0.1, entity()), page()).prop_map(
+                |(by, place, filter, source, page)| {
+                    Op::by(by, move |view| {
+                        let request = ListMemories {
+                            by: view.bearer(by),
+                            workspace: view.workspace(place),
+                            filter: with(filter.clone(), |new| {
+                                new.source_id = source.map(|entity| view.source(entity));
+                            }),
+                            page: PageRequest::default(),
+                        };
+                        view.paged(request, page, |request| &mut request.page)
+                    })
+                },
+            ),
+        ),
+        of(
+            2,
+            (actor(), vec(memory_entity(), 1..6), any::<bool>()).prop_map(
+                |(by, memories, include_content)| {
+                    Op::by(by, move |view| CheckMemoryAccess {
+                        by: view.bearer(by),
+                        check: AccessCheck::builder()
+                            .memory_ids(
+                                memories.iter().map(|entity| view.memory(*entity)).collect(),
+                            )
+                            .include_content(include_content)
+                            .build(),
+                    })
+                },
+            ),
+        ),
+        of(
+            3,
+            (actor(), memory_entity()).prop_map(|(by, memory)| {
+                Op::by(by, move |view| GetMemory {
+                    by: view.bearer(by),
+                    memory: view.memory(memory),
+                })
+            }),
+        ),
+        of(
+            4,
+            (actor(), memory_entity(), update, etag()).prop_map(
+                |(by, memory, (title, content, change, source), tag)| {
+                    Op::by(by, move |view| {
+                        let memory = view.memory(memory);
+                        UpdateMemory {
+                            by: view.bearer(by),
+                            memory,
+                            update: MemoryUpdate::builder()
+                                .maybe_title(title.clone())
+                                .maybe_content(content.clone())
+                                .change(with(change.clone().unwrap_or_default(), |new| {
+                                    new.source_id = source.map(|entity| view.source(entity));
+                                }))
+                                .build(),
+                            if_match: view.if_match(memory.0, tag),
+                        }
+                    })
+                },
+            ),
+        ),
+        of(
+            2,
+            (actor(), memory_entity()).prop_map(|(by, memory)| {
+                Op::by(by, move |view| DeleteMemory {
+                    by: view.bearer(by),
+                    memory: view.memory(memory),
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateMemory {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let created = service.create_memory(&self.by.credential, self.workspace, &self.new);
+            Ok(Response::tagged(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (new, place) = (&self.new, self.workspace);
+        let memory = NewMemory::builder()
+            .title(new.title.clone())
+            .content(new.content.clone())
+            .maybe_source_key(new.source_key.clone())
+            .maybe_audience_tag(new.audience_tag.clone())
+            .maybe_sensitivity_label(new.sensitivity_label)
+            .build();
+        let mut errors = RequestErrors::default();
+        errors.memory("", "sourceKey", &memory, model.limits.content_bytes_max);
+        let who = errors.then(model.authorize_in(&self.by, place, Action::MemoryCreate, at.now))?;
+        let org = model.org(who.org);
+        if !org.sources.contains_key(&new.source_id) {
+            return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
+        }
+        if let Some(key) = &new.source_key
+            && org.names.contains_key(&(place, new.source_id, key.clone()))
+        {
+            return Err(ErrorResponse::invalid("sourceKey", ProblemCode::Duplicate).into());
+        }
+        let id = MemoryId(model.made(at.learned.and_then(Response::id)));
+        let added = model.add_memory(&who, (place, new.source_id), id, &memory, at.now);
+        let org = model.org_mut(who.org);
+        org.last_ingest.insert(place, at.now);
+        let change = (AuditAction::MemoryCreate, EventType::ChunkCreated);
+        org.leave(&who, change, id, (None, Some(&added.labels)), at.now);
+        let held = org.actions_in(&who, place);
+        let sight = org.sight(&who, &held, &added.labels).max(Sight::Labels);
+        Ok(model.tagged(&added.details(id, sight), at))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(|id| (MemoryId(id), self.workspace));
+        org_state.memories.extend(id);
+    }
+}
+
+impl Request for ListMemories {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_memories(by, self.workspace, &self.filter, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
+        if !held.contains(&Action::MemoryRead) && !held.contains(&Action::MemoryUpdate) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let org = model.org(who.org);
+        let is_wanted = |memory: &Memory| {
+            let (filter, labels) = (&self.filter, &memory.labels);
+            let (audience, source) = (filter.audience_tag.as_ref(), filter.source_id);
+            let (sensitivity, review) = (filter.sensitivity_label, filter.review_status);
+            audience.is_none_or(|wanted| *wanted == labels.audience)
+                && source.is_none_or(|wanted| wanted == labels.source_id)
+                && sensitivity.is_none_or(|wanted| wanted == labels.sensitivity)
+                && review.is_none_or(|wanted| wanted == labels.review)
+        };
+        let memories = org.memories.iter();
+        let here = memories.filter(|(_, memory)| memory.labels.workspace_id == self.workspace);
+        let records = here.map(|(id, memory)| {
+            let sight = org.sight(&who, &held, &memory.labels);
+            // By the rules, a memory that does not exist for the caller changes no page.
+            let record = match sight != Sight::Nothing && is_wanted(memory) {
+                true => Record::Shown(json!(memory.summary(*id, sight))),
+                false => Record::Hidden,
+            };
+            (id.0, record)
+        });
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, (self.workspace, &self.filter))
+    }
+}
+
+impl Request for GetMemory {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_memory(&self.by.credential, self.memory);
+            Ok(Response::tagged(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let org = model.org(who.org);
+        let (memory, held) = org.memory(&who, self.memory)?;
+        let sight = org.sight(&who, &held, &memory.labels);
+        if sight == Sight::Nothing {
+            return Err(org.denial(&who, &held, &memory.labels).into());
+        }
+        let details = memory.details(self.memory, sight);
+        Ok(model.tagged(&details, at))
+    }
+}
+
+impl Request for CheckMemoryAccess {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let checked = service.check_memory_access(&self.by.credential, &self.check);
+            Ok(Response::of(&checked.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let org = model.org(who.org);
+        let item = |id: &MemoryId| {
+            let mut item = MemoryAccess::none(*id);
+            let Ok((memory, held)) = org.memory(&who, *id) else {
+                return item;
+            };
+            let sight = org.sight(&who, &held, &memory.labels);
+            item.readable = sight == Sight::Everything;
+            item.labels = (sight != Sight::Nothing).then(|| AccessLabels::from(&memory.labels));
+            if item.readable && self.check.include_content {
+                item.title = Some(memory.content.title.clone());
+                item.content = Some(memory.content.content.clone());
+            }
+            item
+        };
+        let results = self.check.memory_ids.iter().map(item).collect();
+        Ok(Response::of(&AccessCheckResult { results }))
+    }
+}
+
+impl UpdateMemory {
+    /// Returns the memory after the update.
+    fn updated(&self, before: &Memory) -> Memory {
+        let (update, change) = (&self.update, &self.update.change);
+        let mut after = before.clone();
+        let (title, content) = (update.title.iter(), update.content.iter());
+        title.for_each(|title| after.content.title.clone_from(title));
+        content.for_each(|content| after.content.content.clone_from(content));
+        let labels = &mut after.labels;
+        let audience = change.audience_tag.iter();
+        audience.for_each(|audience| labels.audience.clone_from(audience));
+        labels.sensitivity = change.sensitivity_label.unwrap_or(labels.sensitivity);
+        labels.source_id = change.source_id.unwrap_or(labels.source_id);
+        labels.review = match change.review_status {
+            Some(review) => review,
+            None if after.content != before.content => ReviewStatus::Pending,
+            None => labels.review,
+        };
+        after
+    }
+
+    /// Returns the part of the memory that the response shows, if the caller may make the update.
+    fn authorise(&self, org: &Org, who: &crate::model::Who) -> Result<Sight, ErrorResponse> {
+        let (memory, held) = org.memory(who, self.memory)?;
+        let (update, labels) = (&self.update, &memory.labels);
+        let rewrites = update.title.is_some() || update.content.is_some();
+        let mut needed = required_actions(&update.change);
+        if rewrites {
+            needed.insert(Action::MemoryUpdate);
+        }
+        let sensitivity = update.change.sensitivity_label;
+        if sensitivity.is_some_and(|wanted| wanted < labels.sensitivity) {
+            needed.insert(Action::MemoryDeclassify);
+        }
+        let sight = org.sight(who, &held, labels);
+        let denied = Err(org.denial(who, &held, labels));
+        if !needed.is_subset(&held) || (needed.is_empty() && sight == Sight::Nothing) {
+            return denied;
+        }
+        if rewrites && sight != Sight::Everything {
+            return match Org::may_read(&held, labels) {
+                true => Err(ErrorResponse::Forbidden),
+                false => denied,
+            };
+        }
+        Ok(sight.max(Sight::Labels))
+    }
+}
+
+impl Request for UpdateMemory {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
+            let changed = service.update_memory(by, self.memory, &self.update, if_match);
+            Ok(Response::tagged(&changed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let bytes_max = model.limits.content_bytes_max;
+        let (title, content) = (self.update.title.iter(), self.update.content.iter());
+        title.for_each(|title| errors.name("title", title));
+        content.for_each(|content| errors.text("content", content, bytes_max));
+        let authenticated = model.authenticate(&self.by, CredentialKind::Bearer, at.now);
+        let authorised = authenticated.and_then(|who| {
+            let sight = self.authorise(model.org(who.org), &who)?;
+            Ok((who, sight))
+        });
+        let (who, sight) = errors.then(authorised)?;
+        let org = model.org(who.org);
+        let source = self.update.change.source_id;
+        if source.is_some_and(|source| !org.sources.contains_key(&source)) {
+            return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
+        }
+        let before = org.memories[&self.memory].clone();
+        let shown = before.details(self.memory, sight);
+        if !model.is_current(self.if_match.as_ref(), &shown) {
+            return Err(ErrorResponse::PreconditionFailed.into());
+        }
+        let mut after = self.updated(&before);
+        if after == before {
+            return Ok(model.tagged(&shown, at));
+        }
+        if after.content != before.content {
+            after.content.updated_at = at.now;
+        }
+        let org = model.org_mut(who.org);
+        org.memories.insert(self.memory, after.clone());
+        let change = (AuditAction::MemoryUpdate, EventType::MemoryUpdated);
+        let labels = (Some(&before.labels), Some(&after.labels));
+        org.leave(&who, change, self.memory, labels, at.now);
+        let held = org.actions_in(&who, after.labels.workspace_id);
+        let sight = org.sight(&who, &held, &after.labels).max(Sight::Labels);
+        Ok(model.tagged(&after.details(self.memory, sight), at))
+    }
+}
+
+impl Request for DeleteMemory {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let deleted = service.delete_memory(&self.by.credential, self.memory);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let org = model.org(who.org);
+        let (memory, held) = org.memory(&who, self.memory)?;
+        if !held.contains(&Action::MemoryDelete) {
+            return Err(org.denial(&who, &held, &memory.labels).into());
+        }
+        let before = memory.labels.clone();
+        let org = model.org_mut(who.org);
+        org.memories.remove(&self.memory);
+        org.names.retain(|_, id| *id != self.memory);
+        let change = (AuditAction::MemoryDelete, EventType::ChunkDeleted);
+        org.leave(&who, change, self.memory, (Some(&before), None), at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.memory.0);
+    }
+}

@@ -1,0 +1,274 @@
+//! Operations of the simulation, one file for each capability.
+//!
+//! A file has everything that the simulation knows about its operations: the strategy, the call of
+//! the service, the expected result, and the entities that other operations can then refer to. To
+//! add an operation, add it to one of these files.
+
+mod audit;
+mod bulk;
+mod chats;
+mod connectors;
+mod deliveries;
+mod inbound;
+mod inbound_posts;
+mod ingest;
+mod mcp_keys;
+mod members;
+mod memories;
+mod operator;
+mod recalls;
+mod role_assignment;
+mod roles;
+mod subscriptions;
+mod webhooks;
+mod workspaces;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::Union;
+
+pub(super) use self::audit::ListAuditEntries;
+pub(super) use self::chats::CreateChat;
+pub(super) use self::connectors::CreateConnector;
+pub(super) use self::deliveries::Ping;
+pub(super) use self::inbound::CreateInboundWebhook;
+pub(super) use self::ingest::IngestMemories;
+pub(super) use self::mcp_keys::CreateMcpKey;
+pub(super) use self::operator::Maintain;
+pub use self::operator::maintain;
+pub(super) use self::recalls::CreateRecall;
+pub(super) use self::role_assignment::AssignRole;
+pub use self::role_assignment::{assign_role, end_workspace_role};
+pub(super) use self::roles::CreateCustomRole;
+pub use self::roles::{create_custom_role, delete_custom_role};
+pub(super) use self::subscriptions::CreateCitationSubscription;
+pub(super) use self::webhooks::CreateWebhook;
+pub(super) use self::workspaces::CreateSource;
+use super::call::Call;
+use super::resolve::{Step, View};
+use super::world::World;
+use crate::strategies::Actor;
+
+/// Resolution of an operation into a call.
+type Resolve = dyn Fn(&World) -> Step + Send + Sync;
+
+/// Generated operation, which refers to entities by choice.
+///
+/// It contains no identifiers, which the service creates: it chooses among the entities that exist
+/// when it runs. A sequence therefore remains meaningful without some of its operations, and can be
+/// shrunk.
+#[derive(Clone)]
+pub struct Op {
+    name: &'static str,
+    resolve: Arc<Resolve>,
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Op {
+    fn new(name: &'static str, resolve: impl Fn(&World) -> Step + Send + Sync + 'static) -> Self {
+        Self {
+            name,
+            resolve: Arc::new(resolve),
+        }
+    }
+
+    /// Creates an operation of this caller.
+    fn by<C: Into<Call>>(
+        by: Actor,
+        resolve: impl Fn(&View<'_>) -> C + Send + Sync + 'static,
+    ) -> Self {
+        Self::to(by.is_second_org, resolve)
+    }
+
+    /// Creates an operation in the first or the second organisation.
+    fn to<C: Into<Call>>(
+        is_second_org: bool,
+        resolve: impl Fn(&View<'_>) -> C + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(std::any::type_name::<C>(), move |world| {
+            Step::Call(resolve(&world.view(is_second_org)).into())
+        })
+    }
+
+    /// Returns an operation that advances the clock.
+    #[must_use]
+    pub fn advance(by: Duration) -> Self {
+        Self::new("Advance", move |_| Step::Advance(by))
+    }
+
+    pub(super) fn resolve(&self, world: &World) -> Step {
+        (self.resolve)(world)
+    }
+}
+
+impl World {
+    /// Resolves an operation against the current entities.
+    #[must_use]
+    pub fn resolve(&mut self, op: &Op) -> Step {
+        let step = op.resolve(self);
+        if let Step::Call(call) = &step {
+            call.request().send(self);
+        }
+        step
+    }
+}
+
+/// Defines the data of requests and the operation of each, by default that of its name.
+macro_rules! requests {
+    ($($name:ident { $($field:ident: $type:ty),* $(,)? })+) => {$(
+        #[derive(Clone, Debug)]
+        pub(in crate::simulation) struct $name {
+            pub(in crate::simulation) by: $crate::model::Caller,
+            $(pub(in crate::simulation) $field: $type,)*
+        }
+
+        impl $crate::simulation::Described for $name {
+            fn operation(&self) -> Option<knowledge_core::api::Operation> {
+                Some(knowledge_core::api::Operation::$name)
+            }
+
+            fn caller(&self) -> Option<&$crate::model::Caller> {
+                Some(&self.by)
+            }
+        }
+    )+};
+}
+use requests;
+
+/// Strategy for operations with its weight among those of its group.
+struct Weighted {
+    weight: u32,
+    /// False if the result is not that of one moment, or if the call commits more than once.
+    is_atomic: bool,
+    strategy: BoxedStrategy<Op>,
+}
+
+/// Returns a strategy for operations that concurrent callers run too.
+fn of(weight: u32, strategy: impl Strategy<Value = Op> + 'static) -> Weighted {
+    Weighted {
+        weight,
+        is_atomic: true,
+        strategy: strategy.boxed(),
+    }
+}
+
+/// Returns a strategy for operations that concurrent callers do not run.
+fn alone(weight: u32, strategy: impl Strategy<Value = Op> + 'static) -> Weighted {
+    Weighted {
+        is_atomic: false,
+        ..of(weight, strategy)
+    }
+}
+
+fn advance() -> impl Strategy<Value = Op> {
+    const MINUTE: u64 = 60 * 1_000;
+    const HOUR: u64 = 60 * MINUTE;
+    const MILLIS: &[u64] = &[
+        1,
+        1_000,
+        MINUTE,
+        31 * MINUTE,
+        HOUR,
+        2 * HOUR,
+        24 * HOUR - 1,
+        24 * HOUR,
+        25 * HOUR,
+        8 * 24 * HOUR,
+    ];
+    prop_oneof![
+        2 => select(&MILLIS[..3]).prop_map(Duration::from_millis),
+        1 => select(MILLIS).prop_map(Duration::from_millis),
+    ]
+    .prop_map(Op::advance)
+}
+
+/// Strategies by group: memories, roles and members, and everything else in a workspace.
+fn groups() -> [Vec<Weighted>; 3] {
+    [
+        [
+            bulk::strategies(),
+            ingest::strategies(),
+            memories::strategies(),
+            audit::strategies(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        [
+            roles::strategies(),
+            role_assignment::strategies(),
+            members::strategies(),
+            operator::strategies(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        [
+            workspaces::strategies(),
+            webhooks::strategies(),
+            inbound::strategies(),
+            inbound_posts::strategies(),
+            recalls::strategies(),
+            subscriptions::strategies(),
+            deliveries::strategies(),
+            connectors::strategies(),
+            chats::strategies(),
+            mcp_keys::strategies(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    ]
+}
+
+/// Returns a strategy for operations of the groups with these weights.
+fn mixed(weights: [u32; 3], is_concurrent: bool) -> Vec<(u32, BoxedStrategy<Op>)> {
+    let group = |(weight, group): (u32, Vec<Weighted>)| {
+        let strategies = group.into_iter();
+        let strategies = strategies.filter(|of| of.is_atomic || !is_concurrent);
+        let strategies = strategies.map(|of| (of.weight, of.strategy));
+        (weight, Union::new_weighted(strategies.collect()).boxed())
+    };
+    let maintain = (2, Just(maintain()).boxed());
+    let groups = weights.into_iter().zip(groups()).map(group);
+    std::iter::once(maintain).chain(groups).collect()
+}
+
+/// Operations of any kind.
+pub fn operation() -> impl Strategy<Value = Op> {
+    let mut all = mixed([10, 8, 16], false);
+    all.push((2, advance().boxed()));
+    Union::new_weighted(all)
+}
+
+/// Sequences of 1 to `longest` operations.
+pub fn operations(longest: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(operation(), 1..=longest.max(1))
+}
+
+/// Sequences of 1 to `longest` operations, one for each of several concurrent callers.
+///
+/// They contend for the same memories, idempotency keys and roles.
+pub fn concurrent_operations(
+    callers: usize,
+    longest: usize,
+) -> impl Strategy<Value = Vec<Vec<Op>>> {
+    let operation = Union::new_weighted(mixed([8, 6, 3], true));
+    vec(vec(operation, 1..=longest.max(1)), callers..=callers)
+}
+
+/// Returns the identity of a list, which its cursors are valid for.
+fn list_of(request: &impl super::call::Described, parent: impl fmt::Debug) -> Option<String> {
+    let (operation, org) = (request.operation(), request.org());
+    Some(format!("{operation:?} {org:?} {parent:?}"))
+}

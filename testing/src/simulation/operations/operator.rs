@@ -1,0 +1,121 @@
+//! Operations of the operator: revoking credentials, and maintenance.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Op, Weighted, of};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Expected, Model, Response};
+use crate::simulation::call::{Described, Request, Run};
+use crate::simulation::resolve::Step;
+use crate::strategies::entity;
+use knowledge_core::access::CredentialRecord;
+use knowledge_core::api::Operation;
+use knowledge_core::model::{CredentialId, OrgId};
+use knowledge_core::service::{AuditAction, KnowledgeService, ResourceKind};
+
+/// Revocation of a token, a session or an MCP key.
+#[derive(Clone, Debug)]
+struct Revoke {
+    org: OrgId,
+    credential: CredentialId,
+}
+
+/// Maintenance, once.
+#[derive(Clone, Debug)]
+pub(in crate::simulation) struct Maintain;
+
+impl Described for Revoke {
+    fn operation(&self) -> Option<Operation> {
+        None
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        None
+    }
+
+    fn org(&self) -> Option<OrgId> {
+        Some(self.org)
+    }
+}
+
+impl Described for Maintain {
+    fn operation(&self) -> Option<Operation> {
+        None
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        None
+    }
+}
+
+/// Returns maintenance as an operation.
+#[must_use]
+pub fn maintain() -> Op {
+    Op::new("Maintain", |_| Step::Call(Maintain.into()))
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let revoke = (any::<bool>(), entity()).prop_map(|(is_second_org, id)| {
+        Op::to(is_second_org, move |view| Revoke {
+            org: view.own.id,
+            credential: view.one(|of| &of.credentials, CredentialId, id),
+        })
+    });
+    vec![of(1, revoke)]
+}
+
+impl Request for Revoke {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let operator = service.provisioning();
+            let revoked = operator.revoke(self.org, self.credential).await?;
+            Ok(Response::of(&revoked))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let token = model.tokens_mut().get_mut(&self.credential);
+        let token = token.filter(|token| token.record.org_id == self.org);
+        // An expired credential exists until it is purged, at an unspecified time.
+        let token = token.filter(|token| at.now < token.record.expires_at || at.learned.is_some());
+        let record = &mut token.ok_or(ErrorResponse::NotFound)?.record;
+        if record.revoked_at.is_some() {
+            return Ok(Response::of(record));
+        }
+        let before = record.clone();
+        record.revoked_at = Some(at.now);
+        let after: CredentialRecord = record.clone();
+        let org = model.org_mut(self.org);
+        org.mcp_keys.remove(&self.credential);
+        let resource = (ResourceKind::Credential, self.credential.0);
+        let states = (json!(before), json!(after));
+        org.audit_by_operator(AuditAction::CredentialRevoke, resource, states, at.now);
+        Ok(Response::of(&after))
+    }
+}
+
+impl Request for Maintain {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            service.maintain(service.env().now()).await?;
+            Ok(Response::done())
+        })
+    }
+
+    /// The only visible effect is the announcement of statuses.
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        for org in model.orgs_mut() {
+            let mut connectors = std::mem::take(&mut org.connectors);
+            for facts in connectors.values_mut() {
+                org.announce_status(facts, at.now);
+            }
+            org.connectors = connectors;
+        }
+        Ok(Response::done())
+    }
+
+    fn is_maintenance(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,181 @@
+//! Recalls.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Op, Weighted, list_of, of, requests};
+use crate::model::{ErrorResponse, Moment};
+use crate::model::{Expected, Model, Record, RequestErrors, Response, Sight};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{actor, entity, memory_entity, page};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::model::{Recall, RecallId, RecallSummary, WorkspaceId};
+use knowledge_core::service::{
+    AuditAction, KnowledgeService, NewRecall, PageRequest, ResourceKind,
+};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateRecall { workspace: WorkspaceId, new: NewRecall }
+    ListRecalls { workspace: WorkspaceId, page: PageRequest }
+    GetRecall { recall: RecallId }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    vec![
+        of(
+            3,
+            // Memories of the own organisation are from the workspace.
+            (actor(), entity(), vec(memory_entity(), 0..4)).prop_map(|(by, place, memories)| {
+                Op::by(by, move |view| {
+                    let workspace = view.workspace(place);
+                    CreateRecall {
+                        by: view.bearer(by),
+                        workspace,
+                        new: NewRecall::builder()
+                            .query("What now?")
+                            .memory_ids(view.memories(&memories, Some(workspace)))
+                            .build(),
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            (actor(), entity(), page()).prop_map(|(by, place, page)| {
+                Op::by(by, move |view| {
+                    let request = ListRecalls {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            2,
+            (actor(), entity()).prop_map(|(by, recall)| {
+                Op::by(by, move |view| GetRecall {
+                    by: view.bearer(by),
+                    recall: view.one(|of| &of.recalls, RecallId, recall),
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateRecall {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let created = service.create_recall(&self.by.credential, self.workspace, &self.new);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (ids, query, place) = (&self.new.memory_ids, &self.new.query, self.workspace);
+        let mut errors = RequestErrors::default();
+        errors.description("query", query);
+        errors.count("memory_ids", ids.len(), 500);
+        for (index, id) in ids.iter().enumerate() {
+            let is_second = ids[..index].contains(id);
+            let path = format!("memory_ids[{index}]");
+            errors.when(is_second, &path, ProblemCode::Duplicate);
+        }
+        let action = Action::RecallCreate;
+        let who = errors.then(model.authorize_in(&self.by, place, action, at.now))?;
+        let org = model.org(who.org);
+        let mut unknown = RequestErrors::default();
+        for (index, id) in ids.iter().enumerate() {
+            // By the rules, a memory that awaits review or was rejected is never cited.
+            let is_known = org.memories.get(id).is_some_and(|memory| {
+                memory.labels.workspace_id == place
+                    && org.is_covered(&who, &memory.labels.audience, Some(place))
+            });
+            let path = format!("memory_ids[{index}]");
+            unknown.when(!is_known, &path, ProblemCode::NotFound);
+        }
+        unknown.then(Ok(()))?;
+        let recall = Recall {
+            id: RecallId(model.made(at.learned.and_then(Response::id))),
+            workspace_id: place,
+            query: query.clone(),
+            memory_ids: ids.clone(),
+            created_by: who.member,
+            created_at: at.now,
+        };
+        let org = model.org_mut(who.org);
+        org.recalls.insert(recall.id, recall.clone());
+        // The audit log stores identifiers, not the query.
+        let audited = json!({ "id": recall.id, "workspace_id": place, "memory_ids": ids });
+        let created = (AuditAction::RecallCreate, ResourceKind::Recall);
+        org.audit_created(Some(&who), created, recall.id.0, &audited, at.now);
+        Ok(Response::of(&recall))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        org_state.recalls.extend(response.id().map(RecallId));
+    }
+}
+
+impl Request for ListRecalls {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_recalls(by, self.workspace, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        // By the rules, a recall is shown to those who may read every memory that it cites.
+        let who = model.authorize_in(&self.by, self.workspace, Action::MemoryRead, at.now)?;
+        let recalls = model.org(who.org).recalls.values();
+        let here = recalls.filter(|recall| recall.workspace_id == self.workspace);
+        let records = here.map(|recall| {
+            let summary = RecallSummary {
+                id: recall.id,
+                workspace_id: recall.workspace_id,
+                query: recall.query.clone(),
+                created_by: recall.created_by,
+                created_at: recall.created_at,
+            };
+            (recall.id.0, Record::Shown(json!(summary)))
+        });
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Reverse);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.workspace)
+    }
+}
+
+impl Request for GetRecall {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_recall(&self.by.credential, self.recall);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let found = model.org(who.org).recalls.get(&self.recall);
+        let mut recall = found.ok_or(ErrorResponse::NotFound)?.clone();
+        let place = recall.workspace_id;
+        model.authorize_in(&self.by, place, Action::MemoryRead, at.now)?;
+        let org = model.org(who.org);
+        let held = org.actions_in(&who, place);
+        recall.memory_ids.retain(|id| {
+            let cited = org.memories.get(id);
+            cited.is_some_and(|cited| org.sight(&who, &held, &cited.labels) != Sight::Nothing)
+        });
+        Ok(Response::of(&recall))
+    }
+}

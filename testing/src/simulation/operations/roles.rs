@@ -1,0 +1,346 @@
+//! Custom roles.
+
+use proptest::option::{of as maybe, weighted};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, of, requests};
+use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{
+    Expected, Model, RequestErrors, Response, Who, none_of, possible_actions, updated_role,
+};
+use crate::requests::with;
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{
+    Actor, EntityRef, RoleEntityRef, actor, custom_role_update, entity, etag, governor,
+    new_custom_role, role_pick,
+};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, BuiltInRole, RoleRef};
+use knowledge_core::model::{
+    CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId, Timestamp,
+};
+use knowledge_core::service::{AuditAction, DeleteRole, IfMatch, KnowledgeService, ResourceKind};
+
+requests! {
+    ListCustomRoles { org: String }
+    GetCustomRole { org: String, role: RoleId }
+    CreateCustomRole { org: String, new: NewCustomRole }
+    UpdateCustomRole {
+        org: String,
+        role: RoleId,
+        update: CustomRoleUpdate,
+        if_match: Option<IfMatch>,
+    }
+    DeleteCustomRole { org: String, role: RoleId, reassign_to: Option<RoleRef> }
+}
+
+/// Returns the creation of a role, in a workspace if one is given.
+#[must_use]
+pub fn create_custom_role(by: Actor, new: NewCustomRole, workspace: Option<EntityRef>) -> Op {
+    Op::by(by, move |view| CreateCustomRole {
+        by: view.session(by),
+        org: view.own.slug.clone(),
+        new: with(new.clone(), |new| {
+            new.workspace_id = workspace.map(|entity| view.workspace(entity));
+        }),
+    })
+}
+
+/// Returns the deletion of a role, whose holders get the role `reassign_to`.
+#[must_use]
+pub fn delete_custom_role(by: Actor, role: EntityRef, reassign_to: Option<RoleEntityRef>) -> Op {
+    Op::by(by, move |view| DeleteCustomRole {
+        by: view.session(by),
+        org: view.own.slug.clone(),
+        role: view.role(role),
+        reassign_to: reassign_to.map(|target| view.role_ref(target)),
+    })
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    vec![
+        of(
+            1,
+            (actor(), entity()).prop_map(|(by, org)| {
+                Op::by(by, move |view| ListCustomRoles {
+                    by: view.session(by),
+                    org: view.slug(org),
+                })
+            }),
+        ),
+        of(
+            1,
+            (actor(), entity()).prop_map(|(by, role)| {
+                Op::by(by, move |view| GetCustomRole {
+                    by: view.session(by),
+                    org: view.own.slug.clone(),
+                    role: view.role(role),
+                })
+            }),
+        ),
+        of(
+            4,
+            (governor(), new_custom_role(), weighted(0.25, entity()))
+                .prop_map(|(by, new, workspace)| create_custom_role(by, new, workspace)),
+        ),
+        of(
+            5,
+            (governor(), entity(), custom_role_update(), etag()).prop_map(
+                |(by, role, update, tag)| {
+                    Op::by(by, move |view| {
+                        let role = view.role(role);
+                        UpdateCustomRole {
+                            by: view.session(by),
+                            org: view.own.slug.clone(),
+                            role,
+                            update: update.clone(),
+                            if_match: view.if_match(role.0, tag),
+                        }
+                    })
+                },
+            ),
+        ),
+        of(
+            4,
+            (governor(), entity(), maybe(role_pick()))
+                .prop_map(|(by, role, target)| delete_custom_role(by, role, target)),
+        ),
+    ]
+}
+
+/// Authorises a caller and returns the role.
+fn find(
+    model: &Model,
+    (by, action): (&Caller, Action),
+    (org, role): (&str, RoleId),
+    now: Timestamp,
+) -> Result<(Who, CustomRole), ErrorResponse> {
+    let who = model.authorize_in_org(by, org, action, now)?;
+    let found = model.org(who.org).roles.get(&role);
+    Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
+}
+
+impl Request for ListCustomRoles {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let listed = service.list_custom_roles(&self.by.credential, &self.org);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
+        let mut roles: Vec<_> = model.org(who.org).roles.values().collect();
+        roles.sort_by_key(|role| (&role.name, role.id));
+        Ok(Response::of(&roles))
+    }
+}
+
+impl Request for GetCustomRole {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_custom_role(&self.by.credential, &self.org, self.role);
+            Ok(Response::tagged(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = ((&self.by, Action::RoleRead), (&*self.org, self.role));
+        let (_, role) = find(model, by, place, at.now)?;
+        Ok(model.tagged(&role, at))
+    }
+}
+
+impl Request for CreateCustomRole {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let created = service.create_custom_role(&self.by.credential, &self.org, &self.new);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let new = &self.new;
+        let mut errors = RequestErrors::default();
+        errors.name("name", &new.name);
+        errors.slug("slug", &new.slug);
+        errors.description("description", &new.description);
+        errors.actions(&new.actions);
+        let action = Action::RoleManage;
+        let who = errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let role = CustomRole {
+            id: RoleId(uuid::Uuid::nil()),
+            org_id: who.org,
+            workspace_id: new.workspace_id,
+            name: new.name.clone(),
+            slug: new.slug.clone(),
+            base_role: new.base_role,
+            description: new.description.clone(),
+            is_active: true,
+            created_by: who.member,
+            created_at: at.now,
+            updated_at: at.now,
+            actions: new.actions,
+        };
+        let org = model.org(who.org);
+        let mut errors = Vec::new();
+        let workspace = new.workspace_id;
+        if workspace.is_some_and(|workspace| !org.workspaces.contains_key(&workspace)) {
+            errors.push(ErrorResponse::invalid(
+                "workspace_id",
+                ProblemCode::NotFound,
+            ));
+        }
+        if org.exceeds_role(&who, workspace, &possible_actions(&role)) {
+            errors.push(ErrorResponse::Forbidden);
+        }
+        if org.roles.len() as u64 >= model.limits.custom_roles_per_org_max {
+            errors.push(ErrorResponse::invalid("body", ProblemCode::LimitReached));
+        }
+        if org.has_slug(&new.slug) {
+            errors.push(ErrorResponse::SlugTaken);
+        }
+        none_of(errors)?;
+        let id = RoleId(model.made(at.learned.and_then(Response::id)));
+        let role = CustomRole { id, ..role };
+        let org = model.org_mut(who.org);
+        org.roles.insert(id, role.clone());
+        let created = (AuditAction::RoleCreate, ResourceKind::Role);
+        org.audit_created(Some(&who), created, id.0, &role, at.now);
+        Ok(Response::of(&role))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        org_state.roles.extend(response.id().map(RoleId));
+    }
+}
+
+impl Request for UpdateCustomRole {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
+            let changed =
+                service.update_custom_role(by, &self.org, self.role, &self.update, if_match);
+            Ok(Response::tagged(&changed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let update = &self.update;
+        let mut errors = RequestErrors::default();
+        let (names, slugs) = (update.name.iter(), update.slug.iter());
+        names.for_each(|name| errors.name("name", name));
+        slugs.for_each(|slug| errors.slug("slug", slug));
+        let descriptions = update.description.iter();
+        descriptions.for_each(|text| errors.description("description", text));
+        if let Some(RoleActionsUpdate {
+            allow: Some(allow),
+            deny: Some(deny),
+            ..
+        }) = update.actions
+        {
+            errors.actions(&RoleActions { allow, deny });
+        }
+        let action = Action::RoleManage;
+        let who = errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let org = model.org(who.org);
+        let before = org.roles.get(&self.role).ok_or(ErrorResponse::NotFound)?;
+        let mut errors = Vec::new();
+        if !model.is_current(self.if_match.as_ref(), before) {
+            errors.push(ErrorResponse::PreconditionFailed);
+        }
+        let (before, mut after) = (before.clone(), updated_role(before, update));
+        if after != before {
+            let mut lists = RequestErrors::default();
+            lists.actions(&after.actions);
+            if !lists.0.is_empty() {
+                errors.push(ErrorResponse::Invalid(lists.0));
+            }
+            let exceeds = [&before, &after]
+                .into_iter()
+                .any(|role| org.exceeds_role(&who, role.workspace_id, &possible_actions(role)));
+            if exceeds || org.is_own_role(&who, self.role) {
+                errors.push(ErrorResponse::Forbidden);
+            }
+            if after.slug != before.slug && org.has_slug(&after.slug) {
+                errors.push(ErrorResponse::SlugTaken);
+            }
+        }
+        none_of(errors)?;
+        if after != before {
+            after.updated_at = at.now;
+            let org = model.org_mut(who.org);
+            org.roles.insert(self.role, after.clone());
+            let resource = (ResourceKind::Role, self.role.0);
+            let states = (json!(before), json!(after));
+            org.audit(&who, AuditAction::RoleUpdate, resource, states, at.now);
+        }
+        Ok(model.tagged(&after, at))
+    }
+}
+
+impl Request for DeleteCustomRole {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let request = DeleteRole::builder()
+                .maybe_reassign_to(self.reassign_to)
+                .build();
+            let by = &self.by.credential;
+            let deleted = service.delete_custom_role(by, &self.org, self.role, &request);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (by, place) = ((&self.by, Action::RoleManage), (&*self.org, self.role));
+        let (who, before) = find(model, by, place, at.now)?;
+        let org = model.org(who.org);
+        let deleted = RoleRef::Custom(self.role);
+        let holders = org.holders(deleted);
+        let place = before.workspace_id;
+        let exceeds = org.exceeds_role(&who, place, &possible_actions(&before))
+            || org.is_own_role(&who, self.role);
+        if let Some(target) = self.reassign_to {
+            let code = match target {
+                RoleRef::BuiltIn(BuiltInRole::Viewer | BuiltInRole::Member) => None,
+                RoleRef::BuiltIn(_) => Some(ProblemCode::InvalidValue),
+                RoleRef::Custom(id) if id == self.role => Some(ProblemCode::InvalidValue),
+                target => org.problem_of_role(target, None),
+            };
+            if let Some(code) = code {
+                return Err(ErrorResponse::invalid("reassign_to", code).into());
+            }
+            if exceeds || org.exceeds_role(&who, place, &org.role_actions(target)) {
+                return Err(ErrorResponse::Forbidden.into());
+            }
+        } else if exceeds {
+            return Err(ErrorResponse::Forbidden.into());
+        } else if holders > 0 {
+            return Err(ErrorResponse::RoleInUse(holders).into());
+        }
+        let org = model.org_mut(who.org);
+        if let Some(target) = self.reassign_to {
+            let members = org.members.values_mut().map(|member| &mut member.role);
+            for held in members.chain(org.overrides.values_mut()) {
+                if *held == deleted {
+                    *held = target;
+                }
+            }
+        }
+        org.roles.remove(&self.role);
+        let after = self.reassign_to;
+        let after = after.map_or(Value::Null, |target| json!({ "reassign_to": target }));
+        let resource = (ResourceKind::Role, self.role.0);
+        let states = (json!(before), after);
+        org.audit(&who, AuditAction::RoleDelete, resource, states, at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.roles.retain(|other| *other != self.role);
+        org_state.deleted_roles.push(self.role);
+    }
+}

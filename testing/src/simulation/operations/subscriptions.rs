@@ -1,0 +1,240 @@
+//! Citation subscriptions.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, list_of, of, requests};
+use crate::model::{ErrorResponse, Moment};
+use crate::model::{
+    Expected, Model, Record, RequestErrors, Response, SECRET_OVERLAP, limit_reached,
+};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{entity, governor, page, webhook_url};
+use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::model::{
+    CitationSubscription, NewCitationSubscription, RecallId, SubscriptionId,
+};
+use knowledge_core::service::{AuditAction, KnowledgeService, PageRequest, ResourceKind};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateCitationSubscription { new: NewCitationSubscription }
+    ListCitationSubscriptions { recall: RecallId, page: PageRequest }
+    GetCitationSubscription { id: SubscriptionId }
+    DeleteCitationSubscription { id: SubscriptionId }
+    RotateCitationSubscriptionSecret { id: SubscriptionId }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    vec![
+        of(
+            3,
+            (governor(), entity(), webhook_url()).prop_map(|(by, recall, url)| {
+                Op::by(by, move |view| CreateCitationSubscription {
+                    by: view.bearer(by),
+                    new: NewCitationSubscription::builder()
+                        .recall_id(view.one(|of| &of.recalls, RecallId, recall))
+                        .webhook_url(url.clone())
+                        .build(),
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity(), page()).prop_map(|(by, recall, page)| {
+                Op::by(by, move |view| {
+                    let request = ListCitationSubscriptions {
+                        by: view.bearer(by),
+                        recall: view.one(|of| &of.recalls, RecallId, recall),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity()).prop_map(|(by, id)| {
+                Op::by(by, move |view| GetCitationSubscription {
+                    by: view.bearer(by),
+                    id: view.one(|of| &of.subscriptions, SubscriptionId, id),
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity()).prop_map(|(by, id)| {
+                Op::by(by, move |view| DeleteCitationSubscription {
+                    by: view.bearer(by),
+                    id: view.one(|of| &of.subscriptions, SubscriptionId, id),
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity()).prop_map(|(by, id)| {
+                Op::by(by, move |view| RotateCitationSubscriptionSecret {
+                    by: view.bearer(by),
+                    id: view.one(|of| &of.subscriptions, SubscriptionId, id),
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateCitationSubscription {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let created = service.create_citation_subscription(&self.by.credential, &self.new);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let new = &self.new;
+        let mut errors = RequestErrors::default();
+        errors.url("webhook_url", &new.webhook_url);
+        let authenticated = model.authenticate(&self.by, CredentialKind::Bearer, at.now);
+        let authorized = authenticated.and_then(|who| {
+            let recall = model.org(who.org).recalls.get(&new.recall_id);
+            let workspace = recall.ok_or(ErrorResponse::NotFound)?.workspace_id;
+            let action = Action::CitationSubscriptionManage;
+            let who = model.authorize_in(&self.by, workspace, action, at.now)?;
+            Ok((who, workspace))
+        });
+        let (who, workspace) = errors.then(authorized)?;
+        let subscriptions = model.org(who.org).subscriptions.values();
+        let same = subscriptions.filter(|other| other.recall_id == new.recall_id);
+        if same.count() as u64 >= model.limits.subscriptions_per_recall_max {
+            return Err(limit_reached("recall_id"));
+        }
+        let subscription = CitationSubscription {
+            id: SubscriptionId(model.made(at.learned.and_then(Response::id))),
+            org_id: who.org,
+            workspace_id: workspace,
+            recall_id: new.recall_id,
+            subscriber_user_id: who.member,
+            webhook_url: new.webhook_url.clone(),
+            signing_secret: None,
+            created_at: at.now,
+        };
+        let signing_secret = model.secret(at, "/signing_secret", "whsec_");
+        let org = model.org_mut(who.org);
+        let id = subscription.id;
+        org.add_endpoint(workspace, id.into(), &who);
+        org.subscriptions.insert(id, subscription.clone());
+        let created = (AuditAction::SubscriptionCreate, ResourceKind::Subscription);
+        org.audit_created(Some(&who), created, id.0, &subscription, at.now);
+        Ok(Response::of(&CitationSubscription {
+            signing_secret,
+            ..subscription
+        }))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(SubscriptionId);
+        org_state.subscriptions.extend(id);
+    }
+}
+
+impl Request for ListCitationSubscriptions {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_citation_subscriptions(by, self.recall, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let recall = model.org(who.org).recalls.get(&self.recall);
+        let workspace = recall.ok_or(ErrorResponse::NotFound)?.workspace_id;
+        let action = Action::CitationSubscriptionManage;
+        model.authorize_in(&self.by, workspace, action, at.now)?;
+        let all = model.org(who.org).subscriptions.values();
+        let found = all.filter(|subscription| subscription.recall_id == self.recall);
+        let records = found.map(|found| (found.id.0, Record::Shown(json!(found))));
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.recall)
+    }
+}
+
+impl Request for GetCitationSubscription {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_citation_subscription(&self.by.credential, self.id);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        // By the rules, only the subscriber and holders of `webhook:manage` see the URL.
+        let found = model.authorize_for_subscription(&self.by, self.id, false, at.now)?;
+        Ok(Response::of(&found.1))
+    }
+}
+
+impl Request for DeleteCitationSubscription {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let deleted = service.delete_citation_subscription(&self.by.credential, self.id);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (who, before) = model.authorize_for_subscription(&self.by, self.id, true, at.now)?;
+        let org = model.org_mut(who.org);
+        org.subscriptions.remove(&self.id);
+        org.delete_endpoint(self.id.into());
+        let resource = (ResourceKind::Subscription, self.id.0);
+        let states = (json!(before), Value::Null);
+        org.audit(
+            &who,
+            AuditAction::SubscriptionDelete,
+            resource,
+            states,
+            at.now,
+        );
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.id.0);
+    }
+}
+
+impl Request for RotateCitationSubscriptionSecret {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let rotated = service.rotate_citation_subscription_secret(by, self.id);
+            Ok(Response::of(&rotated.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (who, found) = model.authorize_for_subscription(&self.by, self.id, true, at.now)?;
+        let until = at.now.plus(SECRET_OVERLAP);
+        let org = model.org_mut(who.org);
+        if found.subscriber_user_id == who.member {
+            org.owners.insert(self.id.into(), who.owner());
+        }
+        let action = AuditAction::SubscriptionRotateSecret;
+        let resource = (ResourceKind::Subscription, self.id.0);
+        let states = (Value::Null, json!({ "previous_secret_expires_at": until }));
+        org.audit(&who, action, resource, states, at.now);
+        Ok(Response::of(&json!({
+            "signing_secret": model.secret(at, "/signing_secret", "whsec_"),
+            "previous_secret_expires_at": until,
+        })))
+    }
+}

@@ -1,0 +1,311 @@
+//! Outbound webhooks.
+
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::{Op, Weighted, list_of, of, requests};
+use crate::model::{ErrorResponse, Moment};
+use crate::model::{
+    Expected, Model, Record, RequestErrors, Response, SECRET_OVERLAP, limit_reached,
+};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::world::OrgState;
+use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, page, webhook_url};
+use knowledge_core::access::Action;
+use knowledge_core::model::{
+    EventType, NewWebhook, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
+};
+use knowledge_core::service::{AuditAction, IfMatch, KnowledgeService, PageRequest, ResourceKind};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateWebhook { workspace: WorkspaceId, new: NewWebhook }
+    ListWebhooks { workspace: WorkspaceId, page: PageRequest }
+    GetWebhook { workspace: WorkspaceId, id: WebhookId }
+    UpdateWebhook {
+        workspace: WorkspaceId,
+        id: WebhookId,
+        update: WebhookUpdate,
+        if_match: Option<IfMatch>,
+    }
+    DeleteWebhook { workspace: WorkspaceId, id: WebhookId }
+    RotateWebhookSecret { workspace: WorkspaceId, id: WebhookId }
+}
+
+fn update() -> impl Strategy<Value = WebhookUpdate> {
+    (
+        weighted(0.2, select(EventType::ALL)),
+        weighted(0.2, webhook_url()),
+        weighted(0.4, any::<bool>()),
+    )
+        .prop_map(|(event_type, url, is_active)| {
+            WebhookUpdate::builder()
+                .maybe_event_type(event_type)
+                .maybe_url(url)
+                .maybe_is_active(is_active)
+                .build()
+        })
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let one = || (governor(), entity(), elsewhere());
+    vec![
+        of(
+            2,
+            (governor(), entity(), new_webhook()).prop_map(|(by, place, new)| {
+                Op::by(by, move |view| CreateWebhook {
+                    by: view.bearer(by),
+                    workspace: view.workspace(place),
+                    new: new.clone(),
+                })
+            }),
+        ),
+        of(
+            1,
+            (governor(), entity(), page()).prop_map(|(by, place, page)| {
+                Op::by(by, move |view| {
+                    let request = ListWebhooks {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
+                    GetWebhook { by, workspace, id }
+                })
+            }),
+        ),
+        of(
+            2,
+            (one(), update(), etag()).prop_map(|((by, id, place), update, tag)| {
+                Op::by(by, move |view| {
+                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
+                    UpdateWebhook {
+                        by: view.bearer(by),
+                        workspace,
+                        id,
+                        update: update.clone(),
+                        if_match: view.if_match(id.0, tag),
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
+                    DeleteWebhook { by, workspace, id }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, id, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
+                    RotateWebhookSecret { by, workspace, id }
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let created = service.create_webhook(by, self.workspace, &self.new);
+            Ok(Response::of(&created.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        errors.url("url", &self.new.url);
+        let action = Action::WebhookManage;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let webhooks = model.org(who.org).webhooks.values();
+        let here = webhooks.filter(|other| other.workspace_id == self.workspace);
+        if here.count() as u64 >= model.limits.webhooks_per_workspace_max {
+            return Err(limit_reached("body"));
+        }
+        let webhook = Webhook {
+            id: WebhookId(model.made(at.learned.and_then(Response::id))),
+            org_id: who.org,
+            workspace_id: self.workspace,
+            event_type: self.new.event_type,
+            url: self.new.url.clone(),
+            is_active: true,
+            disabled_reason: None,
+            signing_secret: None,
+            created_by: who.member,
+            created_at: at.now,
+            updated_at: at.now,
+        };
+        let signing_secret = model.secret(at, "/signing_secret", "whsec_");
+        let org = model.org_mut(who.org);
+        org.add_endpoint(self.workspace, webhook.id.into(), &who);
+        org.webhooks.insert(webhook.id, webhook.clone());
+        let created = (AuditAction::WebhookCreate, ResourceKind::Webhook);
+        org.audit_created(Some(&who), created, webhook.id.0, &webhook, at.now);
+        Ok(Response::of(&Webhook {
+            signing_secret,
+            ..webhook
+        }))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(|id| (WebhookId(id), self.workspace));
+        org_state.webhooks.extend(id);
+    }
+}
+
+impl Request for ListWebhooks {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let listed = service.list_webhooks(by, self.workspace, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let webhooks = model.org(who.org).webhooks.values();
+        let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
+        let records = here.map(|webhook| (webhook.id.0, Record::Shown(json!(webhook))));
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Forward);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, self.workspace)
+    }
+}
+
+impl Request for GetWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_webhook(&self.by.credential, self.workspace, self.id);
+            Ok(Response::tagged(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let found = model.org(who.org).webhook(self.workspace, self.id)?.clone();
+        Ok(model.tagged(&found, at))
+    }
+}
+
+impl Request for UpdateWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
+            let changed =
+                service.update_webhook(by, self.workspace, self.id, &self.update, if_match);
+            Ok(Response::tagged(&changed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let update = &self.update;
+        update.url.iter().for_each(|url| errors.url("url", url));
+        let action = Action::WebhookManage;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
+        if !model.is_current(self.if_match.as_ref(), &before) {
+            return Err(ErrorResponse::PreconditionFailed.into());
+        }
+        let mut after = Webhook {
+            event_type: update.event_type.unwrap_or(before.event_type),
+            url: update.url.clone().unwrap_or_else(|| before.url.clone()),
+            is_active: update.is_active.unwrap_or(before.is_active),
+            ..before.clone()
+        };
+        if after != before {
+            after.updated_at = at.now;
+            let org = model.org_mut(who.org);
+            org.webhooks.insert(self.id, after.clone());
+            if after.url != before.url {
+                org.owners.insert(self.id.into(), who.owner());
+            }
+            let resource = (ResourceKind::Webhook, self.id.0);
+            let states = (json!(before), json!(after));
+            org.audit(&who, AuditAction::WebhookUpdate, resource, states, at.now);
+        }
+        Ok(model.tagged(&after, at))
+    }
+}
+
+impl Request for DeleteWebhook {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let deleted = service.delete_webhook(&self.by.credential, self.workspace, self.id);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
+        let org = model.org_mut(who.org);
+        org.webhooks.remove(&self.id);
+        org.delete_endpoint(self.id.into());
+        let resource = (ResourceKind::Webhook, self.id.0);
+        let states = (json!(before), Value::Null);
+        org.audit(&who, AuditAction::WebhookDelete, resource, states, at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.id.0);
+    }
+}
+
+impl Request for RotateWebhookSecret {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let rotated = service.rotate_webhook_secret(by, self.workspace, self.id);
+            Ok(Response::of(&rotated.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        model.org(who.org).webhook(self.workspace, self.id)?;
+        let until = at.now.plus(SECRET_OVERLAP);
+        let org = model.org_mut(who.org);
+        org.owners.insert(self.id.into(), who.owner());
+        let resource = (ResourceKind::Webhook, self.id.0);
+        let states = (Value::Null, json!({ "previous_secret_expires_at": until }));
+        org.audit(
+            &who,
+            AuditAction::WebhookRotateSecret,
+            resource,
+            states,
+            at.now,
+        );
+        Ok(Response::of(&json!({
+            "signing_secret": model.secret(at, "/signing_secret", "whsec_"),
+            "previous_secret_expires_at": until,
+        })))
+    }
+}
