@@ -45,6 +45,8 @@ pub(crate) struct Committer<E: Engine> {
     pub(crate) is_full: bool,
     /// Time of the last measurement of the engine's files; `None` before the first commit.
     pub(crate) measured_at: Option<Instant>,
+    /// False if a commit has followed the last measurement.
+    pub(crate) is_measured: bool,
     pub(crate) mark: Mark,
     pub(crate) ledger: Ledger,
     pub(crate) shared: Arc<Shared<E>>,
@@ -59,6 +61,7 @@ impl<E: Engine> Committer<E> {
             match self.rejection() {
                 None => {
                     self.commit(pending);
+                    self.is_measured = false;
                     if self
                         .measured_at
                         .is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL)
@@ -89,6 +92,7 @@ impl<E: Engine> Committer<E> {
     /// that requests statistics must not.
     fn measure(&mut self) {
         self.measured_at = Some(Instant::now());
+        self.is_measured = true;
         let bytes = self.shared.engine.disk_bytes();
         self.shared.meters.set_disk_bytes(bytes);
     }
@@ -139,7 +143,8 @@ impl<E: Engine> Committer<E> {
     }
 
     fn wait(&mut self, requests: &Receiver<Request>) -> Option<Request> {
-        if !self.mark.is_synced() && self.shared.ensure_open().is_ok() {
+        let is_settled = self.mark.is_synced() && self.is_measured;
+        if !is_settled && self.shared.ensure_open().is_ok() {
             match requests.recv_timeout(mark::SYNC_INTERVAL) {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,

@@ -93,6 +93,7 @@ fn open<E: Engine>(
         free_bytes: Arc::clone(&options.free_bytes),
         is_full: false,
         measured_at: None,
+        is_measured: true,
         mark,
         ledger,
         shared: Arc::clone(&shared),

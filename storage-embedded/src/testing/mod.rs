@@ -12,7 +12,6 @@
 //! | module | subject |
 //! | --- | --- |
 //! | [`conformance`] | all guarantees of the storage trait |
-//! | [`properties`] | the service compared with its model |
 //! | [`durable_path`] | durability before acknowledgement and visibility |
 //! | [`killed_process`] | processes killed while they write |
 //! | [`opening`] | directories with all kinds of content |
@@ -28,7 +27,6 @@ pub mod durable_path;
 pub mod killed_process;
 pub mod locking;
 pub mod opening;
-pub mod properties;
 pub mod snapshots;
 pub mod support;
 
@@ -40,11 +38,6 @@ macro_rules! embedded_tests {
             conformance: [
                 suite_passes,
                 suite_passes_on_one_thread,
-            ]
-            properties: [
-                service_matches_the_model,
-                service_matches_the_model_over_a_failing_store,
-                concurrent_calls_match_a_serial_order,
             ]
             durable_path: [
                 changes_are_hidden_until_their_sync_returns,
@@ -141,7 +134,6 @@ mod tests {
             include_str!("killed_process.rs"),
             include_str!("locking.rs"),
             include_str!("opening.rs"),
-            include_str!("properties.rs"),
             include_str!("snapshots.rs"),
         ] {
             let cases: Vec<_> = source

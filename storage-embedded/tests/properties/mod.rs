@@ -1,37 +1,30 @@
-//! The service over an engine, compared with its model.
+//! The service over an engine, compared with its model. The tests of each engine include this file.
 //!
 //! `PROPTEST_CASES` sets the number of cases, `PROPTEST_RNG_SEED` the seed.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
+use knowledge_storage_embedded::testing::support::{open, run, temp_directory};
 use knowledge_store::Store;
 use knowledge_store::conformance::Task;
 use knowledge_testing::simulation::{Config, check_callers, check_store};
 
-use super::support::{open, temp_directory};
-use crate::Engine;
+use super::Engine;
 
 /// Number of cases per property, unless the environment sets another one.
 const CASES: u32 = 60;
 
 /// Creates a store in a new directory for each case.
-struct StoreFactory<E> {
-    root: tempfile::TempDir,
-    engine: PhantomData<fn() -> E>,
-}
+struct StoreFactory(tempfile::TempDir);
 
-impl<E: Engine> StoreFactory<E> {
+impl StoreFactory {
     fn new() -> Self {
-        Self {
-            root: temp_directory(),
-            engine: PhantomData,
-        }
+        Self(temp_directory())
     }
 
     async fn create(&self) -> Arc<dyn Store> {
-        let directory = tempfile::tempdir_in(&self.root).expect("a directory can be created");
-        Arc::new(open::<E>(&directory.keep()))
+        let directory = tempfile::tempdir_in(&self.0).expect("a directory can be created");
+        Arc::new(open::<Engine>(&directory.keep()))
     }
 }
 
@@ -48,19 +41,22 @@ async fn run_on_threads(tasks: Vec<Task<'static>>) {
 }
 
 /// Sequences of calls return the results of the model.
-pub async fn service_matches_the_model<E: Engine>() {
-    let stores = StoreFactory::<E>::new();
-    check_store(&config(), || stores.create()).await;
+#[test]
+fn service_matches_the_model() {
+    let stores = StoreFactory::new();
+    run(check_store(&config(), || stores.create()));
 }
 
 /// Sequences of calls over a store that conflicts and fails return the results of the model.
-pub async fn service_matches_the_model_over_a_failing_store<E: Engine>() {
-    let stores = StoreFactory::<E>::new();
-    check_store(&config().with_faults(), || stores.create()).await;
+#[test]
+fn service_matches_the_model_over_a_failing_store() {
+    let stores = StoreFactory::new();
+    run(check_store(&config().with_faults(), || stores.create()));
 }
 
 /// Concurrent calls return the results of some serial order of the calls.
-pub async fn concurrent_calls_match_a_serial_order<E: Engine>() {
-    let stores = StoreFactory::<E>::new();
-    check_callers(&config(), || stores.create(), run_on_threads).await;
+#[test]
+fn concurrent_calls_match_a_serial_order() {
+    let stores = StoreFactory::new();
+    run(check_callers(&config(), || stores.create(), run_on_threads));
 }
